@@ -1,0 +1,93 @@
+"""Messages in, a completion out: the one small Protocol behind every model, and behind a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Outcome = Literal["ok", "empty", "refused", "filtered", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One chat message."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Purpose:
+    """What a call is for. It keeps two calls with identical prompts apart, in the store and in seeds."""
+
+    question: str
+    """The question's id."""
+    stage: str
+    """``select``, ``speak``, ``judge``, ``summarize``, ..."""
+    agent: str
+    """Name of the cast member who answers."""
+    round: int
+    """1-based; the last round for a closing stage."""
+    sample: int = 0
+    repeat: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatRequest:
+    """Everything one call needs."""
+
+    messages: tuple[Message, ...]
+    purpose: Purpose
+    temperature: float
+    max_tokens: int
+    """Upper bound on completion tokens."""
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    """Sampling seed, sent where the server takes one; None lets the server choose."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """Tokens of one call, as the provider counted them."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """The part of ``prompt_tokens`` that the server's prefix cache held."""
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    """The part of ``completion_tokens`` spent on hidden reasoning."""
+    estimated: bool = False
+    """True where the provider sent no usage and these figures are our estimate."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completion:
+    """What came back. A call that did not succeed is a value too, with its reason."""
+
+    text: str = ""
+    """The visible reply. Empty unless ``outcome`` is ``ok``, ``refused`` or ``filtered``."""
+    reasoning: str = ""
+    """Hidden reasoning that the server sent in a field of its own. Stored; never parsed, never shown."""
+    outcome: Outcome = "ok"
+    error: str | None = None
+    """Why ``outcome`` is not ``ok``."""
+    finish_reason: str = "stop"
+    """The provider's word: ``stop``, ``length``, ``content_filter``, ..."""
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    """Wall time of the call that was paid for, waiting for our own limiter left out."""
+    attempts: int = 1
+    """Requests made, retries included."""
+    paid: bool = True
+    """False when a call store answered."""
+
+
+class ChatModel(Protocol):
+    """Whoever can answer a chat: a server, a local model, a test double, a person at a terminal."""
+
+    name: str
+    """Identifies the model and its endpoint; part of the call store's key."""
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request. A failing endpoint gives a completion with its reason; it does not raise."""
+        ...

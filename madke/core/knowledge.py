@@ -1,0 +1,59 @@
+"""Retrieved text, and who can be asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Passage:
+    """One retrieved text with its provenance."""
+
+    source: str
+    """Name of the source that returned it: ``wiki``, ``google``, ..."""
+    key: str
+    """The passage's id inside that source (a corpus id, a URL)."""
+    title: str
+    text: str
+    score: float
+    """The source's own score; comparable only within one source and query."""
+    rank: int
+    """0-based rank within the source's answer."""
+    url: str | None = None
+    retrieved_at: str | None = None
+    """ISO 8601, UTC; set by sources whose answers change over time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hits:
+    """What one source returned for one query: passages in rank order, or the reason why not."""
+
+    passages: tuple[Passage, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnowledgePool:
+    """The numbered passages of one question: ``passages[n]`` carries number ``n`` wherever it is shown."""
+
+    passages: tuple[Passage, ...] = ()
+    partial: Mapping[str, str] = field(default_factory=dict)
+    """Source name -> reason, for each chosen source that failed for this question."""
+
+
+EMPTY_POOL = KnowledgePool()
+
+
+class Source(Protocol):
+    """Anything that turns queries into ranked passages. Batched, so that indexes can be fast."""
+
+    name: str
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query, in the order of the queries.
+
+        A query that fails gives ``Hits(error=...)`` and does not disturb the others.
+        """
+        ...

@@ -1,0 +1,25 @@
+"""What is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """One question (or claim) of a dataset."""
+
+    id: str
+    """Unique within its dataset."""
+    question: str
+    """The text; also the retrieval query, verbatim."""
+    answers: tuple[str, ...] = ()
+    """Gold answer first, then its aliases. For a ``choice``: letters. Empty when unknown."""
+    task: str = "short_answer"
+    """The answer format, a key of :data:`madke.tasks.TASKS`."""
+    choices: tuple[str, ...] = ()
+    """The options of a ``choice``, without letters, in order A, B, C, ..."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else the dataset says; ``dataset`` and ``gold_passages`` are read by scoring."""

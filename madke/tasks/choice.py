@@ -1,0 +1,46 @@
+"""Multiple choice: the answer is the letter of an option."""
+
+from __future__ import annotations
+
+import re
+from string import ascii_uppercase
+
+from madke.core.question import Question
+from madke.tasks.normalize import squad_normalize
+
+_LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
+_LETTER_THEN_TEXT = re.compile(r"\(?([A-Z])(?:\)\s*[.:]?|[.:])\s*(\S.*)", re.DOTALL)
+
+
+def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The options with their letters: ``[("A", first), ("B", second), ...]``."""
+    return list(zip(ascii_uppercase, choices, strict=False))
+
+
+class Choice:
+    """Answers are upper-case letters."""
+
+    name = "choice"
+    metrics = ("choice_accuracy",)
+
+    def read(self, raw: str, question: Question) -> str | None:
+        """``B``, ``(B)``, ``B.``, ``B) its text`` or exactly one option's text, as a letter that exists."""
+        text = raw.strip()
+        options = lettered(question.choices)
+        if found := _LETTER.fullmatch(text) or _LETTER_THEN_TEXT.fullmatch(text):
+            letter = found.group(1).upper()
+            return letter if letter in dict(options) else None
+        named = [letter for letter, option in options if squad_normalize(option) == squad_normalize(text)]
+        return named[0] if len(named) == 1 else None
+
+    def same(self, left: str, right: str) -> bool:
+        """The same letter."""
+        return left == right
+
+    def check(self, question: Question) -> str | None:
+        """There must be 2 to 26 options, and every gold answer must be the letter of one."""
+        letters = [letter for letter, _ in lettered(question.choices)]
+        if not 2 <= len(question.choices) <= len(ascii_uppercase):
+            return f"a choice needs 2 to 26 choices, found {len(question.choices)}"
+        wrong = [answer for answer in question.answers if answer not in letters]
+        return f"golden answer {wrong[0]!r} is not a letter of A to {letters[-1]}" if wrong else None

@@ -1,0 +1,41 @@
+"""Fact verification with FEVER's three labels."""
+
+from __future__ import annotations
+
+import re
+
+from madke.core.question import Question
+
+LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+
+_FORMS = {
+    "supports": "SUPPORTS",
+    "support": "SUPPORTS",
+    "supported": "SUPPORTS",
+    "refutes": "REFUTES",
+    "refute": "REFUTES",
+    "refuted": "REFUTES",
+    "not enough info": "NOT ENOUGH INFO",
+    "not enough information": "NOT ENOUGH INFO",
+    "nei": "NOT ENOUGH INFO",
+}
+
+
+class Claim:
+    """The answer is one of :data:`LABELS`."""
+
+    name = "claim"
+    metrics = ("label_accuracy",)
+
+    def read(self, raw: str, question: Question) -> str | None:
+        """A label, whatever its case, its inflection and the punctuation around it."""
+        return _FORMS.get(" ".join(re.sub(r"[^a-z]+", " ", raw.lower()).split()))
+
+    def same(self, left: str, right: str) -> bool:
+        """The same label."""
+        return left == right
+
+    def check(self, question: Question) -> str | None:
+        """Every gold answer must be a label."""
+        wrong = [answer for answer in question.answers if answer not in LABELS]
+        return f"golden answer {wrong[0]!r} of a claim is not one of {', '.join(LABELS)}" if wrong else None

@@ -1,0 +1,158 @@
+"""From a variant's folder to its protocol and its prompts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateSyntaxError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from madke.assets import asset
+from madke.core.chat import Message
+from madke.core.errors import UserError, unknown
+from madke.engine.protocol import Protocol
+from madke.engine.roles import STAGE_VALUES
+from madke.tasks.choice import lettered
+from madke.variants.tasks import TaskPrompt, task_prompt
+from madke.variants.yaml_file import read_mapping, validated
+
+_BLOCKS = ("system", "user")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A debate variant: a protocol with the templates of its stages. Make one with :func:`load_variant`.
+
+    A template is a Jinja file with a ``system`` and a ``user`` block. Values (questions, passages, stances) are
+    inserted as text and never rendered themselves.
+    """
+
+    name: str
+    folder: Path
+    protocol: Protocol
+    _tasks: dict[str, TaskPrompt] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _environment(self) -> Environment:
+        return ImmutableSandboxedEnvironment(
+            loader=FileSystemLoader([self.folder, asset("prompts", "_shared")]),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            autoescape=False,  # prompts are plain text
+        )
+
+    def render(self, stage: str, task: str, values: Mapping[str, Any]) -> tuple[Message, ...]:
+        """The messages of a stage: the ``system`` block (left out if empty), then the ``user`` block."""
+        if task not in self._tasks:
+            self._tasks[task] = task_prompt(task)
+        template = self._environment.get_template(f"{stage}.j2")
+        options = lettered(values["question"].choices)
+        context = template.new_context({**values, "task": self._tasks[task], "options": options})
+        texts = {role: _tidy("".join(template.blocks[role](context))) for role in _BLOCKS}
+        return tuple(Message(role=role, content=texts[role]) for role in _BLOCKS if texts[role])  # type: ignore[arg-type]
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Variant:
+        """The same variant with some protocol fields replaced.
+
+        Args:
+            settings: Dotted path -> value, for instance ``{"knowledge.select": "all", "rounds": 2}``.
+
+        Raises:
+            UserError: A path or a value that the protocol does not know.
+        """
+        content = self.protocol.model_dump()
+        for path, value in settings.items():
+            *parents, leaf = path.split(".")
+            node = content
+            for parent in parents:
+                if not isinstance(node.get(parent), dict):
+                    raise UserError(f"--set {path}: the protocol has no {parent!r} with fields in it")
+                node = node[parent]
+            node[leaf] = value
+        protocol = validated(content, Protocol, file="--set")
+        _check_templates(self.folder, protocol, self._environment)
+        return Variant(name=self.name, folder=self.folder, protocol=protocol)
+
+    def fingerprint(self) -> dict[str, str]:
+        """SHA-256 of every file that can change a prompt, by name; frozen into a run."""
+        folders = (self.folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
+        files = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".j2", ".yaml")]
+        return {f"{path.parent.name}/{path.name}": sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
+    """Name -> folder of every variant: the shipped ones, and those of a folder of the user's, which win.
+
+    Args:
+        prompts: A folder that holds variant folders (``--prompts DIR``).
+    """
+    if prompts is not None and not prompts.is_dir():
+        raise UserError("is not a folder; --prompts takes a folder that holds variant folders", file=prompts)
+    roots = [asset("prompts")] + ([prompts] if prompts else [])
+    return {file.parent.name: file.parent for root in roots for file in sorted(root.glob("*/protocol.yaml"))}
+
+
+def load_variant(name: str, prompts: Path | None = None) -> Variant:
+    """Load a variant and check it: protocol keys and values, one template a stage, known placeholders only.
+
+    Args:
+        name: Its folder's name.
+        prompts: A folder of the user's that is searched first.
+
+    Raises:
+        UserError: No such variant, or something in its folder is wrong.
+    """
+    folders = variant_folders(prompts)
+    if name not in folders:
+        raise unknown("protocol", name, folders)
+    folder = folders[name]
+    file = folder / "protocol.yaml"
+    variant = Variant(name=name, folder=folder, protocol=validated(read_mapping(file), Protocol, file=file))
+    _check_templates(folder, variant.protocol, variant._environment)
+    return variant
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A ``path=value`` of ``--set``, the value read as YAML.
+
+    Raises:
+        UserError: There is no ``=``.
+    """
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise UserError(f"--set {text!r}: expected path=value, for instance --set rounds=2")
+    try:
+        return path, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise UserError(f"--set {text!r}: the value is not YAML") from None
+
+
+def _check_templates(folder: Path, protocol: Protocol, environment: Environment) -> None:
+    for stage in protocol.stages:
+        path = folder / f"{stage}.j2"
+        if not path.is_file():
+            raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
+        try:
+            template = environment.get_template(path.name)
+            used = meta.find_undeclared_variables(environment.parse(path.read_text(encoding="utf-8")))
+        except TemplateSyntaxError as error:
+            raise UserError(f"is not a template: {error.message}", file=path, line=error.lineno) from None
+        for block in _BLOCKS:
+            if block not in template.blocks:
+                raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_BLOCKS)}", file=path)
+        if undeclared := sorted(used - STAGE_VALUES[stage]):
+            known = ", ".join(sorted(STAGE_VALUES[stage]))
+            raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {known}", file=path)
+
+
+def _tidy(text: str) -> str:
+    """Without the blank lines that template logic leaves behind."""
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
