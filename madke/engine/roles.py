@@ -60,14 +60,9 @@ class Scene:
         """Ask a debater which knowledge it wants. Eq. 2: question, pool, its own stance; never the peers'."""
         knowledge = self.protocol.knowledge
         limit = knowledge.max_selected if knowledge else 0
-        numbers = range(len(self.pool.passages))
-        values = {
-            "knowledge": self.numbered(numbers),
-            "max_selected": limit,
-            "own": view.own,
-            "persona": debater.persona,
-        }
-        completion = await self._call("select", debater.name, round_n, values, temperature=debater.temperature)
+        size = len(self.pool.passages)
+        values = {"knowledge": self.numbered(range(size)), "max_selected": limit, "own": view.own}
+        completion = await self._ask_debater("select", debater, round_n, values)
         if completion.error is not None:
             return Selection(status="failed", text=completion.text, error=completion.error)
         said = without_reasoning(completion.text)

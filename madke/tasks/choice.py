@@ -21,7 +21,7 @@ class Choice:
     """Answers are upper-case letters."""
 
     name = "choice"
-    metrics = ("choice_accuracy",)
+    metrics: tuple[str, ...] = ("choice_accuracy",)
 
     def read(self, raw: str, question: Question) -> str | None:
         """``B``, ``(B)``, ``B.``, ``B) its text`` or exactly one option's text, as a letter that exists."""

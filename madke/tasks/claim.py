@@ -25,7 +25,7 @@ class Claim:
     """The answer is one of :data:`LABELS`."""
 
     name = "claim"
-    metrics = ("label_accuracy",)
+    metrics: tuple[str, ...] = ("label_accuracy",)
 
     def read(self, raw: str, question: Question) -> str | None:
         """A label, whatever its case, its inflection and the punctuation around it."""

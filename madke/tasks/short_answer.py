@@ -10,7 +10,7 @@ class ShortAnswer:
     """Answers are kept as the debater wrote them and compared after SQuAD normalisation."""
 
     name = "short_answer"
-    metrics = ("em", "f1")
+    metrics: tuple[str, ...] = ("em", "f1")
 
     def read(self, raw: str, question: Question) -> str | None:
         """Any text with at least one letter, digit or symbol that survives normalisation."""
