@@ -1,0 +1,108 @@
+"""The project's own question format: one JSON object a line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.files import read_jsonl
+from madke.tasks import get_task
+from madke.tasks.choice import lettered
+
+_KEYS = ("id", "question", "golden_answers", "choices", "task", "metadata")
+
+
+def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
+    """The questions of a JSONL file, in its order.
+
+    A line is ``{"id", "question", "golden_answers"?, "choices"?, "task"?, "metadata"?}``. With ``choices``, golden
+    answers are letters, or 0-based indices as JSON numbers, which become letters.
+
+    Args:
+        path: The file; ``.gz`` is unpacked.
+        task: Task of the lines that name none. By default ``choice`` where there are choices, else
+            ``short_answer``.
+
+    Raises:
+        UserError: The file or one of its lines is wrong; the message names the line, what was found and what was
+            expected.
+    """
+    if task is not None:
+        get_task(task)
+    questions: list[Question] = []
+    line_of: dict[str, int] = {}
+    for number, item in read_jsonl(path):
+        try:
+            question = _question(item, task)
+        except UserError as error:
+            raise UserError(str(error), file=path, line=number) from None
+        if question.id in line_of:
+            first = line_of[question.id]
+            raise UserError(
+                f"id {question.id!r} stands on line {first} already; ids must differ", file=path, line=number
+            )
+        line_of[question.id] = number
+        questions.append(question)
+    if not questions:
+        raise UserError("holds no question", file=path)
+    return questions
+
+
+def _question(item: Mapping[str, Any], task: str | None) -> Question:
+    for key in item:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "anything else belongs under 'metadata'"
+            raise UserError(f"unknown key {key!r}; {hint}")
+    id_ = item.get("id")
+    if isinstance(id_, int) and not isinstance(id_, bool):
+        id_ = str(id_)
+    choices = _strings(item, "choices")
+    name = item.get("task") or task or ("choice" if choices else "short_answer")
+    question = Question(
+        id=_text("id", id_),
+        question=_text("question", item.get("question")),
+        answers=_answers(item, choices),
+        task=_text("task", name),
+        choices=choices,
+        metadata=_metadata(item),
+    )
+    if wrong := get_task(question.task).check(question):
+        raise UserError(wrong)
+    return question
+
+
+def _text(key: str, value: object) -> str:
+    if value is None:
+        raise UserError(f"there is no {key!r}; expected a text")
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{key!r} is {value!r}; expected a text")
+    return value
+
+
+def _strings(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = item.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise UserError(f"{key!r} is {value!r}; expected a list of texts")
+    return tuple(value)
+
+
+def _answers(item: Mapping[str, Any], choices: tuple[str, ...]) -> tuple[str, ...]:
+    value = item.get("golden_answers", [])
+    if choices and isinstance(value, list) and value and all(type(entry) is int for entry in value):
+        letters = [letter for letter, _ in lettered(choices)]
+        if not all(0 <= index < len(letters) for index in value):
+            raise UserError(f"'golden_answers' is {value!r}; expected indices of 0 to {len(letters) - 1}")
+        return tuple(letters[index] for index in value)
+    return _strings(item, "golden_answers")
+
+
+def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    value = item.get("metadata", {})
+    if not isinstance(value, dict):
+        raise UserError(f"'metadata' is {value!r}; expected an object")
+    return value

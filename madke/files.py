@@ -1,0 +1,76 @@
+"""Files as every room reads and writes them: JSON Lines with errors for people, and whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+from madke.core.errors import UserError
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked on the way.
+
+    Raises:
+        UserError: The file cannot be read, or a line is no JSON object.
+    """
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                try:
+                    item = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise UserError(f"is not JSON: {error}", file=path, line=number) from None
+                if not isinstance(item, dict):
+                    found = type(item).__name__
+                    raise UserError(f"expected a JSON object, found a {found}", file=path, line=number)
+                yield number, item
+    except (OSError, EOFError) as error:
+        raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file that takes ``path``'s place when the block ends well, and leaves no trace when it does not.
+
+    Raises:
+        UserError: The folder cannot be written to.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = part.open("wb")
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror}", file=path) from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of the file's bytes, in hexadecimal.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    digest = sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Runs as people read them: tables, one debate as text, a page."""

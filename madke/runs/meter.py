@@ -1,0 +1,81 @@
+"""What a run has done so far, for the progress line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from madke.core.chat import ChatModel, ChatRequest, Completion
+
+
+@dataclass(kw_only=True, slots=True)
+class Meter:
+    """Counters of one run, from its start in this process."""
+
+    total: int
+    """Questions times repeats, those done before included."""
+    resumed: int = 0
+    """Of them, done before this process started."""
+    done: int = 0
+    failed: int = 0
+    calls: int = 0
+    paid: int = 0
+    failed_calls: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    clock: Callable[[], float] = time.monotonic
+    started: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    def count(self, completion: Completion) -> None:
+        """Add a call that has ended."""
+        self.calls += 1
+        self.failed_calls += completion.outcome != "ok"
+        if completion.paid:
+            self.paid += 1
+            self.prompt_tokens += completion.usage.prompt_tokens
+            self.completion_tokens += completion.usage.completion_tokens
+
+    @property
+    def calls_per_second(self) -> float:
+        """Calls that ended, stored ones too, a second of wall time."""
+        elapsed = self.clock() - self.started
+        return self.calls / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate from the pace so far; None before the first question ended."""
+        if not self.done:
+            return None
+        return (self.clock() - self.started) / self.done * (self.total - self.resumed - self.done)
+
+    def line(self) -> str:
+        """The counters in one line of plain text."""
+        left = self.seconds_left
+        parts = [
+            f"{self.resumed + self.done}/{self.total} questions",
+            f"{self.calls_per_second:.1f} calls/s",
+            f"{self.prompt_tokens + self.completion_tokens:,} tokens paid",
+            f"{self.retries} retries",
+            f"{self.failed} failed",
+        ]
+        return ", ".join(parts) + (f", {left:.0f} s left" if left is not None else "")
+
+
+class Metered:
+    """A model whose calls are counted."""
+
+    def __init__(self, model: ChatModel, meter: Meter) -> None:
+        self.name = model.name
+        self._model = model
+        self._meter = meter
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Pass the request on and count what comes back."""
+        completion = await self._model.complete(request)
+        self._meter.count(completion)
+        return completion

@@ -1,0 +1,1 @@
+"""From transcripts to numbers: metrics, statistics, scores."""

@@ -1,0 +1,187 @@
+"""All scores of a run, from its transcripts alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+
+from pydantic import TypeAdapter
+
+from madke.core.question import Question
+from madke.core.transcript import StageUsage, Transcript
+from madke.engine.stop import agreement
+from madke.scoring.metrics import METRICS
+from madke.scoring.statistics import Estimate, estimate
+from madke.tasks import get_task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """The scores of one run. Means are over questions (repeats of one are averaged first), failed ones left out.
+
+    "Correct" is the first metric of a question's task on the final answer. Abstained answers count as wrong.
+    """
+
+    questions: int
+    transcripts: int
+    """Questions times repeats."""
+    abstained: int
+    """Transcripts whose final text held no answer."""
+    failed: int
+    """Transcripts without an outcome because calls failed. In no mean below; see ``correct_if_failed``."""
+    degraded: int
+    """Transcripts in which some call failed and the debate went on."""
+    partial_pools: int
+    """Transcripts whose pool lacks a source that failed."""
+    correct: Estimate | None
+    """None where no question has a gold answer."""
+    correct_if_failed: tuple[float, float] | None
+    """``correct`` if all failed ones were wrong, and if all were right."""
+    metrics: Mapping[str, Estimate]
+    """Each metric, over the questions of the tasks that it scores."""
+    cons_judge: Estimate | None
+    """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge."""
+    co2_judge: Estimate | None
+    """Co2 (Eq. 7), consistent by the judge's last verdict and correct."""
+    cons_matcher: Estimate | None
+    """Cons, consistent if all last stances were parsed and agree under the task's matcher."""
+    co2_matcher: Estimate | None
+    mean_rounds: float
+    stop_reasons: Mapping[str, int]
+    parse_failures: Mapping[str, Estimate]
+    """By stage: share of replies in which no value of the stage's grammar was found."""
+    usage: Mapping[str, StageUsage]
+    """By stage, over all transcripts, failed ones too."""
+
+    @property
+    def total(self) -> StageUsage:
+        """Calls and tokens of all stages together."""
+        return total_usage(self.usage.values())
+
+
+def score(transcripts: Iterable[Transcript]) -> Scores:
+    """Compute all scores in one pass; one small row is kept for each transcript.
+
+    Raises:
+        UserError: A transcript names a task that does not exist.
+    """
+    rows: dict[str, list[dict[str, float]]] = {}
+    statuses: Counter[str] = Counter()
+    flags: Counter[str] = Counter()
+    stops: Counter[str] = Counter()
+    usage: dict[str, StageUsage] = {}
+    replies: dict[str, list[float]] = {}
+    rounds = 0
+    for transcript in transcripts:
+        statuses[transcript.status] += 1
+        flags["degraded"] += transcript.degraded
+        flags["partial"] += bool(transcript.pool_partial)
+        stops[transcript.stop_reason] += 1
+        for stage, used in transcript.usage.items():
+            usage[stage] = total_usage((usage.get(stage, StageUsage()), used))
+        for stage, missed in _parse_misses(transcript):
+            replies.setdefault(stage, []).append(float(missed))
+        kept = rows.setdefault(transcript.id, [])
+        if transcript.status != "failed":
+            kept.append(_row(transcript))
+            rounds += len(transcript.rounds)
+    n = statuses.total()
+    finished = n - statuses["failed"]
+    correct = _over_questions(rows, "correct")
+    return Scores(
+        questions=len(rows),
+        transcripts=n,
+        abstained=statuses["abstained"],
+        failed=statuses["failed"],
+        degraded=flags["degraded"],
+        partial_pools=flags["partial"],
+        correct=correct,
+        correct_if_failed=_bounds(rows, n, statuses["failed"]) if correct else None,
+        metrics={name: found for name in METRICS if (found := _over_questions(rows, name))},
+        cons_judge=_over_questions(rows, "cons_judge"),
+        co2_judge=_over_questions(rows, "co2_judge"),
+        cons_matcher=_over_questions(rows, "cons_matcher"),
+        co2_matcher=_over_questions(rows, "co2_matcher"),
+        mean_rounds=rounds / finished if finished else 0.0,
+        stop_reasons=dict(stops.most_common()),
+        parse_failures={stage: found for stage, values in replies.items() if (found := estimate(values))},
+        usage=usage,
+    )
+
+
+def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
+    """The sum, field by field."""
+    total = StageUsage()
+    for part in parts:
+        sums = {f.name: getattr(total, f.name) + getattr(part, f.name) for f in fields(StageUsage)}
+        total = replace(total, **sums)
+    return total
+
+
+@cache
+def _adapter() -> TypeAdapter[Scores]:
+    return TypeAdapter(Scores)
+
+
+def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
+    """The scores as JSON, with a newline at the end."""
+    return _adapter().dump_json(scores, indent=indent) + b"\n"
+
+
+def _row(transcript: Transcript) -> dict[str, float]:
+    """What one transcript adds to the means. A name that is missing does not apply to it."""
+    task = get_task(transcript.task)
+    row: dict[str, float] = {}
+    if transcript.answers:
+        question = Question(
+            id=transcript.id,
+            question=transcript.question,
+            answers=transcript.answers,
+            task=transcript.task,
+            choices=transcript.choices,
+            metadata=transcript.metadata,
+        )
+        answer = transcript.answer
+        row = {name: METRICS[name](answer, question) if answer is not None else 0.0 for name in task.metrics}
+        row["correct"] = row[task.metrics[0]]
+    last = transcript.rounds[-1]
+    consistent = {}
+    if last.verdict is not None:
+        consistent["judge"] = bool(last.verdict.consensus)
+    if len(last.turns) > 1:
+        consistent["matcher"] = agreement(last.turns, task)
+    for by, value in consistent.items():
+        row[f"cons_{by}"] = float(value)
+        if "correct" in row:
+            row[f"co2_{by}"] = float(value) * row["correct"]
+    return row
+
+
+def _over_questions(rows: Mapping[str, list[dict[str, float]]], name: str) -> Estimate | None:
+    values = []
+    for repeats in rows.values():
+        found = [row[name] for row in repeats if name in row]
+        if found:
+            values.append(sum(found) / len(found))
+    return estimate(values)
+
+
+def _bounds(rows: Mapping[str, list[dict[str, float]]], n: int, failed: int) -> tuple[float, float]:
+    right = sum(row.get("correct", 0.0) for repeats in rows.values() for row in repeats)
+    return right / n, (right + failed) / n
+
+
+def _parse_misses(transcript: Transcript) -> Iterable[tuple[str, bool]]:
+    """(stage, whether nothing could be read) for every reply that arrived."""
+    for entry in transcript.rounds:
+        for turn in entry.turns:
+            if turn.selection is not None and turn.selection.error is None:
+                yield "select", turn.selection.status == "abstained"
+            if turn.stance.error is None:
+                yield "speak" if entry.n == 1 else "reply", turn.stance.status == "abstained"
+        if entry.verdict is not None and entry.verdict.error is None and entry.verdict.rule != "too_few":
+            yield "judge", entry.verdict.consensus is None
+    if transcript.final.by == "summarizer" and transcript.final.error is None:
+        yield "summarize", transcript.final.status == "abstained"

@@ -1,0 +1,27 @@
+import pytest
+
+from madke.core.knowledge import KnowledgePool, Passage
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """No test reads or writes the user's cache, keys or server settings."""
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SERPER_API_KEY", "SERPER_BASE_URL", "AZURE_OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def pool():
+    """Three passages, numbered 0 to 2, from two sources."""
+    return KnowledgePool(
+        passages=(
+            passage("wiki", "baikal-1", "Lake Baikal", "Lake Baikal is 1,642 metres deep."),
+            passage("wiki", "tanganyika-1", "Lake Tanganyika", "Lake Tanganyika is 1,470 metres deep."),
+            passage("google", "https://lakes.example/deep", "Deep lakes", "Baikal is the deepest lake of all."),
+        )
+    )
+
+
+def passage(source, key, title, text, rank=0):
+    return Passage(source=source, key=key, title=title, text=text, score=1.0, rank=rank)

@@ -1,0 +1,66 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.engine.parse import parse_selection
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("[1][3]", (1, 3)),
+        ("[1, 3]", (1, 3)),
+        ("[1-3]", (1, 2, 3)),
+        ("[[5, 2]]", (5, 2)),
+        ("[0] and [0] again", (0,)),
+        ("Knowledge [0] helps.", (0,)),
+        ("[Knowledge 4]", (4,)),
+        ("The most helpful are **[2]**, **[7]**.", (2, 7)),
+        ("Document [3] does not mention it. Knowledge [2] does.", (2,)),
+        ("[1] gives the date, but [2] is irrelevant.", (1,)),
+        ("[99] and [4]", (4,)),
+        ("[8-30]", (8, 9)),
+    ],
+)
+def test_reads_the_numbers_named(text, ids):
+    parsed = parse_selection(text, size=10, limit=3)
+    assert (parsed.value.ids, parsed.status) == (ids, "ok")
+
+
+def test_too_many_numbers_give_way_to_the_concluding_sentence():
+    text = "[0] is about rivers. [1] names the lake. [2] and [5] give depths. So I choose [1] and [5]."
+    parsed = parse_selection(text, size=10, limit=3)
+    assert (parsed.value.ids, parsed.value.dropped, parsed.rule) == ((1, 5), (0, 2), "concluding")
+
+
+def test_too_many_numbers_in_one_sentence_are_cut_in_order_of_mention():
+    parsed = parse_selection("I choose [6], [0], [2], [4].", size=10, limit=3)
+    assert (parsed.value.ids, parsed.value.dropped, parsed.rule) == ((6, 0, 2), (4,), "first")
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "rule"),
+    [
+        ("[1] comes close, yet nothing settles it. [No Found]", (), "no_found"),
+        ("At first sight [No Found]. Then again, [2] helps.", (2,), "ids"),
+        ("[no found]", (), "no_found"),
+        ("**[No Found.]**", (), "no_found"),
+    ],
+)
+def test_of_ids_and_no_found_the_last_marker_wins(text, ids, rule):
+    parsed = parse_selection(text, size=10, limit=3)
+    assert (parsed.value.ids, parsed.rule, parsed.status) == (ids, rule, "ok")
+
+
+@pytest.mark.parametrize("text", ["", "I need nothing.", "[99]", "number 3", "[answer]"])
+def test_nothing_readable_is_an_abstention(text):
+    parsed = parse_selection(text, size=10, limit=3)
+    assert (parsed.value.ids, parsed.status) == ((), "abstained")
+
+
+@given(st.text(alphabet="[]0123456789,;- andotNFu.\n", max_size=60), st.integers(0, 12), st.integers(1, 4))
+def test_ids_are_distinct_in_range_and_within_the_limit(text, size, limit):
+    chosen = parse_selection(text, size=size, limit=limit).value
+    assert len(set(chosen.ids)) == len(chosen.ids) <= limit
+    assert all(0 <= n < size for n in chosen.ids + chosen.dropped)
+    assert not set(chosen.ids) & set(chosen.dropped)

@@ -1,0 +1,34 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.engine.parse import parse_verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "consensus"),
+    [
+        ("They agree. [Yes]", True),
+        ("**[yes.]**", True),
+        ("[NO].", False),
+        ("Yes.", True),
+        ("[Yes] would need the same city.\n\n[No]", False),
+        ("If they agreed it were [Yes].\nVerdict: [No].", False),
+        ("It is [No], not [Yes]", None),
+        ("Reply [Yes or No]", None),
+        ("[Yes/No]", None),
+        ("The answers agree.", None),
+        ("", None),
+        ("No doubt they agree.", None),
+    ],
+)
+def test_verdicts(text, consensus):
+    parsed = parse_verdict(text)
+    assert parsed.value is consensus
+    assert (parsed.status == "ok") == (consensus is not None)
+
+
+@given(st.text(max_size=60))
+def test_no_text_without_a_marker_is_a_consensus(text):
+    if "yes" not in text.lower():
+        assert parse_verdict(text).value is not True

@@ -1,0 +1,58 @@
+import pytest
+
+from madke.core.question import Question
+from madke.scoring.metrics import METRICS
+from madke.scoring.statistics import estimate
+from madke.tasks.normalize import squad_normalize
+
+
+def asked(*golds, dataset=None):
+    return Question(id="q", question="?", answers=golds, metadata={"dataset": dataset} if dataset else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [("The  Cat's a hat!", "cats hat"), ("An apple, a day", "apple day"), ("U.S.", "us"), ("theatre", "theatre")],
+)
+def test_squad_normalisation(text, normal):
+    assert squad_normalize(text) == normal
+
+
+@pytest.mark.parametrize(
+    ("answer", "golds", "em", "f1"),
+    [
+        ("Henry Campbell Bannerman", ("Henry Campbell Bannerman",), 1, 1),
+        ("garlic", ("Head of garlic", "garlic head"), 0, 2 / 3),
+        ("the Danube", ("Danube",), 1, 1),
+        ("Lake Placid, New York, United States", ("Lake placid",), 0, 0.5),
+        ("Paris Paris", ("Paris",), 0, 2 / 3),
+        ("nothing shared", ("Rome",), 0, 0),
+    ],
+)
+def test_exact_match_and_f1_take_the_best_gold(answer, golds, em, f1):
+    assert METRICS["em"](answer, asked(*golds)) == em
+    assert METRICS["f1"](answer, asked(*golds)) == pytest.approx(f1)
+
+
+def test_yes_and_no_score_all_or_nothing_only_in_the_multi_hop_sets():
+    assert METRICS["f1"]("yes it was", asked("yes", dataset="hotpotqa")) == 0
+    assert METRICS["f1"]("yes it was", asked("yes", dataset="nq_open")) == pytest.approx(0.5)
+
+
+def test_a_rate_has_wilsons_interval():
+    # Newcombe, 1998, Statistics in Medicine 17, Table I: 81 of 263 gives 0.2553 to 0.3662.
+    found = estimate([1.0] * 81 + [0.0] * 182)
+    assert (found.value, found.low, found.high) == pytest.approx((0.3080, 0.2553, 0.3662), abs=5e-5)
+
+
+def test_a_mean_is_bootstrapped_the_same_way_every_time():
+    values = [0.0, 0.25, 0.5, 1.0] * 25
+    found = estimate(values)
+    assert found == estimate(values)
+    assert found.value == pytest.approx(0.4375)
+    assert found.low < found.value < found.high
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 0.370 / 10, rel=0.1)
+
+
+def test_no_values_have_no_estimate():
+    assert estimate([]) is None
