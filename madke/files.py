@@ -28,7 +28,8 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 try:
                     item = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    raise UserError(f"is not JSON: {error}", file=path, line=number) from None
+                    why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+                    raise UserError(f"is not JSON: {why}", file=path, line=number) from None
                 if not isinstance(item, dict):
                     found = type(item).__name__
                     raise UserError(f"expected a JSON object, found a {found}", file=path, line=number)

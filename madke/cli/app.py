@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
+from typing import NoReturn
 
 import typer
+import typer.exceptions
 
 from madke.core.errors import UserError
 
 app = typer.Typer(
     help="Answer questions in batches by debate between language models over shared, retrieved knowledge.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -26,11 +26,14 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what happens to stderr."),
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(name)s: %(message)s")
 
 
@@ -38,17 +41,20 @@ def main() -> None:
     """Run the command line. Exit status: 0 done, 1 some questions failed, 2 bad input, 130 interrupted."""
     _register()
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except UserError as error:
-        print(f"madke: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("madke: interrupted", file=sys.stderr)
+        _complain(str(error))
+    except typer.exceptions.TyperException as error:
+        _complain(error.format_message())
+    except typer.Abort:
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output (head, less) has gone; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+
+
+def _complain(message: str) -> NoReturn:
+    """Bad input is one line for people, with no way for what it quotes to steer the terminal."""
+    line = " ".join(message.split())
+    print("madke: " + "".join(c if c.isprintable() else "?" for c in line), file=sys.stderr)
+    sys.exit(2)
 
 
 def _register() -> None:

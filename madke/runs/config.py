@@ -42,6 +42,8 @@ class RunConfig(BaseModel):
     """Fingerprint of every prompt file."""
     models: Mapping[str, str]
     """Role -> name of the model that plays it, endpoint included."""
+    sources: Mapping[str, str]
+    """Source name -> what serves it, as it was asked for; empty without knowledge."""
     pools_sha256: str | None
     """Fingerprint of the pool file; None without knowledge."""
     seed: int | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -80,6 +80,18 @@ class Variant:
         protocol = validated(content, Protocol, file="--set")
         _check_templates(self.folder, protocol, self._environment)
         return Variant(name=self.name, folder=self.folder, protocol=protocol)
+
+    def with_sources(self, names: Sequence[str]) -> Variant:
+        """The same variant over these knowledge sources; over no knowledge at all if there are none.
+
+        A protocol that had no knowledge gets the whole pool (``select: all``), as retrieval-augmented generation
+        does: whether its debaters can choose is for the protocol to say.
+        """
+        if not names:
+            return self.with_settings({"knowledge": None})
+        if self.protocol.knowledge is None:
+            return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}})
+        return self.with_settings({"knowledge.sources": list(names)})
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of every file that can change a prompt, by name; frozen into a run."""

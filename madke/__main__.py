@@ -1,0 +1,5 @@
+"""``python -m madke`` is ``madke``."""
+
+from madke.cli.app import main
+
+main()

@@ -1,0 +1,96 @@
+"""``madke ask``: debate one question and show the debate."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from madke.cli import options
+from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    from madke.core.chat import ChatModel
+    from madke.core.knowledge import KnowledgePool
+    from madke.core.question import Question
+    from madke.core.transcript import Transcript
+    from madke.variants import Variant
+
+
+def command(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or the claim to check.")],
+    task: options.Task = None,
+    choice: Annotated[list[str] | None, typer.Option(help="An option of a multiple choice; repeat for each.")] = None,
+    protocol: options.Protocol = "madke",
+    sources: options.Sources = None,
+    model: options.Model = "offline",
+    base_url: options.BaseUrl = None,
+    cast: options.Cast = None,
+    seed: options.Seed = None,
+    settings: options.Settings = None,
+    prompts: options.Prompts = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
+) -> None:
+    """Debate one question over freshly retrieved knowledge and print the debate as text."""
+    from madke.core.transcript import to_json
+    from madke.report.text import debate_text
+    from madke.runs.cast import open_models, role_models
+
+    asked = _question(question, task, tuple(choice or ()))
+    variant, specs = options.configured(protocol, prompts, settings or (), sources)
+    names = role_models(variant.protocol, model, options.cast_overrides(cast or ()))
+    models = open_models(names, base_url=base_url)
+    pool = _retrieved(asked, variant, specs)
+    transcript = asyncio.run(_debated(asked, variant, models, pool, seed))
+    typer.echo(to_json(transcript).decode() if as_json else debate_text(transcript))
+    if transcript.status == "failed":
+        raise typer.Exit(1)
+
+
+def _question(text: str, task: str | None, choices: tuple[str, ...]) -> Question:
+    from madke.core.question import Question
+    from madke.tasks import get_task
+
+    if not text.strip():
+        raise UserError("the question is empty")
+    asked = Question(id="ask", question=text, task=task or ("choice" if choices else "short_answer"), choices=choices)
+    if wrong := get_task(asked.task).check(asked):
+        raise UserError(wrong)
+    return asked
+
+
+def _retrieved(question: Question, variant: Variant, specs: dict[str, str | None]) -> KnowledgePool:
+    from madke.core.knowledge import EMPTY_POOL
+    from madke.indexing.named import open_source
+    from madke.knowledge.pools import load_pool, retrieve
+
+    knowledge = variant.protocol.knowledge
+    if knowledge is None:
+        return EMPTY_POOL
+    opened = [open_source(name, spec) for name, spec in specs.items()]
+    (record,) = retrieve([question], opened, knowledge.per_source)
+    return load_pool(record, sources=knowledge.sources, per_source=knowledge.per_source)
+
+
+async def _debated(
+    question: Question, variant: Variant, models: dict[str, ChatModel], pool: KnowledgePool, seed: int | None
+) -> Transcript:
+    from madke.engine.debate import debate
+    from madke.llm import Limiter, close
+    from madke.runs.cast import guarded
+    from madke.tasks import get_task
+
+    try:
+        return await debate(
+            question,
+            variant.protocol,
+            guarded(models, limiter=Limiter(len(models))),
+            pool,
+            task=get_task(question.task),
+            prompts=variant,
+            seed=seed,
+        )
+    finally:
+        for model in set(models.values()):
+            await close(model)

@@ -1,0 +1,80 @@
+"""Options that several verbs share, and what their texts mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    from madke.variants import Variant
+
+Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
+Prompts = Annotated[Path | None, typer.Option("--prompts", help="A folder of your own variants, searched first.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a field of the protocol, e.g. knowledge.select=all."),
+]
+Sources = Annotated[
+    str | None,
+    typer.Option(
+        help="Knowledge sources, comma-separated, or none. NAME, or NAME=SPEC with an index folder, A+B for the rank "
+        "fusion of two, a .jsonl file of web results, or serper. Default: the protocol's."
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help="offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human."
+    ),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="Endpoint of openai/ and azure/ models, e.g. http://localhost:8000/v1.")
+]
+Cast = Annotated[
+    list[str] | None,
+    typer.Option("--cast", metavar="ROLE=MODEL", help="Another model for one role: debater-1, judge, summarizer."),
+]
+Seed = Annotated[int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")]
+Task = Annotated[str | None, typer.Option("--task", "-t", help="short_answer, claim or choice.")]
+
+NO_SOURCES = "none"
+
+
+def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str | None]:
+    """Source name -> specification (None for the name's own), from ``--sources`` or the protocol's names."""
+    from madke.indexing.named import parse_sources
+
+    if sources is None:
+        return dict.fromkeys(default)
+    return {} if sources.strip() == NO_SOURCES else parse_sources(sources)
+
+
+def configured(
+    protocol: str, prompts: Path | None, settings: Sequence[str], sources: str | None
+) -> tuple[Variant, dict[str, str | None]]:
+    """The variant with ``--set`` and ``--sources`` applied, and the specification of each of its sources."""
+    from madke.variants import load_variant
+    from madke.variants.load import setting
+
+    variant = load_variant(protocol, prompts)
+    knowledge = variant.protocol.knowledge
+    specs = source_specs(sources, knowledge.sources if knowledge else ())
+    variant = variant.with_sources(list(specs)).with_settings(dict(setting(text) for text in settings))
+    kept = variant.protocol.knowledge.sources if variant.protocol.knowledge else ()
+    return variant, {name: specs.get(name) for name in kept}
+
+
+def cast_overrides(cast: Sequence[str]) -> dict[str, str]:
+    """Role -> model name, from ``--cast ROLE=MODEL``."""
+    overrides = {}
+    for text in cast:
+        role, equals, model = text.partition("=")
+        if not equals or not role.strip() or not model.strip():
+            raise UserError(f"--cast {text!r}: expected ROLE=MODEL, for instance --cast debater-2=human")
+        overrides[role.strip()] = model.strip()
+    return overrides

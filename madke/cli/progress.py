@@ -1,0 +1,55 @@
+"""Progress on stderr: a line that renews itself on a terminal, plain lines now and then elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+_TERMINAL_SECONDS = 0.5
+_PLAIN_SECONDS = 10.0
+
+
+def _write(line: str, *, last: bool) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[2K{line}" + ("\n" if last else ""))
+    else:
+        sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+@asynccontextmanager
+async def shown(line: Callable[[], str]) -> AsyncIterator[None]:
+    """Show a line while the block runs, and once more when it ends."""
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(_TERMINAL_SECONDS if sys.stderr.isatty() else _PLAIN_SECONDS)
+            _write(line(), last=False)
+
+    ticker = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
+        _write(line(), last=True)
+
+
+def counter(what: str) -> Callable[[int, int | None], None]:
+    """A callback that shows ``done`` of ``total``, not more often than people can read."""
+    shown_at = time.monotonic()
+
+    def show(done: int, total: int | None) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        pause = _TERMINAL_SECONDS if sys.stderr.isatty() else _PLAIN_SECONDS
+        if done == total or now - shown_at >= pause:
+            shown_at = now
+            of = "" if total is None else f"/{total:,}"
+            _write(f"{what}: {done:,}{of}", last=done == total)
+
+    return show

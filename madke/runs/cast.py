@@ -1,0 +1,77 @@
+"""Who plays which role: models opened by name, behind the call store, the retries and the limiter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from madke.core.chat import ChatModel
+from madke.core.errors import CallError, UserError, unknown
+from madke.engine.protocol import Protocol
+from madke.llm import CallStore, Limited, Limiter, Retrying, Stored, open_model
+
+
+def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    """The name of the model that plays each role.
+
+    Args:
+        protocol: Its debaters may name models of their own.
+        model: Everybody else's.
+        overrides: Role -> model, above both. Roles are matched without case, spaces, hyphens and underscores:
+            ``debater-1`` is ``Debater 1``.
+
+    Raises:
+        UserError: An override names a role that the protocol does not have.
+    """
+    own = {debater.name: debater.model for debater in protocol.cast if debater.model}
+    names = {role: own.get(role, model) for role in protocol.roles}
+    by_key = {_key(role): role for role in protocol.roles}
+    for role, name in overrides.items():
+        if _key(role) not in by_key:
+            raise unknown("role", role, protocol.roles)
+        names[by_key[_key(role)]] = name
+    return names
+
+
+def _key(role: str) -> str:
+    return re.sub(r"[\s_-]+", "", role.casefold())
+
+
+def open_models(names: Mapping[str, str], *, base_url: str | None = None, replay: bool = False) -> dict[str, ChatModel]:
+    """Role -> model, one model for all roles of a name. Close each with :func:`madke.llm.close`.
+
+    Args:
+        names: Role -> model name.
+        base_url: The endpoint of the models that have one.
+        replay: Models are only named, never asked.
+
+    Raises:
+        UserError: A model cannot be opened, or a base URL is given and no model has an endpoint.
+    """
+    opened: dict[str, ChatModel] = {}
+    remote = [name for name in names.values() if name.startswith(("openai/", "azure/"))]
+    if base_url is not None and not remote:
+        raise UserError(
+            f"--base-url is for openai/NAME and azure/DEPLOYMENT; the models are {', '.join(names.values())}"
+        )
+    for name in names.values():
+        if name not in opened:
+            opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay)
+    return {role: opened[name] for role, name in names.items()}
+
+
+def guarded(
+    models: Mapping[str, ChatModel],
+    *,
+    limiter: Limiter,
+    store: CallStore | None = None,
+    replay: bool = False,
+    on_retry: Callable[[CallError, float], None] | None = None,
+) -> dict[str, ChatModel]:
+    """The models behind limiter, retries and (where there is one) the call store, in that order from the inside."""
+
+    def guard(model: ChatModel) -> ChatModel:
+        retrying = Retrying(Limited(model, limiter), on_event=on_retry)
+        return Stored(retrying, store, replay=replay) if store else retrying
+
+    return {role: guard(model) for role, model in models.items()}

@@ -1,0 +1,74 @@
+"""The pools of a run: from a pool file, or built into the run directory once and frozen there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from madke.core.errors import UserError
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
+from madke.core.question import Question
+from madke.engine.protocol import Knowledge
+from madke.files import fingerprint
+from madke.knowledge.pools import PoolRecord, build_pools, load_pool, read_pools, sources_in
+
+RETRIEVED = 10
+"""Passages that a run asks of each source (or ``per_source``, if that is more): spares for removed duplicates."""
+
+
+class RunPools:
+    """The pool of each question under one protocol's knowledge settings.
+
+    Args:
+        file: A pool file; None for a protocol without knowledge.
+        knowledge: The protocol's settings.
+        questions: Each must have a record in the file.
+
+    Raises:
+        UserError: The file is wrong, lacks a question, or holds nothing of a source that is asked for.
+    """
+
+    def __init__(self, file: Path | None, knowledge: Knowledge | None, questions: Sequence[Question]) -> None:
+        self.sha256 = fingerprint(file) if file else None
+        self._knowledge = knowledge
+        self._records: Mapping[str, PoolRecord] = read_pools(file) if file else {}
+        if file is None or knowledge is None:
+            return
+        for question in questions:
+            record = self._records.get(question.id)
+            if record is None:
+                raise UserError(f"has no pool for question {question.id!r}; build it from the same data", file=file)
+            if record.question != question.question:
+                found = f"its pool for {question.id!r} was built for {record.question!r}, not {question.question!r}"
+                raise UserError(found, file=file)
+        held = sources_in(self._records.values())
+        for source in knowledge.sources:
+            if source not in held:
+                raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(held))}", file=file)
+
+    def of(self, question: Question) -> KnowledgePool:
+        """The question's pool: chosen sources merged, duplicates removed, capped and numbered."""
+        if self._knowledge is None:
+            return EMPTY_POOL
+        record = self._records[question.id]
+        return load_pool(record, sources=self._knowledge.sources, per_source=self._knowledge.per_source)
+
+
+def build_run_pools(
+    out: Path,
+    questions: Sequence[Question],
+    knowledge: Knowledge,
+    open_sources: Callable[[], Sequence[Source]],
+    progress: Callable[[int, int], None],
+) -> Path:
+    """The run's own pool file, retrieved if the directory does not hold it yet.
+
+    Raises:
+        UserError: The directory holds a run that was made without one, or a source cannot work.
+    """
+    file = out / "pools.jsonl"
+    if not file.exists():
+        if (out / "run.json").exists():
+            raise UserError("holds another run, one without pools of its own; choose another --out", file=out)
+        build_pools(questions, open_sources(), max(RETRIEVED, knowledge.per_source), file, progress=progress)
+    return file
