@@ -1,0 +1,100 @@
+"""``madke ask``: one debate, by a script, and with a person in it."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.cli import command, madke
+
+# The shape of the paper's case study (Wang et al., Table 5), with another question and our own words: one debater
+# declines the pool and is wrong, the judge says [NO]., then both select and agree.
+CASE_STUDY = """
+- {stage: select, agent: Debater 1, round: 1, reply: "None of it compares the two lakes directly. [No Found]"}
+- {stage: select, agent: Debater 2, round: 1, reply: "[0] gives one depth, [1] the other."}
+- {stage: select, reply: "Knowledge [0] and Knowledge [1] state the two depths."}
+- {stage: speak, agent: Debater 1, reply: "From memory, Tanganyika is the deeper one. The answer is [Lake Tanganyika]."}
+- {stage: speak, agent: Debater 2, reply: "1,642 metres are more than 1,470. The answer is [Lake Baikal]."}
+- {stage: reply, reply: "1,642 metres against 1,470: I was wrong if I said otherwise. The answer is [Lake Baikal]."}
+- {stage: judge, round: 1, reply: "[NO]."}
+- {stage: judge, round: 2, reply: "[Yes]"}
+- {stage: summarize, reply: "Both name the same lake. The final answer is [Lake Baikal]."}
+"""
+WEB = {
+    "query": "Which is deeper, Lake Baikal or Lake Tanganyika?",
+    "results": [
+        {"title": "Baikal", "snippet": "Lake Baikal is 1,642 metres deep.", "link": "https://a.example/b"},
+        {"title": "Tanganyika", "snippet": "Lake Tanganyika is 1,470 metres deep.", "link": "https://a.example/t"},
+    ],
+}
+
+
+@pytest.fixture
+def asking(tmp_path):
+    (tmp_path / "script.yaml").write_text(CASE_STUDY)
+    (tmp_path / "web.jsonl").write_text(json.dumps(WEB) + "\n")
+    script = f"scripted/{tmp_path / 'script.yaml'}"
+    return "ask", WEB["query"], "--sources", f"google={tmp_path / 'web.jsonl'}", "--model", script
+
+
+def test_the_papers_case_study_takes_two_rounds_and_ends_with_the_corrected_answer(asking):
+    done = madke(*asking, "--json")
+    assert done.returncode == 0, done.stderr
+    transcript = json.loads(done.stdout)
+    first, second = transcript["rounds"]
+    wrong, right = first["turns"]
+    assert (wrong["selection"]["ids"], wrong["selection"]["rule"]) == ([], "no_found")
+    assert (wrong["stance"]["answer"], right["stance"]["answer"]) == ("Lake Tanganyika", "Lake Baikal")
+    assert first["verdict"]["consensus"] is False
+    assert [turn["selection"]["ids"] for turn in second["turns"]] == [[0, 1], [0, 1]]
+    assert second["verdict"]["consensus"] is True
+    assert (transcript["answer"], transcript["stop_reason"]) == ("Lake Baikal", "consensus")
+    assert sum(used["calls"] for used in transcript["usage"].values()) == 2 * 2 * 2 + 2 + 1
+
+
+def test_the_debate_reads_as_text(asking):
+    done = madke(*asking)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout
+    order = [
+        "[1] google",
+        "--- round 1 ---",
+        "finds nothing helpful",
+        "no consensus",
+        "--- round 2 ---",
+        "Final answer",
+    ]
+    assert [shown.index(part) for part in order] == sorted(shown.index(part) for part in order)
+
+
+def test_a_person_can_take_a_debaters_part(asking):
+    process = subprocess.Popen(
+        command(*asking, "--cast", "debater-2=human", "--json"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = "[1]\n\nI have been there.\nThe answer is [Lake Tanganyika].\n\n[0]\n\nI stand corrected: [Lake Baikal].\n\n"
+    out, prompts = process.communicate(said, timeout=60)
+    assert process.returncode == 0, prompts
+    first, second = json.loads(out)["rounds"]
+    assert first["turns"][1]["selection"]["ids"] == [1]
+    assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is [Lake Tanganyika]."
+    assert second["turns"][1]["stance"]["answer"] == "Lake Baikal"
+    assert "Debater 2: reply, round 2" in prompts
+    assert "Debater 1: From memory, Tanganyika is the deeper one." in prompts
+
+
+def test_a_person_who_leaves_fails_only_their_turns(asking):
+    done = subprocess.run(
+        command(*asking, "--cast", "Debater 2=human", "--json"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    transcript = json.loads(done.stdout)
+    assert transcript["degraded"]
+    assert {entry["verdict"]["consensus"] for entry in transcript["rounds"]} == {None}
+    assert transcript["rounds"][0]["turns"][1]["stance"]["status"] == "failed"

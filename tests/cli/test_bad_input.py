@@ -1,0 +1,123 @@
+"""Bad input: one line on stderr that says where and what, exit status 2, nothing written."""
+
+import json
+
+import pytest
+
+from tests.support.cli import madke, refused
+from tests.support.dataset import write_dataset
+
+GOOD = {"id": "q0", "question": "Which lake is the deepest?", "golden_answers": ["Lake Baikal"]}
+
+
+def lines(*items):
+    return "".join((item if isinstance(item, str) else json.dumps(item)) + "\n" for item in items)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (lines(*[{**GOOD, "id": f"q{n}"} for n in range(6)], '{"id": "q6", "question": '), "data.jsonl:7: is not JSON"),
+        (lines(GOOD, {"question": "Who?"}), "data.jsonl:2: there is no 'id'"),
+        (lines(GOOD, GOOD), "data.jsonl:2: id 'q0' stands on line 1 already"),
+        (lines({**GOOD, "task": "clam"}), "data.jsonl:1: unknown task 'clam'; did you mean 'claim'?"),
+        (lines({**GOOD, "golden_answer": []}), "unknown key 'golden_answer'; did you mean 'golden_answers'?"),
+        (lines({**GOOD, "question": ["x"]}), "'question' is ['x']; expected a text"),
+        (lines({**GOOD, "golden_answers": "x"}), "'golden_answers' is 'x'; expected a list of texts"),
+        (lines({**GOOD, "choices": ["a", "b"], "golden_answers": ["C"]}), "'C' is not a letter of A to B"),
+        (lines({**GOOD, "choices": ["a", "b"], "golden_answers": [2]}), "expected indices of 0 to 1"),
+        (lines({**GOOD, "task": "claim"}), "'Lake Baikal' of a claim is not one of SUPPORTS"),
+        (lines([1]), "data.jsonl:1: expected a JSON object, found a list"),
+        ("", "holds no question"),
+    ],
+)
+def test_a_broken_dataset(tmp_path, content, said):
+    (tmp_path / "data.jsonl").write_text(content)
+    assert said in refused("run", "data.jsonl", "--out", "out", cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
+
+
+def test_a_missing_dataset(tmp_path):
+    assert "none.jsonl: cannot be read: No such file" in refused("run", "none.jsonl", "--out", "out", cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--task", "clam"], "unknown task 'clam'; did you mean 'claim'?"),
+        (["--protocol", "makde"], "unknown protocol 'makde'; did you mean 'madke'?"),
+        (["--model", "opneai/gpt"], "unknown model 'opneai'; did you mean 'openai'?"),
+        (["--model", "openai/gpt"], "OPENAI_API_KEY is not set"),
+        (["--base-url", "http://localhost:1"], "--base-url is for openai/NAME"),
+        (["--sources", "google=serper"], "SERPER_API_KEY"),
+        (["--sources", "wikki"], "unknown source 'wikki'; did you mean 'wiki'?"),
+        (["--sources", "wiki=nowhere"], "no folder 'nowhere'"),
+        (["--cast", "debater-3=human"], "unknown role 'debater-3'; did you mean 'Debater"),
+        (["--cast", "human"], "expected ROLE=MODEL"),
+        (["--set", "rounds=many"], "rounds: Input should be a valid integer"),
+        (["--set", "round=2"], "unknown key 'round'"),
+        (["--set", "knowledge.select=some"], "knowledge.select: Input should be 'adaptive' or 'all'"),
+        (["--set", "sees.peers=latest"], "needs talk.first or talk.later = sequential"),
+        (["--pools", "none.jsonl"], "none.jsonl: cannot be read"),
+        (["--limit", "0"], "--limit"),
+    ],
+)
+def test_a_broken_option(tmp_path, options, said):
+    (tmp_path / "data.jsonl").write_text(lines(GOOD))
+    assert said in refused("run", "data.jsonl", "--out", "out", *options, cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (lambda records: records[:1], [], "has no pool for question 'q1'"),
+        (lambda records: [records[0], {**records[1], "question": "Who?"}], [], "was built for 'Who?'"),
+        (lambda records: [records[0], records[0]], [], "pools.jsonl:2: id 'q0' stands on line 1 already"),
+        (lambda records: [records[0], {"id": "q1"}], [], "pools.jsonl:2: 'question'"),
+        (
+            lambda records: records,
+            ["--sources", "textbooks"],
+            "holds nothing from source 'textbooks', only from google, wiki",
+        ),
+        (lambda records: records, ["--sources", "wiki=x"], "a pool file is given"),
+        (lambda records: records, ["--sources", "none"], "the protocol has no knowledge"),
+    ],
+)
+def test_a_pool_file_that_does_not_fit(tmp_path, change, options, said):
+    questions, pools = write_dataset(tmp_path, 2)
+    pools.write_text(lines(*change([json.loads(line) for line in pools.read_text().splitlines()])))
+    assert said in refused("run", questions, "--pools", pools, "--out", tmp_path / "out", *options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_that_is_no_run(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    questions, pools = write_dataset(tmp_path, 1)
+    assert "holds no run" in refused("run", questions, "--pools", pools, "--out", tmp_path)
+    assert "is not a run directory" in refused("score", tmp_path)
+    assert "is not a run directory" in refused("report", tmp_path)
+
+
+def test_variants_of_the_user_are_checked(tmp_path):
+    folder = tmp_path / "mine" / "pair"
+    folder.mkdir(parents=True)
+    protocol = "source: mine\nstop: never\nfinish: majority\nknowledge: null\nrounds: 1\n"
+    (folder / "protocol.yaml").write_text(protocol)
+    listing = ("protocols", "--prompts", tmp_path / "mine")
+    assert "speak.j2: missing: the protocol has a stage 'speak'" in refused(*listing)
+    (folder / "speak.j2").write_text("{% block system %}{% endblock %}{% block user %}{{ qestion }}{% endblock %}")
+    assert "speak.j2: unknown placeholder 'qestion'; a speak template may use: knowledge" in refused(*listing)
+    (folder / "speak.j2").write_text("{% block user %}{{ question.question }}")
+    assert "speak.j2:1: is not a template" in refused(*listing)
+    (folder / "speak.j2").write_text("{% block user %}{{ question.question }}{% endblock %}")
+    assert "has no {% block system %}" in refused(*listing)
+    (folder / "speak.j2").write_text(
+        "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}"
+    )
+    (folder / "protocol.yaml").write_text(protocol + "judge: strict\n")
+    assert "protocol.yaml: unknown key 'judge'" in refused(*listing)
+    (folder / "protocol.yaml").write_text(protocol)
+    done = madke(*listing, "--json")
+    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["madke", "pair"]

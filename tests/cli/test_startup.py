@@ -1,0 +1,24 @@
+"""Nothing heavy is loaded before it is needed."""
+
+import subprocess
+import sys
+
+HEAVY = {"torch", "faiss", "jnius", "pandas", "ray", "transformers", "scipy", "numpy", "openai", "pyserini"}
+
+
+def loaded_by(code):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    names = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    assert "madke" in names
+    return names
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert not loaded_by("import madke") & HEAVY
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys; sys.argv = ['madke', '--help']; from madke.cli.app import main; main()"
+    assert not loaded_by(code) & (HEAVY | {"jinja2", "pydantic"})

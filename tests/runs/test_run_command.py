@@ -1,0 +1,261 @@
+"""``madke run`` against an OpenAI-compatible server on the loopback: what goes over the wire, and what survives."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import threading
+from collections import Counter
+
+import pytest
+
+from madke.runs.directory import read_transcripts
+from tests.support.cli import command, madke, refused
+from tests.support.dataset import debating, stage_of, write_dataset
+from tests.support.openai_server import chat, error, openai_server
+
+
+def arguments(folder, server, *more, n=6):
+    questions, pools = write_dataset(folder, n)
+    endpoint = ("--model", "openai/m", "--base-url", server.url)
+    return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
+
+
+def finished_ids(folder):
+    return sorted(transcript.id for transcript in read_transcripts(folder / "out"))
+
+
+def stored_seeds(folder):
+    with sqlite3.connect(folder / "out" / "calls.sqlite") as db:
+        seeds = {json.loads(row[0])["seed"] for row in db.execute("SELECT request FROM calls WHERE outcome = 'ok'")}
+    db.close()
+    return seeds
+
+
+def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path):
+    with openai_server(debating) as server:
+        done = madke(*arguments(tmp_path, server))
+        assert done.returncode == 0, done.stderr
+        transcripts = list(read_transcripts(tmp_path / "out"))
+        calls = Counter(re.search(r"survey (\d+)", seen.body["messages"][-1]["content"])[1] for seen in server.requests)
+    assert {t.id for t in transcripts} == {f"q{n}" for n in range(6)}
+    for transcript in transcripts:
+        rounds = len(transcript.rounds)
+        assert calls[transcript.id[1:]] == 2 * 2 * rounds + rounds + 1
+        assert transcript.answer == "Lake Baikal" or rounds == 3
+    assert {len(transcript.rounds) for transcript in transcripts} == {1, 2}
+    usage = [used for transcript in transcripts for used in transcript.usage.values()]
+    assert sum(used.prompt_tokens for used in usage) == 20 * sum(calls.values())
+    assert not any(used.estimated for used in usage)
+
+
+def test_the_wire_shows_who_sees_what(tmp_path):
+    def echoing(body, n):
+        match stage_of(body):
+            case "speak" | "reply":
+                return chat(f"token{n} The answer is [Lake {n}].")
+            case "judge":
+                return chat("[No]")
+        return debating(body, n)
+
+    with openai_server(echoing) as server:
+        done = madke(*arguments(tmp_path, server, n=1))
+        assert done.returncode == 0, done.stderr
+        bodies = [seen.body for seen in server.requests]
+    (transcript,) = read_transcripts(tmp_path / "out")
+    token_of = {
+        (entry.n, turn.agent): re.match(r"token\d+", turn.stance.text)[0]
+        for entry in transcript.rounds
+        for turn in entry.turns
+    }
+    for body in bodies:
+        tokens = set(re.findall(r"token\d+", body["messages"][-1]["content"]))
+        rounds = {n for (n, _), token in token_of.items() if token in tokens}
+        match stage_of(body):
+            case "speak":
+                assert tokens == set()
+            case "select":
+                assert len(tokens) <= 1
+            case "reply":
+                assert len(tokens) == 2
+                assert len(rounds) == 1
+                assert rounds <= {1, 2}
+            case "judge" | "summarize":
+                assert len(tokens) == 2
+                assert len(rounds) == 1
+    assert Counter(map(stage_of, bodies)) == {"select": 6, "speak": 2, "reply": 4, "judge": 3, "summarize": 1}
+
+
+def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path):
+    with openai_server(debating) as server:
+        assert madke(*arguments(tmp_path, server, n=1)).returncode == 0
+        selections = [seen.body for seen in server.requests if stage_of(seen.body) == "select"]
+    one, other = selections[:2]
+    assert one["messages"] == other["messages"]
+    assert one["seed"] != other["seed"]
+
+
+def test_after_kill_9_the_same_command_finishes_without_repeating_a_finished_call(tmp_path):
+    reached = threading.Event()
+
+    def noticing(body, n):
+        if n == 40:
+            reached.set()
+        return debating(body, n)
+
+    with openai_server(noticing) as server:
+        args = arguments(tmp_path, server, "--concurrency", 3, n=12)
+        process = subprocess.Popen(command(*args), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert reached.wait(60)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        paid_before = stored_seeds(tmp_path)
+        assert 30 <= len(paid_before) < 12 * 6
+        sent_before = len(server.requests)
+        assert len(finished_ids(tmp_path)) < 12
+
+        done = madke(*args)
+        assert done.returncode == 0, done.stderr
+        assert finished_ids(tmp_path) == sorted(f"q{n}" for n in range(12))
+        sent_after = [seen.body["seed"] for seen in server.requests[sent_before:]]
+        assert not paid_before & set(sent_after)
+        assert len(sent_after) == len(set(sent_after))
+
+        assert madke(*args).returncode == 0
+        assert len(server.requests) == sent_before + len(sent_after)
+
+
+def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, n=4)
+        assert madke(*args).returncode == 0
+    before = {t.id: t for t in read_transcripts(tmp_path / "out")}
+    done = madke(*args, "--replay")
+    assert done.returncode == 0, done.stderr
+    after = {t.id: t for t in read_transcripts(tmp_path / "out")}
+    assert {i: (t.rounds, t.final) for i, t in after.items()} == {i: (t.rounds, t.final) for i, t in before.items()}
+    assert all(used.paid == 0 for t in after.values() for used in t.usage.values())
+
+
+def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path):
+    broken = True
+
+    def sometimes(body, n):
+        return error(400, "no") if broken and "survey 1?" in body["messages"][-1]["content"] else debating(body, n)
+
+    with openai_server(sometimes) as server:
+        args = arguments(tmp_path, server, n=3)
+        done = madke(*args)
+        assert done.returncode == 1
+        assert "1 questions failed; the same command again retries them" in done.stderr
+        (failed,) = (t for t in read_transcripts(tmp_path / "out") if t.status == "failed")
+        assert (failed.id, failed.answer) == ("q1", None)
+        scores = json.loads((tmp_path / "out" / "metrics.json").read_text())
+        assert (scores["failed"], scores["correct"]["n"]) == (1, 2)
+        assert scores["correct_if_failed"] == [pytest.approx(2 / 3), 1.0]
+
+        assert madke(*args, "--keep-failed").returncode == 1
+        broken = False
+        assert madke(*args).returncode == 0
+    assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path):
+    reached = threading.Event()
+
+    def slow(body, n):
+        if n >= 10:
+            reached.set()
+            server.stopping.wait(30)
+        return debating(body, n)
+
+    with openai_server(slow) as server:
+        args = arguments(tmp_path, server)
+        process = subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert reached.wait(60)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "the same command again goes on from there" in complaint
+    assert "Traceback" not in complaint
+
+
+def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, n=3)
+        assert madke(*args).returncode == 0
+        transcripts = tmp_path / "out" / "transcripts.jsonl"
+        transcripts.write_bytes(transcripts.read_bytes()[:-50])
+        sent = len(server.requests)
+        assert madke(*args).returncode == 0
+        assert len(server.requests) == sent
+    assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
+
+
+def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, n=2)
+        assert madke(*args).returncode == 0
+        before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        complaint = refused(*args, "--set", "rounds=2")
+    assert "holds another run: protocol" in complaint
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_a_run_has_one_writer(tmp_path):
+    reached = threading.Event()
+
+    def hanging(body, n):
+        reached.set()
+        server.stopping.wait(30)
+        return debating(body, n)
+
+    with openai_server(hanging) as server:
+        args = arguments(tmp_path, server)
+        process = subprocess.Popen(command(*args), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert reached.wait(60)
+        assert "another process is writing this run" in refused(*args)
+        process.kill()
+        process.wait()
+
+
+def test_repeats_are_debated_with_other_samples(tmp_path):
+    with openai_server(debating) as server:
+        assert madke(*arguments(tmp_path, server, "--repeats", 2, n=2)).returncode == 0
+        seeds = [seen.body["seed"] for seen in server.requests]
+    assert len(seeds) == len(set(seeds))
+    assert sorted((t.id, t.repeat) for t in read_transcripts(tmp_path / "out")) == [
+        ("q0", 0),
+        ("q0", 1),
+        ("q1", 0),
+        ("q1", 1),
+    ]
+
+
+@pytest.mark.parametrize(("sources", "shown"), [("wiki", {"wiki"}), ("google", {"google"}), ("none", set())])
+def test_arms_filter_one_pool_file(tmp_path, sources, shown):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, "--sources", sources, n=1)
+        if sources == "none":
+            args = tuple(a for a in args if a != "--pools" and a != tmp_path / "pools.jsonl")
+        done = madke(*args)
+        assert done.returncode == 0, done.stderr
+    (transcript,) = read_transcripts(tmp_path / "out")
+    assert {entry.source for entry in transcript.pool} == shown
+
+
+def test_no_key_appears_in_any_file_or_output(tmp_path):
+    canary = "sk-canary-3141592653"
+
+    def leaking(body, n):
+        return error(401, f"Incorrect API key provided: {canary}") if n % 5 == 0 else debating(body, n)
+
+    with openai_server(leaking) as server:
+        done = madke(*arguments(tmp_path, server, n=3), OPENAI_API_KEY=canary)
+        assert server.requests[0].headers["authorization"] == f"Bearer {canary}"
+    assert canary not in done.stdout + done.stderr
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert canary.encode() not in path.read_bytes(), path

@@ -1,0 +1,53 @@
+"""A dataset of lakes with its pool file, and a server that debates it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.support.openai_server import Reply, chat
+
+PASSAGES = [
+    {"source": "wiki", "key": "baikal-1", "title": "Lake Baikal", "text": "Lake Baikal is 1,642 metres deep."},
+    {"source": "wiki", "key": "tanganyika-1", "title": "Lake Tanganyika", "text": "It is 1,470 metres deep."},
+    {"source": "google", "key": "https://l.example", "title": "Lakes", "text": "Baikal is the deepest of all."},
+]
+
+
+def write_dataset(folder: Path, n: int) -> tuple[Path, Path]:
+    """Question and pool files with ``n`` questions, ids ``q0``, ``q1``, ..."""
+    questions, pools = folder / "questions.jsonl", folder / "pools.jsonl"
+    texts = [f"Which lake is the deepest, in survey {number}?" for number in range(n)]
+    lines = [
+        {"id": f"q{number}", "question": text, "golden_answers": ["Lake Baikal"]} for number, text in enumerate(texts)
+    ]
+    questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pool = [{"id": f"q{number}", "question": text, "passages": PASSAGES} for number, text in enumerate(texts)]
+    pools.write_text("".join(json.dumps(line) + "\n" for line in pool))
+    return questions, pools
+
+
+def stage_of(body: dict[str, Any]) -> str:
+    """Which stage of the ``madke`` variant a request on the wire belongs to, from its prompt."""
+    prompt = body["messages"][-1]["content"]
+    if "[No Found]" in prompt:
+        return "select"
+    if "[Yes]" in prompt:
+        return "judge"
+    if prompt.startswith("Sum up"):
+        return "summarize"
+    return "reply" if "Your previous answer:" in prompt else "speak"
+
+
+def debating(body: dict[str, Any], n: int = 0) -> Reply:
+    """Debaters who disagree in round 1 (their sampling seeds differ) and agree in round 2."""
+    prompt = body["messages"][-1]["content"]
+    match stage_of(body):
+        case "select":
+            return chat("The most helpful is [0].")
+        case "judge":
+            return chat("[No]" if "Tanganyika" in prompt else "[Yes]")
+        case "speak":
+            return chat(f"The answer is [{'Lake Baikal' if body['seed'] % 2 else 'Lake Tanganyika'}].")
+    return chat("The answer is [Lake Baikal].")
