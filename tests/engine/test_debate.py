@@ -46,8 +46,7 @@ def prompts_of(model, stage, round_n, agent=None):
     return [
         request.messages[-1].content
         for request in model.requests
-        if (request.purpose.stage, request.purpose.round) == (stage, round_n)
-        and agent in (None, request.purpose.agent)
+        if (request.purpose.stage, request.purpose.round) == (stage, round_n) and agent in (None, request.purpose.agent)
     ]
 
 

@@ -1,0 +1,18 @@
+"""Requests for tests that care about one thing of them."""
+
+from __future__ import annotations
+
+from madke.core.chat import ChatRequest, Message, Purpose
+
+
+def purpose(**changes):
+    return Purpose(**{"question": "q1", "stage": "speak", "agent": "A", "round": 1, **changes})
+
+
+def chat_request(text="How deep is Lake Baikal?", *, system="Be brief.", about=None, **changes):
+    """A request with a system and a user message."""
+    messages = [Message(role="user", content=text)]
+    if system is not None:
+        messages.insert(0, Message(role="system", content=system))
+    fields = {"messages": tuple(messages), "purpose": about or purpose(), "temperature": 0.5, "max_tokens": 64}
+    return ChatRequest(**{**fields, **changes})

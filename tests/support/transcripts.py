@@ -1,0 +1,32 @@
+"""Transcripts made by hand."""
+
+from __future__ import annotations
+
+from madke.core.transcript import Final, Round, Selection, StageUsage, Stance, Transcript, Turn, Verdict
+
+
+def stance(answer, status=None):
+    return Stance(text=f"It is [{answer}].", answer=answer, status=status or ("ok" if answer else "abstained"))
+
+
+def transcript(id_, *, said, consensus, answer, golds=("Lake Baikal",), status=None, **changes):
+    """One round in which the debaters ``said`` these answers (None: unreadable), and what came of it."""
+    turns = tuple(
+        Turn(agent=f"Debater {n}", stance=stance(text), selection=Selection(ids=(0,), text="[0]"))
+        for n, text in enumerate(said, start=1)
+    )
+    verdict = Verdict(consensus=consensus, text="...")
+    status = status or ("ok" if answer else "abstained")
+    fields = {
+        "id": id_,
+        "question": "Which lake is the deepest?",
+        "task": "short_answer",
+        "answers": golds,
+        "status": status,
+        "answer": answer,
+        "stop_reason": "consensus" if consensus else "rounds",
+        "rounds": (Round(n=1, order=tuple(turn.agent for turn in turns), turns=turns, verdict=verdict),),
+        "final": Final(by="summarizer", answer=answer, status=status, error="gone" if status == "failed" else None),
+        "usage": {"speak": StageUsage(calls=2, paid=1, prompt_tokens=100, completion_tokens=10)},
+    }
+    return Transcript(**{**fields, **changes})

@@ -1,0 +1,56 @@
+"""The wheel works outside the checkout, assets included."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    pytest.importorskip("build")
+    out = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, CHECKOUT]
+    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    return next(out.glob("*.whl"))
+
+
+def test_it_holds_the_assets(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for asset in ("prompts/madke/protocol.yaml", "indexes/sample/passages.jsonl", "eval/samples/questions.jsonl"):
+        assert f"madke/_assets/{asset}" in names
+    assert "madke/report/templates/report.html.j2" in names
+    assert not any("__pycache__" in name or name.startswith("tests/") for name in names)
+
+
+def test_installed_elsewhere_it_answers_a_question(wheel, tmp_path):
+    """The environment is fresh; what the wheel depends on is borrowed from this one, since installing takes minutes."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
+    python = tmp_path / "venv" / "bin" / "python"
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel]
+    subprocess.run(pip, check=True, timeout=120)
+    site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    ask = [
+        tmp_path / "venv" / "bin" / "madke",
+        "ask",
+        "Which river is the only one that flows out of Lake Baikal?",
+        "--json",
+    ]
+    done = subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    transcript = json.loads(done.stdout)
+    assert {entry["source"] for entry in transcript["pool"]} == {"wiki"}
+    assert transcript["rounds"][0]["turns"][0]["stance"]["text"]
+    where = subprocess.run(
+        [python, "-c", "import madke; print(madke.__file__)"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert where.stdout.startswith(str(tmp_path))
