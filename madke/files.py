@@ -28,7 +28,9 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 try:
                     item = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+                    why = (
+                        f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+                    )
                     raise UserError(f"is not JSON: {why}", file=path, line=number) from None
                 if not isinstance(item, dict):
                     found = type(item).__name__

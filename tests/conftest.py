@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from madke.core.knowledge import KnowledgePool, Passage
@@ -7,8 +9,9 @@ from madke.core.knowledge import KnowledgePool, Passage
 def own_cache(tmp_path_factory, monkeypatch):
     """No test reads or writes the user's cache, keys or server settings."""
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SERPER_API_KEY", "SERPER_BASE_URL", "AZURE_OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ:
+        if name.startswith(("OPENAI_", "AZURE_OPENAI_", "SERPER_")):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

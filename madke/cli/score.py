@@ -27,7 +27,9 @@ def command(
         for _, scores in scored:
             typer.echo(scores_to_json(scores, indent=None).decode(), nl=False)
         return
-    output().print(score_table([(str(directory), scores) for directory, scores in scored]))
+    # Folders side by side are told apart by their own names.
+    siblings = len({directory.parent for directory in runs}) == 1
+    output().print(score_table([(run.name if siblings else str(run), scores) for run, scores in scored]))
     for directory, scores in scored:
         if details:
             typer.echo(f"{directory}\n{score_details(scores)}\n")

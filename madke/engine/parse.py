@@ -69,7 +69,8 @@ def _brackets(text: str) -> Iterator[tuple[int, int]]:
     end = 0
     for start, stop in sorted(closed, key=lambda span: (span[0], -span[1])):
         if start >= end:
-            yield start, stop
+            # "[[0, 1)]" is the half-open interval "[0, 1)" inside a marker: the bracket left open belongs to it.
+            yield (start - 1 if start and text[start - 1] == "[" else start), stop
             end = stop
 
 

@@ -16,6 +16,9 @@ from madke.scoring.statistics import Estimate
 
 _WIDTH = 96
 
+_HEADINGS = {"em": "EM", "f1": "F1", "label_accuracy": "label", "choice_accuracy": "choice"}
+"""Metrics that have a column in the score table."""
+
 
 def printable(text: str) -> str:
     """The text without control and formatting characters (escape sequences, bidi overrides); newlines stay."""
@@ -79,12 +82,22 @@ def _wrapped(text: str) -> Iterator[str]:
 
 def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
     """One row a run: what came out right, how consistent the debaters were, and what it took."""
-    metrics = [
-        name for name in ("em", "f1", "label_accuracy", "choice_accuracy") if any(name in s.metrics for _, s in runs)
-    ]
+    metrics = [name for name in _HEADINGS if any(name in scores.metrics for _, scores in runs)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("run", overflow="fold")
-    columns = ["n", "correct (95 % interval)", *metrics, "Cons", "Co2", "rounds", "calls", "tokens", "abst.", "failed"]
+    table.add_column("run", overflow="fold", min_width=12)
+    headings = [_HEADINGS[name] for name in metrics]
+    columns = [
+        "n",
+        "correct % (95 % interval)",
+        *headings,
+        "Cons",
+        "Co2",
+        "rounds",
+        "calls",
+        "tokens",
+        "abst.",
+        "failed",
+    ]
     for column in columns:
         table.add_column(column, justify="right")
     for name, scores in runs:

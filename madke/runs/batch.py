@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
+from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.debate import debate
@@ -43,7 +44,10 @@ async def run_batch(
         seed: The run's sampling seed.
 
     Raises:
-        ExceptionGroup: A bug. What had finished is in the directory.
+        UserError: The directory or the call store cannot be written any more.
+        ExceptionGroup: A bug.
+
+    Either way, what had finished is in the directory.
     """
     metered = {role: Metered(model, meter) for role, model in cast.items()}
 
@@ -72,6 +76,19 @@ async def run_batch(
             meter.done += 1
             meter.failed += transcript.status == "failed"
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(workers):
-            group.create_task(work())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(work())
+    except ExceptionGroup as group:
+        # A full disk or a damaged store is no bug of ours: it ends the run with one line.
+        if expected := group.subgroup(UserError):
+            raise _first(expected) from None
+        raise
+
+
+def _first(group: ExceptionGroup[UserError]) -> UserError:
+    error: UserError | ExceptionGroup[UserError] = group
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -72,9 +72,16 @@ class RunDirectory:
             raise
 
     def write(self, transcript: Transcript) -> None:
-        """Append one finished question; it is with the operating system when this returns."""
-        self._transcripts.write(to_json(transcript) + b"\n")
-        self._transcripts.flush()
+        """Append one finished question; it is with the operating system when this returns.
+
+        Raises:
+            UserError: The file cannot be written (a full disk).
+        """
+        try:
+            self._transcripts.write(to_json(transcript) + b"\n")
+            self._transcripts.flush()
+        except OSError as error:
+            raise UserError(f"cannot be written: {error.strerror}", file=self._target) from None
         self.done.add((transcript.id, transcript.repeat))
 
     def __enter__(self) -> Self:

@@ -59,7 +59,7 @@ class Meter:
         parts = [
             f"{self.resumed + self.done}/{self.total} questions",
             f"{self.calls_per_second:.1f} calls/s",
-            f"{self.prompt_tokens + self.completion_tokens:,} tokens paid",
+            f"{self.prompt_tokens + self.completion_tokens:,} tokens",
             f"{self.retries} retries",
             f"{self.failed} failed",
         ]

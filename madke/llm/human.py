@@ -1,0 +1,105 @@
+"""A person at the terminal, as a model like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from madke.core.chat import ChatRequest, Completion
+
+_SYSTEM_SHOWN = 200
+"""Characters of the system message that a person is shown; the rest is written for models."""
+
+
+class HumanChat:
+    """A person who reads the prompt and types the reply.
+
+    One request at a time is shown. Temperature, ``max_tokens``, stop strings and seed are ignored: nobody can hold a
+    person to them. Usage is zero. A person who leaves (end of input) gives a failed completion.
+
+    Args:
+        ask: Shows a text and returns the reply; it may block, since it runs in a thread. EOFError says that the
+            person left. By default the terminal: the text goes to stderr, and an empty line ends the reply.
+        name: The model's name.
+    """
+
+    def __init__(self, ask: Callable[[str], str] | None = None, name: str = "human") -> None:
+        self.name = name
+        self._ask = ask or ask_terminal
+        self._turn = asyncio.Lock()
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Show the request to the person and wait for the reply."""
+        async with self._turn:
+            started = time.monotonic()
+            try:
+                text = await _in_daemon_thread(lambda: self._ask(_shown(request)))
+            except EOFError:
+                return Completion(outcome="failed", error="the person left", finish_reason="error")
+        seconds = time.monotonic() - started
+        if not text.strip():
+            return Completion(outcome="empty", error="the person said nothing", seconds=seconds)
+        return Completion(text=text, seconds=seconds)
+
+
+def ask_terminal(shown: str) -> str:
+    """Show a text on stderr, and read lines from stdin until an empty one (or the end of input after some text).
+
+    Raises:
+        EOFError: Input ended before anything was said.
+    """
+    sys.stderr.write(f"\n{shown}\n\nYour reply; an empty line ends it:\n")
+    sys.stderr.flush()
+    lines: list[str] = []
+    while True:
+        try:
+            line = input()
+        except EOFError:
+            if lines:
+                break
+            raise
+        if not line.strip():
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _shown(request: ChatRequest) -> str:
+    purpose = request.purpose
+    parts = [f"--- {purpose.agent}: {purpose.stage}, round {purpose.round} ---"]
+    for message in request.messages:
+        if message.role == "system":
+            brief = " ".join(message.content.split())
+            parts.append(brief if len(brief) <= _SYSTEM_SHOWN else f"{brief[:_SYSTEM_SHOWN]}...")
+        else:
+            parts.append(message.content if message.role == "user" else f"You said: {message.content}")
+    return "\n\n".join(parts)
+
+
+async def _in_daemon_thread(ask: Callable[[], str]) -> str:
+    """Run it beside the loop. The loop's own threads are joined at exit: Ctrl-C would wait for the person's Enter."""
+    loop = asyncio.get_running_loop()
+    reply: asyncio.Future[str] = loop.create_future()
+
+    def settle(text: str, error: BaseException | None) -> None:
+        if reply.done():
+            return
+        if error is None:
+            reply.set_result(text)
+        else:
+            reply.set_exception(error)
+
+    def work() -> None:
+        text, error = "", None
+        try:
+            text = ask()
+        except BaseException as raised:
+            error = raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, text, error)
+
+    threading.Thread(target=work, name="human", daemon=True).start()
+    return await reply

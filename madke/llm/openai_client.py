@@ -1,0 +1,229 @@
+"""Models behind an OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, ...) or on Azure, by the ``openai`` package."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from madke.core.chat import ChatRequest, Completion
+from madke.core.errors import CallError, UserError
+from madke.llm.openai_wire import read_completion, read_error, refused_parameter
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+_KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
+"""Keys that a server may quote in its errors, its own or another's, whole or starred."""
+
+_REASON = 300
+"""Characters of a reason; servers send whole pages."""
+
+
+class _Chat(ABC):
+    """What both endpoints share: one request, its parameters, its failures.
+
+    A model that refuses ``max_tokens`` gets ``max_completion_tokens`` instead, and one that refuses ``temperature``
+    (OpenAI's reasoning models) gets none: the first 400 that says so switches this client over, and the request is
+    repeated at once. ``seed`` and ``stop`` are sent only where the request has them.
+    """
+
+    def __init__(self, model: str, *, name: str, key: str | None, timeout: float) -> None:
+        self.name = name
+        self._model = model
+        self._key = key
+        self._timeout = timeout
+        self._refused: set[str] = set()
+        self._client: AsyncOpenAI | None = None
+
+    @abstractmethod
+    def _connect(self) -> AsyncOpenAI:
+        """The package's client, made in the event loop that uses it."""
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Make one attempt.
+
+        Raises:
+            CallError: It failed; :class:`madke.llm.Retrying` turns that into a value.
+        """
+        try:
+            completion = await self._attempt(request)
+        except CallError as error:
+            raise CallError(self._fit(error.reason), retryable=error.retryable, retry_after=error.retry_after) from None
+        if completion.error is None:
+            return completion
+        return replace(completion, error=self._fit(completion.error))
+
+    async def aclose(self) -> None:
+        """Close the connections, in the event loop that used them."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _attempt(self, request: ChatRequest) -> Completion:
+        import openai
+
+        if self._client is None:
+            self._client = self._connect()
+        started = time.monotonic()
+        requests = 0
+        while True:
+            parameters = self._parameters(request)
+            requests += 1
+            try:
+                # The package's own timeout is between two reads: a slow drip would outlive it.
+                async with asyncio.timeout(self._timeout):
+                    response = await self._client.chat.completions.create(**parameters)
+            except openai.BadRequestError as error:
+                refused = refused_parameter(error)
+                if refused in parameters:
+                    self._refused.add(refused)
+                    continue
+                failure = read_error(error)
+                assert failure is not None
+                if error.code == "content_filter":
+                    return Completion(outcome="filtered", error=failure.reason, finish_reason="content_filter")
+                raise failure from None
+            except Exception as error:
+                failure = read_error(error)
+                if failure is None:
+                    raise
+                raise failure from None
+            return read_completion(response, request, seconds=time.monotonic() - started, attempts=requests)
+
+    def _parameters(self, request: ChatRequest) -> dict[str, Any]:
+        parameters: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens": request.max_tokens,
+        }
+        if "temperature" not in self._refused:
+            parameters["temperature"] = request.temperature
+        if request.stop:
+            parameters["stop"] = list(request.stop)
+        if request.seed is not None:
+            parameters["seed"] = request.seed
+        return parameters
+
+    def _fit(self, reason: str) -> str:
+        """The reason, fit for a transcript: without keys, on one line, not too long."""
+        if self._key:
+            reason = reason.replace(self._key, "[key]")
+        reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
+        return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
+
+
+class OpenAIChat(_Chat):
+    """A chat model at OpenAI or at any server that speaks its protocol.
+
+    The key is ``OPENAI_API_KEY``, from the environment only; a server other than OpenAI's needs none. One client
+    belongs to one event loop.
+
+    Args:
+        model: The model's name at the endpoint.
+        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
+        timeout: Seconds that one attempt may take.
+        needs_key: False for a model that will not be called.
+
+    Raises:
+        UserError: The URL is none, or OpenAI's endpoint is asked for without a key.
+    """
+
+    def __init__(
+        self, model: str, *, base_url: str | None = None, timeout: float = 300.0, needs_key: bool = True
+    ) -> None:
+        self._url = _endpoint(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=f"openai/{model}")
+        at_openai = urlsplit(self._url).hostname == urlsplit(OPENAI_URL).hostname
+        key = _key("OPENAI_API_KEY")
+        if key is None and at_openai and needs_key:
+            raise UserError(
+                f"OPENAI_API_KEY is not set, and openai/{model} needs it; for a server without keys give its base URL"
+            )
+        where = "" if at_openai else f"@{_public(self._url)}"
+        super().__init__(model, name=f"openai/{model}{where}", key=key, timeout=timeout)
+
+    def _connect(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        # The package refuses to start without a key; local servers ignore it.
+        return AsyncOpenAI(api_key=self._key or "no-key", base_url=self._url, max_retries=0, timeout=self._timeout)
+
+
+class AzureChat(_Chat):
+    """A chat model deployed on Azure OpenAI.
+
+    The key is ``AZURE_OPENAI_API_KEY``, from the environment only. One client belongs to one event loop.
+
+    Args:
+        deployment: The deployment's name.
+        endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
+        api_version: The API version to ask for. Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
+        timeout: Seconds that one attempt may take.
+        needs_key: False for a model that will not be called.
+
+    Raises:
+        UserError: There is no endpoint, it is no URL, or there is no key.
+    """
+
+    def __init__(
+        self,
+        deployment: str,
+        *,
+        endpoint: str | None = None,
+        api_version: str | None = None,
+        timeout: float = 300.0,
+        needs_key: bool = True,
+    ) -> None:
+        url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT")
+        if not url:
+            raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and azure/{deployment} needs it (or a base URL)")
+        self._url = _endpoint(url, model=f"azure/{deployment}")
+        self._api_version = api_version or os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
+        key = _key("AZURE_OPENAI_API_KEY")
+        if key is None and needs_key:
+            raise UserError(f"AZURE_OPENAI_API_KEY is not set, and azure/{deployment} needs it")
+        super().__init__(deployment, name=f"azure/{deployment}@{_public(self._url)}", key=key, timeout=timeout)
+
+    def _connect(self) -> AsyncOpenAI:
+        from openai import AsyncAzureOpenAI
+
+        return AsyncAzureOpenAI(
+            api_key=self._key,
+            azure_endpoint=self._url,
+            api_version=self._api_version,
+            max_retries=0,
+            timeout=self._timeout,
+        )
+
+
+def _key(variable: str) -> str | None:
+    key = os.environ.get(variable, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise UserError(f"{variable} holds characters that no key has; set it again")
+    return key or None
+
+
+def _endpoint(url: str, *, model: str) -> str:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
+    except ValueError:
+        valid = False
+    if not valid:
+        raise UserError(f"{_public(url)!r} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1")
+    return url
+
+
+def _public(url: str) -> str:
+    """The URL without user, password, query and trailing slash: fit for names and logs."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the base URL"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))

@@ -1,0 +1,163 @@
+"""What OpenAI-compatible servers answer, read without trust: a completion, or the reason of a failed attempt.
+
+Reasons hold the server's own words, whole: whoever shows them takes secrets out first, and shortens them then.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from madke.core.chat import ChatRequest, Completion, Outcome, Usage
+from madke.core.errors import CallError
+from madke.llm.usage import estimated_usage
+
+if TYPE_CHECKING:
+    import openai
+
+
+def read_completion(response: Any, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+    """The completion in a response with status 200.
+
+    Args:
+        response: What the ``openai`` package returned. It does not validate: fields may be missing or of any type,
+            and a body that is no JSON object arrives as it is.
+        request: What was asked, for the estimate of usage where the server sent none.
+        seconds: How long it took.
+        attempts: Requests it took.
+
+    Raises:
+        CallError: It is no chat completion (retryable: a proxy's page, an error with the wrong status).
+    """
+    choice = _first(_get(response, "choices"))
+    if choice is None:
+        if isinstance(response, str):
+            raise CallError(f"status 200 with text, not JSON: {response!r}", retryable=True)
+        told = _get(response, "error")
+        message = _message(told) if told is not None else "no choices in it"
+        raise CallError(f"status 200 without a reply: {message}", retryable=True)
+    content = _text(choice, "message", "content")
+    refusal = _text(choice, "message", "refusal")
+    reasoning = _text(choice, "message", "reasoning_content") or _text(choice, "message", "reasoning")
+    finish_reason = _text(choice, "finish_reason") or "stop"
+    outcome: Outcome = "ok"
+    error = None
+    if finish_reason == "content_filter":
+        outcome, error = "filtered", "the server's content filter cut the reply"
+    elif refusal:
+        outcome, error = "refused", f"the model refused: {refusal}"
+    elif not content.strip():
+        outcome, error = "empty", f"the reply is empty (finish reason {finish_reason!r})"
+    return Completion(
+        text="" if outcome == "empty" else content or refusal,
+        reasoning=reasoning,
+        outcome=outcome,
+        error=error,
+        finish_reason=finish_reason,
+        usage=_usage(_get(response, "usage")) or estimated_usage(request.messages, content + refusal + reasoning),
+        seconds=seconds,
+        attempts=attempts,
+    )
+
+
+def read_error(error: Exception) -> CallError | None:
+    """The failed attempt behind an exception of the ``openai`` package; None if it is something else.
+
+    408, 409, 429, 5xx, broken connections, time-outs and bodies that are no JSON may succeed later; other statuses
+    will not.
+    """
+    import openai
+
+    if isinstance(error, TimeoutError | openai.APITimeoutError):
+        return CallError("the server did not answer in time", retryable=True)
+    if isinstance(error, openai.APIConnectionError):
+        cause = error.__cause__
+        told = f"{type(cause).__name__}: {cause}" if cause else error.message
+        return CallError(f"connection failed: {told}", retryable=True)
+    if isinstance(error, openai.APIStatusError):
+        status = error.status_code
+        return CallError(
+            f"HTTP {status}: {_message(error.body)}",
+            retryable=status in (408, 409, 429) or status >= 500,
+            retry_after=retry_after(error.response.headers),
+        )
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return CallError(f"status 200 with a body that is not JSON: {error}", retryable=True)
+    if isinstance(error, openai.APIError):
+        return CallError(error.message, retryable=True)
+    return None
+
+
+def refused_parameter(error: openai.BadRequestError) -> str | None:
+    """``max_tokens`` or ``temperature`` if the server says that this model does not take it, else None.
+
+    A value that is merely too large is another matter, so the error must say that something is unsupported.
+    """
+    told = f"{error.code} {_message(error.body)}".lower()
+    if "unsupported" not in told and "not support" not in told:
+        return None
+    # "Use 'max_completion_tokens' instead" names it only with quotes, or not at all.
+    return next((p for p in ("max_tokens", "temperature") if p == error.param or f"'{p}'" in told), None)
+
+
+def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds that a response's headers ask us to wait: ``retry-after-ms``, or Retry-After in seconds or as a date.
+
+    Args:
+        headers: The response's, by lower-case name.
+        now: Unix time; by default the present.
+    """
+    try:
+        if (milliseconds := headers.get("retry-after-ms")) is not None:
+            seconds = float(milliseconds) / 1000
+        elif (value := headers.get("retry-after")) is None:
+            return None
+        elif value.strip().replace(".", "", 1).isdigit():
+            seconds = float(value)
+        else:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - (time.time() if now is None else now)
+    except ValueError:
+        return None
+    return max(0.0, seconds)
+
+
+def _usage(usage: Any) -> Usage | None:
+    prompt, completion = _get(usage, "prompt_tokens"), _get(usage, "completion_tokens")
+    if not isinstance(prompt, int) or not isinstance(completion, int):
+        return None
+    return Usage(
+        prompt_tokens=prompt,
+        cached_tokens=_count(usage, "prompt_tokens_details", "cached_tokens"),
+        completion_tokens=completion,
+        reasoning_tokens=_count(usage, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _get(value: Any, *names: str) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    return value
+
+
+def _count(value: Any, *names: str) -> int:
+    found = _get(value, *names)
+    return found if isinstance(found, int) else 0
+
+
+def _text(value: Any, *names: str) -> str:
+    found = _get(value, *names)
+    # A lone surrogate could be sent to no server again.
+    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and value else None
+
+
+def _message(body: Any) -> str:
+    """The server's own words in an error's body."""
+    message = _get(body, "message") or _get(body, "detail") or body
+    return message if isinstance(message, str) else json.dumps(message, default=str)

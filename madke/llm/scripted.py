@@ -1,0 +1,144 @@
+"""A model that says what it was told to say: for tests, for replayed case studies, for trying a variant."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from madke.core.chat import ChatRequest, Completion, Purpose
+from madke.core.errors import UserError
+from madke.llm.usage import estimated_usage
+
+Reply = str | Completion | Exception
+"""What is said: a text, a whole completion, or an exception to raise (a ``CallError`` for a failed attempt)."""
+
+ReplyKey = str | tuple[str, str] | tuple[str, str, int]
+"""A stage, (stage, agent), or (stage, agent, round)."""
+
+Replies = Sequence[Reply] | Mapping[ReplyKey, Reply] | Callable[[ChatRequest], Reply | Awaitable[Reply | None] | None]
+
+
+class ScriptedChat:
+    """A ChatModel with fixed or computed replies, which remembers what it was asked.
+
+    Args:
+        replies: A sequence, given out in the order of the calls; or a mapping from :data:`ReplyKey`, in which the
+            most specific key wins; or a function of the request, async if need be. A request that nothing answers
+            (also: the function says None) gets a failed completion which names its purpose.
+        name: The model's name.
+
+    Texts get an estimated usage, marked as such.
+    """
+
+    def __init__(self, replies: Replies, *, name: str = "scripted") -> None:
+        self.name = name
+        self.requests: list[ChatRequest] = []
+        """Every request, in the order in which they came."""
+        self._reply = replies if callable(replies) else _lookup(replies)
+
+    @classmethod
+    def from_file(cls, path: Path | str) -> Self:
+        """A model that follows the rules of a YAML file.
+
+        The file holds a list of mappings with ``reply`` and any of ``stage``, ``agent``, ``round`` and ``question``
+        (an id). The first rule whose given fields all match the request answers it, as often as it matches. The
+        model's name holds a fingerprint of the file, so that an edited one is another model.
+
+        Raises:
+            UserError: The file cannot be read, or a rule in it is wrong.
+        """
+        path = Path(path)
+        content, rules = _read_rules(path)
+
+        def reply(request: ChatRequest) -> str | None:
+            return next((rule.reply for rule in rules if rule.matches(request.purpose)), None)
+
+        return cls(reply, name=f"scripted/{path.name}#{sha256(content).hexdigest()[:8]}")
+
+    @property
+    def calls(self) -> int:
+        """How many requests came."""
+        return len(self.requests)
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Say what the script has for the request."""
+        self.requests.append(request)
+        reply = self._reply(request)
+        if inspect.isawaitable(reply):
+            reply = await reply
+        if reply is None:
+            purpose = request.purpose
+            error = (
+                f"the script has no reply for stage {purpose.stage!r}, agent {purpose.agent!r}, round {purpose.round}, "
+                f"question {purpose.question!r} (call {self.calls})"
+            )
+            return Completion(outcome="failed", error=error, finish_reason="error")
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(reply, Completion):
+            return reply
+        return Completion(text=reply, usage=estimated_usage(request.messages, reply))
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    reply: str
+    stage: str | None = None
+    agent: str | None = None
+    round: int | None = None
+    question: str | None = None
+
+    def matches(self, purpose: Purpose) -> bool:
+        return (
+            self.stage in (None, purpose.stage)
+            and self.agent in (None, purpose.agent)
+            and self.round in (None, purpose.round)
+            and self.question in (None, purpose.question)
+        )
+
+
+def _lookup(replies: Sequence[Reply] | Mapping[ReplyKey, Reply]) -> Callable[[ChatRequest], Reply | None]:
+    if isinstance(replies, Mapping):
+
+        def by_purpose(request: ChatRequest) -> Reply | None:
+            p = request.purpose
+            keys: tuple[ReplyKey, ...] = ((p.stage, p.agent, p.round), (p.stage, p.agent), p.stage)
+            return next((replies[key] for key in keys if key in replies), None)
+
+        return by_purpose
+    left = iter(replies)
+    return lambda request: next(left, None)
+
+
+def _read_rules(path: Path) -> tuple[bytes, list[_Rule]]:
+    import yaml
+
+    try:
+        content = path.read_bytes()
+        tree = yaml.compose(content, Loader=yaml.SafeLoader)
+        rules = yaml.safe_load(content)
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise UserError(f"is not YAML: {error.problem}", file=path, line=line) from None
+    except yaml.YAMLError as error:
+        raise UserError(f"is not YAML: {error}", file=path) from None
+    try:
+        return content, TypeAdapter(list[_Rule]).validate_python(rules)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = first["loc"]
+        if not place:
+            raise UserError(f"expected a list of rules, found {type(rules).__name__}", file=path) from None
+        assert isinstance(tree, yaml.SequenceNode)
+        line = tree.value[int(place[0])].start_mark.line + 1
+        field = f"{place[1]!r}: " if len(place) > 1 else ""
+        found = "" if first["type"] == "missing" else f", found {first['input']!r}"
+        raise UserError(f"{field}{first['msg']}{found}", file=path, line=line) from None

@@ -1,0 +1,241 @@
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from madke.core.chat import Completion, Usage
+from madke.core.errors import UserError
+from madke.llm import CallStore, ScriptedChat, Stored
+from tests.support.chat_requests import chat_request, purpose
+
+GOOD = Completion(text="1,642 m", usage=Usage(prompt_tokens=9, completion_tokens=4), seconds=0.5, attempts=2)
+BAD = Completion(outcome="failed", error="HTTP 500: no")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with CallStore(tmp_path / "calls.sqlite") as opened:
+        yield opened
+
+
+def ask(model, *requests):
+    async def one_after_another():
+        return [await model.complete(request) for request in requests]
+
+    return asyncio.run(one_after_another())
+
+
+def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store):
+    model = ScriptedChat([GOOD])
+    first, second = ask(Stored(model, store), chat_request(), chat_request())
+    assert first == GOOD
+    assert second == replace(GOOD, paid=False)
+    assert model.calls == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        chat_request("Another question?"),
+        chat_request(system="Be long."),
+        chat_request(system=None),
+        chat_request(temperature=0.6),
+        chat_request(max_tokens=65),
+        chat_request(stop=("END",)),
+        chat_request(seed=1),
+        chat_request(about=purpose(question="q2")),
+        chat_request(about=purpose(stage="select")),
+        chat_request(about=purpose(agent="B")),
+        chat_request(about=purpose(round=2)),
+        chat_request(about=purpose(sample=1)),
+        chat_request(about=purpose(repeat=1)),
+    ],
+)
+def test_calls_that_differ_in_anything_are_two(store, other):
+    model = ScriptedChat(["one", "two"])
+    said = ask(Stored(model, store), chat_request(), other)
+    assert [completion.text for completion in said] == ["one", "two"]
+    assert all(completion.paid for completion in said)
+
+
+def test_another_model_is_another_call(store):
+    ask(Stored(ScriptedChat(["one"], name="m1"), store), chat_request())
+    (said,) = ask(Stored(ScriptedChat(["two"], name="m2"), store), chat_request())
+    assert said.text == "two"
+
+
+def test_an_integer_temperature_is_the_same_call(store):
+    ask(Stored(ScriptedChat(["one"]), store), chat_request(temperature=0))
+    assert not ask(Stored(ScriptedChat([]), store), chat_request(temperature=0.0))[0].paid
+
+
+@pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty"])
+def test_only_a_good_outcome_answers_a_live_look_up(store, outcome):
+    model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
+    said = ask(Stored(model, store), chat_request(), chat_request(), chat_request())
+    assert [completion.text for completion in said] == ["", "better", "better"]
+    assert model.calls == 2
+
+
+def test_replay_gives_what_was_stored_last_and_asks_nobody(store):
+    refused = Completion(text="I'd rather not.", outcome="refused", error="the model refused")
+    ask(Stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
+    model = ScriptedChat([])
+    (said,) = ask(Stored(model, store, replay=True), chat_request())
+    assert said == replace(refused, paid=False)
+    assert model.calls == 0
+
+
+def test_what_replay_misses_is_a_failed_completion(store):
+    model = ScriptedChat(["never"])
+    (said,) = ask(Stored(model, store, replay=True), chat_request())
+    assert (said.outcome, said.error, said.paid) == ("failed", "not in the call store", False)
+    assert model.calls == 0
+    assert list(store.recorded()) == []
+
+
+def test_a_store_that_was_closed_remembers(tmp_path):
+    path = tmp_path / "calls.sqlite"
+    with CallStore(path) as store:
+        ask(Stored(ScriptedChat([GOOD]), store), chat_request())
+    with CallStore(path) as store:
+        assert ask(Stored(ScriptedChat([]), store), chat_request()) == [replace(GOOD, paid=False)]
+
+
+def test_everything_is_recorded_in_order_whatever_its_outcome(store):
+    odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
+    ask(Stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
+    first, second = store.recorded()
+    assert first == (chat_request().purpose, chat_request().messages, GOOD)
+    assert second == (odd.purpose, odd.messages, BAD)
+
+
+def test_a_text_that_many_prompts_share_is_stored_once(store):
+    pool = "A long pool of passages. " * 400
+    ask(Stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
+    with closing(sqlite3.connect(store.path)) as db:
+        (size,) = db.execute("SELECT sum(length(text)) FROM texts").fetchone()
+    assert len(pool) <= size < len(pool) + 100
+
+
+def test_equal_calls_at_the_same_time_become_one(store):
+    async def both():
+        release = asyncio.Event()
+
+        async def slow(request):
+            await release.wait()
+            return GOOD
+
+        model = ScriptedChat(slow)
+        # Two wrappers, as two roles or two arms have them.
+        tasks = [asyncio.create_task(Stored(model, store).complete(chat_request())) for _ in range(2)]
+        await asyncio.sleep(0)
+        release.set()
+        return model, await asyncio.gather(*tasks)
+
+    model, said = asyncio.run(both())
+    assert model.calls == 1
+    assert [completion.paid for completion in said] == [True, False]
+    assert len(list(store.recorded())) == 1
+
+
+def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(store):
+    async def cancel_the_first():
+        asked = asyncio.Event()
+
+        async def hang_then_answer(request):
+            if model.calls == 1:
+                asked.set()
+                await asyncio.Event().wait()
+            return GOOD
+
+        model = ScriptedChat(hang_then_answer)
+        stored = Stored(model, store)
+        first = asyncio.create_task(stored.complete(chat_request()))
+        await asked.wait()
+        second = asyncio.create_task(stored.complete(chat_request()))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert list(store.recorded()) == []
+        return await second
+
+    assert asyncio.run(cancel_the_first()) == GOOD
+    assert len(list(store.recorded())) == 1
+
+
+def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(store):
+    async def cancel_the_second():
+        release = asyncio.Event()
+
+        async def slow(request):
+            await release.wait()
+            return GOOD
+
+        stored = Stored(ScriptedChat(slow), store)
+        first = asyncio.create_task(stored.complete(chat_request()))
+        second = asyncio.create_task(stored.complete(chat_request()))
+        await asyncio.sleep(0)
+        second.cancel()
+        release.set()
+        return await first
+
+    assert asyncio.run(cancel_the_second()) == GOOD
+
+
+def test_a_bug_in_the_model_passes_and_is_not_stored(store):
+    with pytest.raises(ZeroDivisionError):
+        ask(Stored(ScriptedChat([ZeroDivisionError()]), store), chat_request())
+    assert list(store.recorded()) == []
+
+
+def test_two_processes_may_share_a_store(store):
+    with CallStore(store.path) as other:
+        ask(Stored(ScriptedChat([GOOD]), store), chat_request())
+        assert ask(Stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes, not calls. " * 200)
+    with pytest.raises(UserError, match=r"notes\.txt"):
+        CallStore(path)
+    assert path.read_text().startswith("These are my notes")
+
+
+def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE mine (x)")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="no call store of madke"):
+        CallStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_store_of_a_newer_madke_is_refused(tmp_path):
+    path = tmp_path / "calls.sqlite"
+    CallStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(UserError, match="update madke"):
+        CallStore(path)
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(UserError, match=r"nowhere/calls\.sqlite"):
+        CallStore(tmp_path / "nowhere" / "calls.sqlite")
+
+
+def test_a_damaged_store_is_said_not_raised_as_a_bug(tmp_path):
+    path = tmp_path / "calls.sqlite"
+    with CallStore(path) as store:
+        ask(Stored(ScriptedChat(["x" * 5000] * 50), store), *[chat_request(str(i)) for i in range(50)])
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="call store"), CallStore(path) as store:
+        list(store.recorded())

@@ -1,0 +1,70 @@
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.llm import AzureChat, HFChat, HumanChat, OpenAIChat, ScriptedChat, close, open_model
+
+
+@pytest.fixture(autouse=True)
+def azure_unset(monkeypatch):
+    monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
+
+
+def test_each_name_opens_its_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key")
+    (tmp_path / "s.yaml").write_text("- reply: hello\n")
+    assert isinstance(open_model("openai/org/model", base_url="http://localhost:8000/v1"), OpenAIChat)
+    assert isinstance(open_model("azure/my-gpt", base_url="https://me.openai.azure.com"), AzureChat)
+    assert isinstance(open_model(f"scripted/{tmp_path}/s.yaml"), ScriptedChat)
+    assert isinstance(open_model("human"), HumanChat)
+    assert open_model("openai/org/model", base_url="http://localhost:8000/v1").name == (
+        "openai/org/model@http://localhost:8000/v1"
+    )
+
+
+def test_the_offline_model_opens():
+    assert open_model("offline").name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("opnai/gpt-4o", "did you mean 'openai'"),
+        ("gpt-4o", "known: azure, hf, human, offline, openai, scripted"),
+        ("", "unknown model ''"),
+        ("openai", "expected openai/NAME"),
+        ("openai/", "expected openai/NAME"),
+        ("human/me", "expected human"),
+        ("openai/gpt-4o", "OPENAI_API_KEY is not set"),
+        ("azure/d", "AZURE_OPENAI_ENDPOINT"),
+        ("scripted/no/such.yaml", "no/such.yaml"),
+    ],
+)
+def test_a_name_that_opens_nothing_says_what_is_wrong(name, words):
+    with pytest.raises(UserError, match=words):
+        open_model(name)
+
+
+def test_a_base_url_is_only_for_models_that_have_an_endpoint():
+    with pytest.raises(UserError, match="no endpoint"):
+        open_model("human", base_url="http://localhost/v1")
+
+
+def test_replay_needs_neither_key_nor_weights():
+    assert open_model("openai/gpt-4o", replay=True).name == "openai/gpt-4o"
+    assert isinstance(open_model("hf/no/such-model", replay=True), HFChat)
+
+
+def test_close_takes_any_model():
+    asyncio.run(close(ScriptedChat([])))
+    asyncio.run(close(OpenAIChat("never-called", base_url="http://localhost/v1")))
+
+
+def test_importing_the_room_loads_nothing_heavy():
+    heavy = "torch transformers openai numpy yaml jinja2 sentence_transformers"
+    code = f"import madke.llm, sys; print([m for m in {heavy.split()} if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"

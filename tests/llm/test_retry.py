@@ -1,0 +1,90 @@
+import asyncio
+
+import pytest
+
+from madke.core.chat import Completion
+from madke.core.errors import CallError
+from madke.llm import Retrying, RetryPolicy, ScriptedChat
+from tests.support.chat_requests import chat_request
+
+
+class Waits(list):
+    """A sleep that only notes how long."""
+
+    async def __call__(self, seconds):
+        self.append(seconds)
+
+
+def busy(retry_after=None):
+    return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after)
+
+
+def retried(replies, *, policy=None, random=lambda: 0.0, on_event=None):
+    """The completion, the model, and the waits."""
+    waits, model = Waits(), ScriptedChat(replies)
+    patient = Retrying(model, policy or RetryPolicy(), sleep=waits, random=random, on_event=on_event)
+    return asyncio.run(patient.complete(chat_request())), model, waits
+
+
+def test_a_success_is_passed_on_as_it_is():
+    said, model, waits = retried([Completion(text="yes")])
+    assert (said, model.calls, waits) == (Completion(text="yes"), 1, [])
+
+
+def test_retryable_failures_are_tried_again_with_growing_waits():
+    said, _, waits = retried([busy(), busy(), busy(), "yes"])
+    assert (said.text, said.attempts) == ("yes", 4)
+    assert waits == [1.0, 2.0, 4.0]
+
+
+def test_requests_that_an_attempt_took_add_up():
+    said, _, _ = retried([busy(), Completion(text="yes", attempts=3)])
+    assert said.attempts == 4
+
+
+def test_jitter_takes_off_up_to_half():
+    assert retried([busy(), busy(), "yes"], random=lambda: 1.0)[2] == [0.5, 1.0]
+
+
+def test_the_doubling_ends():
+    policy = RetryPolicy(attempts=5, longest_wait=3.0)
+    assert retried([busy()] * 4 + ["yes"], policy=policy)[2] == [1.0, 2.0, 3.0, 3.0]
+
+
+def test_other_failures_end_the_call_at_once():
+    said, model, _ = retried([CallError("HTTP 401: no", retryable=False), "never"])
+    assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 401: no", 1)
+    assert model.calls == 1
+
+
+def test_attempts_are_bounded():
+    said, model, waits = retried([busy()] * 9)
+    assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 429: busy", 6)
+    assert (model.calls, len(waits)) == (6, 5)
+
+
+def test_retry_after_is_honoured_but_never_shortens_the_backoff():
+    assert retried([busy(7.0), busy(0.0), "yes"])[2] == [7.0, 2.0]
+
+
+def test_retry_after_is_spread_so_that_clients_do_not_return_together():
+    assert retried([busy(7.0), "yes"], random=lambda: 0.5)[2] == [7.5]
+
+
+def test_a_retry_after_beyond_what_is_left_ends_the_call():
+    said, model, waits = retried([busy(100.0), busy(30.0), "never"])
+    assert (said.outcome, said.attempts) == ("failed", 2)
+    assert "HTTP 429: busy" in said.error
+    assert "30 s" in said.error
+    assert (model.calls, waits) == (2, [100.0])
+
+
+def test_each_retry_is_told():
+    told = []
+    retried([busy(5.0), "yes"], on_event=lambda failure, wait: told.append((failure.reason, wait)))
+    assert told == [("HTTP 429: busy", 5.0)]
+
+
+def test_a_bug_is_no_failed_call():
+    with pytest.raises(ZeroDivisionError):
+        retried([ZeroDivisionError()])
