@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -36,7 +37,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     found = type(item).__name__
                     raise UserError(f"expected a JSON object, found a {found}", file=path, line=number)
                 yield number, item
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
 
 

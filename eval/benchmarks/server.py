@@ -1,0 +1,53 @@
+"""An OpenAI-compatible server without latency, for benchmarks: ``python -m eval.benchmarks.server`` prints its port.
+
+Debaters always agree, so a question of MADKE with a pool takes 2 * 2 + 1 + 1 = 6 calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+_ANSWER = "The answer is [Lake Baikal]."
+
+
+def _body(text: str) -> bytes:
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    completion = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
+    body = json.dumps(completion).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+_REPLIES = ((b"[No Found]", _body("The most helpful is [0].")), (b"[Yes]", _body("[Yes]")))
+_DEFAULT = _body(_ANSWER)
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            request = await reader.readexactly(int(length.partition(b":")[2]))
+            writer.write(next((reply for marker, reply in _REPLIES if marker in request), _DEFAULT))
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+async def _main() -> None:
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

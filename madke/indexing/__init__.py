@@ -1,0 +1,1 @@
+"""Building indexes from corpora, and opening sources by name."""

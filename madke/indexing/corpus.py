@@ -1,0 +1,116 @@
+"""Corpus files as a stream of passages.
+
+Known forms, each plain or gzipped:
+
+* ``.tsv``: DPR's, tab-separated with CSV quoting and a header naming ``id``, ``text`` and ``title``;
+* ``.jsonl``: objects with ``id``, ``title`` and ``text``, or Anserini's ``id`` and ``contents``, whose first line is
+  the title in quotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from madke.core.errors import UserError
+from madke.files import read_jsonl
+from madke.knowledge.passage_store import StoredPassage
+
+
+def read_corpus(path: Path) -> Iterator[StoredPassage]:
+    """The passages of a corpus file in order, streamed.
+
+    Raises:
+        UserError: No such file, an unknown form, or a broken line (named by its number).
+    """
+    for _, passage in _numbered(path):
+        yield passage
+
+
+def read_unique(path: Path) -> Iterator[StoredPassage]:
+    """As :func:`read_corpus`, and refuses a corpus in which an id occurs twice, once its end is reached.
+
+    Keeps 8 bytes a passage (a hash of its id), so that 21 million fit anywhere; where two hashes are equal, the file
+    is read again to see whether the ids are.
+    """
+    import numpy as np
+
+    hashes = array("q")
+    for passage in read_corpus(path):
+        hashes.append(hash(passage.id))
+        yield passage
+    ordered = np.sort(np.frombuffer(hashes, dtype=np.int64)) if hashes else np.empty(0, dtype=np.int64)
+    repeated = {int(value) for value in ordered[1:][ordered[1:] == ordered[:-1]]}
+    if not repeated:
+        return
+    seen: dict[str, int] = {}
+    for line, passage in _numbered(path):
+        if hash(passage.id) not in repeated:
+            continue
+        if passage.id in seen:
+            raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=path, line=line)
+        seen[passage.id] = line
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, StoredPassage]]:
+    form = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if form == ".tsv":
+        return _read_tsv(path)
+    if form == ".jsonl":
+        return _read_jsonl(path)
+    raise UserError("unknown corpus form; expected a .tsv or .jsonl file, possibly with .gz", file=path)
+
+
+def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    line = 0
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+            for line, passage in _tsv_passages(path, file):
+                yield line, passage
+    except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot be read: {reason}", file=path, line=line + 1) from error
+
+
+def _tsv_passages(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, StoredPassage]]:
+    rows = csv.reader(lines, delimiter="\t", strict=True)
+    header = next(rows, [])
+    if not {"id", "text", "title"} <= set(header):
+        raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
+    id_column, title_column, text_column = (header.index(name) for name in ("id", "title", "text"))
+    for row in rows:
+        if len(row) != len(header):
+            raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=rows.line_num)
+        if not row[id_column]:
+            raise UserError("empty id", file=path, line=rows.line_num)
+        yield rows.line_num, StoredPassage(row[id_column], row[title_column], row[text_column])
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:
+    for number, fields in read_jsonl(path):
+        passage = _passage(fields)
+        if passage is None:
+            raise UserError(
+                'expected an object {"id", "title", "text"} or {"id", "contents"} of strings', file=path, line=number
+            )
+        yield number, passage
+
+
+def _passage(fields: dict[str, Any]) -> StoredPassage | None:
+    if "contents" in fields:
+        head, newline, body = str(fields["contents"]).partition("\n")
+        title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
+    elif isinstance(fields.get("title"), str) and isinstance(fields.get("text"), str):
+        title, text = fields["title"], fields["text"]
+    else:
+        return None
+    identifier = fields.get("id")
+    if identifier in (None, "") or not isinstance(identifier, str | int):
+        return None
+    return StoredPassage(str(identifier), title, text)

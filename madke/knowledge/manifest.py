@@ -1,0 +1,177 @@
+"""What an index folder says about itself: which corpus, which settings, which files, which versions."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from madke.core.errors import UserError
+from madke.encoders import Dtype, Similarity
+from madke.files import fingerprint, replacing
+from madke.knowledge.passage_store import PassageStore
+
+MANIFEST = "manifest.json"
+PASSAGES = "passages.arrow"
+LUCENE = "lucene"
+
+_PACKAGES = ("madke", "pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "pyarrow")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Bm25Settings(_Record):
+    """A Lucene index. ``k1`` and ``b`` act when it is searched."""
+
+    kind: Literal["bm25"] = "bm25"
+    k1: float = 0.9
+    b: float = 0.4
+
+
+class DenseSettings(_Record):
+    """FAISS shards. What a shard and a batch of passages hold decides the vectors' last bits."""
+
+    kind: Literal["dense"] = "dense"
+    encoder: str
+    dtype: Dtype
+    dimension: int
+    similarity: Similarity
+    factory: str
+    """FAISS factory string: ``Flat``, ``SQ8``, ``SQfp16``."""
+    shard_rows: int
+
+
+class CorpusInfo(_Record):
+    """The corpus file that was indexed."""
+
+    path: str
+    sha256: str
+
+
+class FileInfo(_Record):
+    """One file of the index, by its path inside the folder."""
+
+    path: str
+    size: int
+    """Bytes."""
+    sha256: str
+
+
+class Manifest(_Record):
+    """The content of ``manifest.json``."""
+
+    format: Literal[1] = 1
+    corpus: CorpusInfo
+    passages: int
+    index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
+    files: tuple[FileInfo, ...]
+    versions: dict[str, str]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files of the index."""
+        return sum(file.size for file in self.files)
+
+
+def describe_corpus(path: Path) -> CorpusInfo:
+    """Path and fingerprint of a corpus file (reads it once).
+
+    Raises:
+        UserError: There is no such file.
+    """
+    if not path.is_file():
+        raise UserError("no such corpus file", file=path)
+    return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(path))
+
+
+def describe_files(folder: Path) -> tuple[FileInfo, ...]:
+    """All files of an index folder but the manifest, in order of their paths."""
+    return tuple(
+        FileInfo(path=path.relative_to(folder).as_posix(), size=path.stat().st_size, sha256=fingerprint(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in (MANIFEST, "write.lock")
+    )
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of the packages that shape an index, as far as they are installed."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write a folder's manifest, whole or not at all."""
+    with replacing(folder / MANIFEST) as file:
+        file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of an index folder.
+
+    Raises:
+        UserError: The folder is no index, or its manifest cannot be read.
+    """
+    path = folder / MANIFEST
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"no index here ({MANIFEST} missing); build one with `madke index build`", file=folder
+        ) from error
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UserError(f"unreadable manifest: {where}: {first['msg']}; build the index again", file=path) from error
+
+
+def open_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder whose files are all there with their sizes: a check cheap enough for every search.
+
+    Raises:
+        UserError: As :func:`read_manifest`, and for a missing or truncated file.
+    """
+    manifest = read_manifest(folder)
+    for file in manifest.files:
+        path = folder / file.path
+        size = path.stat().st_size if path.is_file() else None
+        if size != file.size:
+            found = "is missing" if size is None else f"has {size} bytes"
+            raise UserError(f"{file.path} {found}, {file.size} bytes expected; build the index again", file=folder)
+    return manifest
+
+
+def verify(folder: Path) -> list[str]:
+    """Everything that is wrong with an index: files changed or missing, count wrong, corpus changed or gone.
+
+    Reads every file of the index and the corpus.
+
+    Raises:
+        UserError: The folder is no index.
+    """
+    manifest = read_manifest(folder)
+    problems = []
+    for file in manifest.files:
+        path = folder / file.path
+        if not path.is_file():
+            problems.append(f"{file.path}: missing")
+        elif fingerprint(path) != file.sha256:
+            problems.append(f"{file.path}: content differs from what was built")
+    if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
+        problems.append(f"{PASSAGES}: {count} passages, {manifest.passages} expected")
+    corpus = Path(manifest.corpus.path)
+    if not corpus.is_file():
+        problems.append(f"corpus {corpus}: missing, so it cannot be compared")
+    elif fingerprint(corpus) != manifest.corpus.sha256:
+        problems.append(f"corpus {corpus}: changed since the index was built; build the index again")
+    return problems

@@ -1,0 +1,210 @@
+"""Pool files: everything every source returned for each question, one JSON line a question.
+
+Choosing sources, removing duplicates, capping and numbering happen when a pool is loaded, so that the arms of an
+ablation read one frozen file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
+from madke.core.question import Question
+from madke.files import read_jsonl, replacing
+
+_CHUNK = 1_000
+"""Questions that each source is asked at a time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolRecord:
+    """One line of a pool file."""
+
+    id: str
+    """The question's id."""
+    question: str
+    passages: tuple[Passage, ...] = ()
+    """What the sources returned, source by source, in rank order."""
+    partial: dict[str, str]
+    """Source -> reason, for those that failed."""
+
+
+def build_pools(
+    questions: Sequence[Question],
+    sources: Sequence[Source],
+    k: int,
+    out: Path,
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
+
+    Args:
+        questions: Their order is the file's; the query is the question, verbatim.
+        sources: At least one, with different names.
+        k: Passages per source and question.
+        out: The file to write.
+        progress: Called with the questions done and their number.
+
+    Raises:
+        UserError: A source cannot work at all, or ``out`` cannot be written.
+    """
+    with replacing(out) as file:
+        for start in range(0, len(questions), _CHUNK):
+            chunk = questions[start : start + _CHUNK]
+            file.writelines(_to_json(record) + b"\n" for record in retrieve(chunk, sources, k))
+            progress(start + len(chunk), len(questions))
+
+
+def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
+    """Ask every source for ``k`` passages for every question, all questions at once.
+
+    A source that fails for a question, even by an unexpected exception, makes its record partial.
+
+    Raises:
+        UserError: A source cannot work at all.
+    """
+    answers = {source.name: _search(source, [question.question for question in questions], k) for source in sources}
+    records = []
+    for place, question in enumerate(questions):
+        hits = {name: answer[place] for name, answer in answers.items()}
+        records.append(
+            PoolRecord(
+                id=question.id,
+                question=question.question,
+                passages=tuple(passage for answer in hits.values() for passage in answer.passages),
+                partial={name: answer.error for name, answer in hits.items() if answer.error is not None},
+            )
+        )
+    return records
+
+
+def read_pools(path: Path) -> dict[str, PoolRecord]:
+    """The records of a pool file by question id.
+
+    A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
+    the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
+
+    Raises:
+        UserError: The file or one of its lines is wrong, or an id occurs twice; the message names the line.
+    """
+    records: dict[str, PoolRecord] = {}
+    line_of: dict[str, int] = {}
+    for number, item in read_jsonl(path):
+        try:
+            record = _Line.model_validate(item).record()
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise UserError(f"{where!r}: {first['msg']}; expected a pool record", file=path, line=number) from error
+        if record.id in records:
+            raise UserError(f"id {record.id!r} stands on line {line_of[record.id]} already", file=path, line=number)
+        records[record.id] = record
+        line_of[record.id] = number
+    return records
+
+
+def load_pool(record: PoolRecord, *, sources: Sequence[str], per_source: int = 5) -> KnowledgePool:
+    """The numbered pool of one question for one arm: the union of what the chosen sources found.
+
+    Args:
+        record: A line of a pool file.
+        sources: Names of the chosen sources; their passages come in this order, each source's by rank.
+        per_source: At most so many of each source, counted after duplicates are gone.
+
+    Passages are duplicates when their words are the same, or their URL is; the first one stays.
+    """
+    chosen: list[Passage] = []
+    seen: set[str] = set()
+    for name in sources:
+        kept = 0
+        for passage in sorted((p for p in record.passages if p.source == name), key=lambda p: p.rank):
+            marks = _marks(passage)
+            if kept == per_source or marks & seen:
+                continue
+            seen |= marks
+            kept += 1
+            chosen.append(passage)
+    partial = {name: reason for name, reason in record.partial.items() if name in sources}
+    return KnowledgePool(passages=tuple(chosen), partial=partial)
+
+
+def sources_in(records: Iterable[PoolRecord]) -> set[str]:
+    """Names of the sources that were asked for any of these questions and found something or failed."""
+    return {name for record in records for name in (*(passage.source for passage in record.passages), *record.partial)}
+
+
+def _search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+    try:
+        return source.search(queries, k)
+    except UserError:
+        raise
+    except Exception as error:  # a source is a plug-in: its bug costs its passages, not the batch
+        return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
+
+
+def _marks(passage: Passage) -> set[str]:
+    """What makes a passage the same as another: its words, whatever stands between them, and its URL."""
+    words = " ".join(re.findall(r"\w+", passage.text.casefold()))
+    return {f"text {words or passage.text}"} | ({f"url {passage.url}"} if passage.url else set())
+
+
+def _to_json(record: PoolRecord) -> bytes:
+    fields: dict[str, Any] = asdict(record)
+    for passage in fields["passages"]:
+        for optional in ("url", "retrieved_at"):
+            if passage[optional] is None:
+                del passage[optional]
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+_Name = Annotated[str, Field(min_length=1)]
+
+
+class _LinePassage(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    source: _Name
+    text: str
+    key: str | None = None
+    title: str = ""
+    score: float = 0.0
+    rank: int | None = None
+    url: str | None = None
+    retrieved_at: str | None = None
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: _Name
+    question: str
+    passages: tuple[_LinePassage, ...]
+    partial: dict[str, str] = {}
+
+    def record(self) -> PoolRecord:
+        passages = []
+        count: dict[str, int] = {}
+        for line in self.passages:
+            rank = count[line.source] = count.get(line.source, -1) + 1
+            passages.append(
+                Passage(
+                    source=line.source,
+                    key=f"{line.source}-{rank}" if line.key is None else line.key,
+                    title=line.title,
+                    text=line.text,
+                    score=line.score,
+                    rank=rank if line.rank is None else line.rank,
+                    url=line.url,
+                    retrieved_at=line.retrieved_at,
+                )
+            )
+        return PoolRecord(id=self.id, question=self.question, passages=tuple(passages), partial=self.partial)

@@ -1,0 +1,203 @@
+"""Building, resuming, refusing and verifying index folders."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.indexing.build import build_bm25, build_dense
+from madke.knowledge.manifest import Bm25Settings, DenseSettings, Manifest, open_manifest, read_manifest, verify
+from madke.knowledge.sources.bm25 import Bm25Source
+from madke.knowledge.sources.dense import DenseSource
+from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+
+pytest.importorskip("faiss", reason="needs the extra madke[dense]")
+pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "passages.jsonl")
+
+
+def dense(corpus: Path, encoder: WordEncoder | None = None, *, factory: str = "Flat", shard_rows: int = 20) -> Manifest:
+    return build_dense(
+        corpus, corpus.parent / "index", encoder=encoder or WordEncoder(), factory=factory, shard_rows=shard_rows
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
+    manifest = dense(corpus)
+
+    assert read_manifest(tmp_path / "index") == open_manifest(tmp_path / "index") == manifest
+    assert manifest.passages == 50
+    assert manifest.index == DenseSettings(
+        encoder="words", dtype="float32", dimension=64, similarity="cosine", factory="Flat", shard_rows=20
+    )
+    assert [file.path for file in manifest.files] == [*(f"faiss-0000{n}.index" for n in range(3)), "passages.arrow"]
+    assert manifest.versions["faiss-cpu"]
+    assert names(tmp_path) == ["index", "passages.jsonl"]
+    assert verify(tmp_path / "index") == []
+
+
+def test_progress_counts_reading_and_then_indexing(corpus: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+
+    build_bm25(corpus, tmp_path / "index", progress=lambda done, total: seen.append((done, total)))
+
+    assert seen == [(50, None), (50, 50)]
+
+
+def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) -> None:
+    scores = []
+    for number, settings in enumerate((Bm25Settings(), Bm25Settings(k1=2.0, b=0.9))):
+        build_bm25(corpus, tmp_path / str(number), settings=settings)
+        (hits,) = Bm25Source(tmp_path / str(number), name="wiki").search(["lava in Corva"], 1)
+        scores.append(hits.passages[0].score)
+
+    assert scores[0] != pytest.approx(scores[1])
+
+
+@pytest.mark.parametrize("factory", ["SQ8", "SQfp16"])
+def test_quantised_shards_find_the_same(factory: str, corpus: Path, tmp_path: Path) -> None:
+    dense(corpus, factory=factory)
+
+    found = DenseSource(tmp_path / "index", name="w", encoder=WordEncoder()).search(
+        [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 1
+    )
+
+    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
+
+
+def test_a_build_that_was_stopped_goes_on_at_its_shard(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="power cut"):
+        dense(corpus, WordEncoder(raise_at=1))
+    assert not (tmp_path / "index").exists()
+
+    second = WordEncoder()
+    resumed = dense(corpus, second)
+
+    texts = [passage["text"] for passage in PASSAGES]
+    assert second.passage_calls == [texts[20:40], texts[40:]]
+    assert names(tmp_path) == ["index", "passages.jsonl"]
+    assert resumed.files == build_dense(corpus, tmp_path / "other", encoder=WordEncoder(), shard_rows=20).files
+
+
+def test_a_shard_that_was_damaged_meanwhile_is_encoded_again(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        dense(corpus, WordEncoder(raise_at=2))
+    shard = next((tmp_path / ".index.building" / "vectors").glob("*20.npy"))
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\xff")
+
+    second = WordEncoder()
+    dense(corpus, second)
+
+    assert [len(texts) for texts in second.passage_calls] == [20, 10]
+
+
+def test_shards_of_a_corpus_that_changed_are_encoded_again(corpus: Path) -> None:
+    with pytest.raises(RuntimeError):
+        dense(corpus, WordEncoder(raise_at=2))
+    write_corpus(corpus, [*PASSAGES[1:], PASSAGES[0]])
+
+    second = WordEncoder()
+    dense(corpus, second)
+
+    assert len(second.passage_calls) == 3
+
+
+def test_the_same_build_again_does_nothing(corpus: Path) -> None:
+    first = dense(corpus)
+    encoder = WordEncoder()
+
+    assert dense(corpus, encoder) == first
+    assert encoder.passage_calls == []
+
+
+def test_two_builds_at_once_make_one_index(corpus: Path) -> None:
+    encoders = [WordEncoder(), WordEncoder()]
+    threads = [threading.Thread(target=dense, args=(corpus, encoder)) for encoder in encoders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(len(encoder.passage_calls) for encoder in encoders) == [0, 3]
+    assert verify(corpus.parent / "index") == []
+
+
+def test_a_folder_with_something_else_is_refused(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    with pytest.raises(UserError, match="an index with other settings"):
+        dense(corpus, factory="SQ8")
+    with pytest.raises(UserError, match="an index with other settings"):
+        build_bm25(corpus, tmp_path / "index")
+
+    write_corpus(corpus, PASSAGES[:10])
+    with pytest.raises(UserError, match="the index of another corpus"):
+        dense(corpus)
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(UserError, match="not empty and holds no index"):
+        build_bm25(corpus, tmp_path / "mine")
+    assert names(tmp_path) == ["index", "mine", "passages.jsonl"]
+
+
+def test_bad_input_leaves_nothing_behind(corpus: Path, tmp_path: Path) -> None:
+    corpus.write_text(corpus.read_text() + "{\n")
+
+    with pytest.raises(UserError, match=r"passages\.jsonl:51: is not JSON"):
+        dense(corpus)
+    with pytest.raises(UserError, match="no such corpus file"):
+        build_bm25(tmp_path / "nothing.jsonl", tmp_path / "index")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(UserError, match="no passages"):
+        build_bm25(tmp_path / "empty.jsonl", tmp_path / "index")
+    with pytest.raises(UserError, match="unknown index factory 'flat'; did you mean 'Flat'"):
+        dense(corpus, factory="flat")
+
+    assert names(tmp_path) == ["empty.jsonl", "passages.jsonl"]
+
+
+def test_verify_names_what_changed(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    index = tmp_path / "index"
+    shard = index / "faiss-00001.index"
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    (index / "faiss-00002.index").unlink()
+    write_corpus(corpus, PASSAGES[:10])
+
+    problems = verify(index)
+
+    assert [problem.split(":")[0] for problem in problems] == [
+        "faiss-00001.index", "faiss-00002.index", f"corpus {corpus}",
+    ]  # fmt: skip
+    assert "content differs" in problems[0] and "missing" in problems[1] and "changed" in problems[2]
+
+
+def test_a_truncated_index_is_not_searched(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    shard = tmp_path / "index" / "faiss-00000.index"
+    shard.write_bytes(shard.read_bytes()[:-10])
+
+    with pytest.raises(UserError, match=r"faiss-00000\.index has \d+ bytes, \d+ bytes expected"):
+        DenseSource(tmp_path / "index", name="wiki")
+
+
+def test_an_unknown_key_in_a_manifest_is_refused(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    path = tmp_path / "index" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "red"}))
+
+    with pytest.raises(UserError, match="unreadable manifest: colour"):
+        read_manifest(tmp_path / "index")

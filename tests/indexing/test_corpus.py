@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.errors import UserError
+from madke.indexing.corpus import read_corpus, read_unique
+from madke.knowledge.passage_store import StoredPassage
+
+A = StoredPassage("1", "Title", 'A "quoted"\ttext')
+
+
+def test_dpr_tsv_with_csv_quoting_plain_and_gzipped(tmp_path: Path) -> None:
+    content = 'id\ttext\ttitle\n1\t"A ""quoted""\ttext"\tTitle\n2\tplain\tT2\n'
+    (tmp_path / "c.tsv").write_text(content)
+    with gzip.open(tmp_path / "c.tsv.gz", "wt") as file:
+        file.write(content)
+
+    for name in ("c.tsv", "c.tsv.gz"):
+        assert list(read_corpus(tmp_path / name)) == [A, StoredPassage("2", "T2", "plain")]
+
+
+def test_jsonl_in_both_forms(tmp_path: Path) -> None:
+    lines = [
+        {"id": "1", "title": "Title", "text": 'A "quoted"\ttext'},
+        {"id": 2, "contents": '"Two words"\nThe text\nof it'},
+        {"id": "3", "contents": "only text"},
+    ]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+
+    assert list(read_corpus(tmp_path / "c.jsonl")) == [
+        A,
+        StoredPassage("2", "Two words", "The text\nof it"),
+        StoredPassage("3", "", "only text"),
+    ]
+
+
+_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=40)
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**9).map(str), _text, _text), min_size=1, max_size=8))
+def test_whatever_csv_writes_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("tsv") / "c.tsv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(("id", "text", "title"))
+        writer.writerows((id_, text, title) for id_, title, text in rows)
+
+    assert list(read_corpus(path)) == [StoredPassage(*row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("c.tsv", "id\tbody\n1\tx\n", r"c\.tsv:1: header \['id', 'body'\]; expected the columns id, text and title"),
+        ("c.tsv", "id\ttext\ttitle\n1\tx\ty\n2\tx\n", r"c\.tsv:3: 2 columns, 3 expected"),
+        ("c.tsv", "id\ttext\ttitle\n\tx\ty\n", r"c\.tsv:2: empty id"),
+        ("c.tsv", "", r"c\.tsv:1: header \[\]"),
+        ("c.tsv", 'id\ttext\ttitle\n1\tx\ty\n2\t"x\ty\n', r"c\.tsv:3: cannot be read"),
+        ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', r"c\.jsonl:2: is not JSON"),
+        ("c.jsonl", '{"id": "1", "title": "x"}\n', r"c\.jsonl:1: expected an object"),
+        ("c.jsonl", '{"contents": "x"}\n', r"c\.jsonl:1: expected an object"),
+        ("c.tsv.gz", "not gzip", r"c\.tsv\.gz:1: cannot be read"),
+        ("c.csv", "", r"unknown corpus form"),
+    ],
+)
+def test_what_is_broken_is_said_with_its_line(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+
+    with pytest.raises(UserError, match=message):
+        list(read_corpus(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["c.tsv", "c.jsonl"])
+def test_a_missing_file_is_said(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read: No such file"):
+        list(read_corpus(tmp_path / name))
+
+
+def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    lines = [json.dumps({"id": id_, "contents": "x"}) for id_ in ("a", "b", "c", "b")]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+
+    with pytest.raises(UserError, match=r"c\.jsonl:4: id 'b' was already used on line 2"):
+        list(read_unique(tmp_path / "c.jsonl"))
+
+
+def test_ids_whose_hashes_are_equal_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numpy")
+    monkeypatch.setattr("madke.indexing.corpus.hash", lambda id_: 1, raising=False)
+    (tmp_path / "c.jsonl").write_text("\n".join(json.dumps({"id": id_, "contents": "x"}) for id_ in "abc"))
+
+    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl")] == ["a", "b", "c"]

@@ -1,0 +1,122 @@
+"""BM25, dense and hybrid retrieval over real, small indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage
+from madke.knowledge.sources import open_spec
+from madke.knowledge.sources.bm25 import Bm25Source
+from madke.knowledge.sources.dense import DenseSource
+from madke.knowledge.sources.hybrid import HybridSource
+from tests.support.corpus import PASSAGES, WordEncoder
+
+
+def test_bm25_finds_the_passage_of_each_query_in_order(bm25_index: Path) -> None:
+    source = Bm25Source(bm25_index, name="wiki")
+    queries = [passage["title"] for passage in PASSAGES]
+
+    found = source.search(queries, 3)
+
+    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
+    best = found[7].passages[0]
+    assert (best.source, best.title, best.text) == ("wiki", PASSAGES[7]["title"], PASSAGES[7]["text"])
+    for hits in found:
+        assert [passage.rank for passage in hits.passages] == [0, 1, 2]
+        assert hits.passages[0].score > hits.passages[1].score
+
+
+def test_bm25_stems_and_answers_a_query_without_any_known_word_with_nothing(bm25_index: Path) -> None:
+    source = Bm25Source(bm25_index, name="wiki")
+
+    stemmed, nothing, empty = source.search(["visitor camels of Corva", "xylophone", ""], 5)
+
+    assert stemmed.passages[0].key == "p37"
+    assert nothing == empty == Hits()
+
+
+def test_dense_numbers_rows_across_shards(dense_index: Path) -> None:
+    source = DenseSource(dense_index, name="wiki", encoder=WordEncoder())
+
+    found = source.search([f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
+
+    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
+    assert found[0].passages[0].score == pytest.approx(1.0, abs=1e-3)
+    assert len(list(dense_index.glob("*.index"))) == 3
+
+
+def test_dense_returns_at_most_the_whole_corpus(dense_index: Path) -> None:
+    (hits,) = DenseSource(dense_index, name="wiki", encoder=WordEncoder()).search(["lava"], 1_000)
+
+    assert sorted(passage.key for passage in hits.passages) == sorted(passage["id"] for passage in PASSAGES)
+
+
+def test_hybrid_of_two_real_indexes(bm25_index: Path, dense_index: Path) -> None:
+    source = HybridSource(
+        [Bm25Source(bm25_index, name="a"), DenseSource(dense_index, name="b", encoder=WordEncoder())], name="wiki"
+    )
+
+    (hits,) = source.search(["sonar of Bexley"], 5)
+
+    assert hits.passages[0].key == "p46"
+    assert {passage.source for passage in hits.passages} == {"wiki"}
+    assert len({passage.key for passage in hits.passages}) == 5
+
+
+class _Listed:
+    """Answers every query with passages of the given keys, or with an error."""
+
+    name = description = "listed"
+
+    def __init__(self, keys: str, error: str | None = None) -> None:
+        self._hits = Hits(
+            passages=tuple(
+                Passage(source="x", key=key, title="", text=key, score=0.0, rank=rank) for rank, key in enumerate(keys)
+            ),
+            error=error,
+        )
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        return [self._hits] * len(queries)
+
+
+def test_hybrid_adds_reciprocal_ranks_and_a_tie_goes_to_the_earlier_source() -> None:
+    (hits,) = HybridSource([_Listed("abc"), _Listed("cd")], name="h").search(["q"], 3)
+
+    assert [(passage.key, passage.rank) for passage in hits.passages] == [("c", 0), ("a", 1), ("b", 2)]
+    assert [passage.score for passage in hits.passages] == pytest.approx([1 / 63 + 1 / 61, 1 / 61, 1 / 62])
+
+
+def test_hybrid_fails_a_query_that_fails_in_one_source() -> None:
+    (hits,) = HybridSource([_Listed("abc"), _Listed("", error="broken")], name="h").search(["q"], 3)
+
+    assert hits == Hits(error="broken")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [("nowhere", "no folder 'nowhere'"), (".", "no index here"), ("missing.jsonl", "missing.jsonl: cannot be read")],
+)
+def test_a_specification_that_names_nothing_is_refused(
+    spec: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UserError, match=message):
+        open_spec("wiki", spec)
+
+
+def test_a_specification_opens_the_index_by_its_manifest(bm25_index: Path) -> None:
+    assert open_spec("wiki", str(bm25_index)).description.startswith("BM25 over 50 passages")
+    assert open_spec("wiki", f"{bm25_index}+{bm25_index}").description.startswith("rank fusion of BM25")
+
+
+def test_the_wrong_kind_of_index_is_refused(bm25_index: Path, dense_index: Path) -> None:
+    with pytest.raises(UserError, match="a bm25 index; a dense one was expected"):
+        DenseSource(bm25_index, name="wiki")
+    with pytest.raises(UserError, match="a dense index; a bm25 one was expected"):
+        Bm25Source(dense_index, name="wiki")

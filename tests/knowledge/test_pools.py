@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage
+from madke.core.question import Question
+from madke.knowledge.pools import PoolRecord, build_pools, load_pool, read_pools, sources_in
+
+
+class FakeSource:
+    """``k`` passages for each query; a query that holds a word of ``errors`` fails; records its batches."""
+
+    def __init__(self, name: str, *, errors: dict[str, str] | None = None, raises: Exception | None = None) -> None:
+        self.name = name
+        self.batches: list[list[str]] = []
+        self._errors = errors or {}
+        self._raises = raises
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        self.batches.append(list(queries))
+        if self._raises:
+            raise self._raises
+        return [self._one(query, k) for query in queries]
+
+    def _one(self, query: str, k: int) -> Hits:
+        if query in self._errors:
+            return Hits(error=self._errors[query])
+        return Hits(passages=tuple(passage(self.name, f"{self.name} on {query} {n}", rank=n) for n in range(k)))
+
+
+def passage(source: str, text: str, *, rank: int = 0, url: str | None = None) -> Passage:
+    return Passage(source=source, key=f"{source}{rank}", title="T", text=text, score=1.0, rank=rank, url=url)
+
+
+def record(*passages: Passage, partial: dict[str, str] | None = None) -> PoolRecord:
+    return PoolRecord(id="q", question="?", passages=passages, partial=partial or {})
+
+
+QUESTIONS = [Question(id=f"id{n}", question=f"q{n}") for n in range(3)]
+
+
+def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    build_pools(
+        QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 2, tmp_path / "p.jsonl",
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    records = read_pools(tmp_path / "p.jsonl")
+
+    assert list(records) == ["id0", "id1", "id2"]
+    assert [p.text for p in records["id1"].passages] == [
+        "wiki on q1 0", "wiki on q1 1", "google on q1 0", "google on q1 1",
+    ]  # fmt: skip
+    assert records["id1"].question == "q1" and records["id1"].partial == {}
+    assert seen == [(3, 3)]
+
+
+def test_each_source_is_asked_in_batches_of_a_thousand(tmp_path: Path) -> None:
+    source = FakeSource("wiki")
+
+    build_pools([Question(id=str(n), question=str(n)) for n in range(2_001)], [source], 1, tmp_path / "p.jsonl")
+
+    assert [len(batch) for batch in source.batches] == [1_000, 1_000, 1]
+    assert len(read_pools(tmp_path / "p.jsonl")) == 2_001
+
+
+def test_a_failed_query_makes_its_pool_partial(tmp_path: Path) -> None:
+    build_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google", errors={"q1": "HTTP 500"})], 1, tmp_path / "p")
+    records = read_pools(tmp_path / "p")
+
+    assert records["id1"].partial == {"google": "HTTP 500"}
+    assert [p.source for p in records["id1"].passages] == ["wiki"]
+    assert records["id0"].partial == records["id2"].partial == {}
+
+
+def test_a_source_that_raises_does_not_stop_the_batch(tmp_path: Path) -> None:
+    build_pools(QUESTIONS, [FakeSource("wiki", raises=ValueError("bug")), FakeSource("google")], 1, tmp_path / "p")
+
+    assert {r.partial["wiki"] for r in read_pools(tmp_path / "p").values()} == {"ValueError: bug"}
+
+
+def test_bad_input_of_a_source_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no key"):
+        build_pools(QUESTIONS, [FakeSource("google", raises=UserError("no key"))], 1, tmp_path / "p")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
+    line = {"id": 7, "question": "?", "passages": [{"source": "wiki", "text": t} for t in ("a", "b")], "note": "mine"}
+    (tmp_path / "p.jsonl").write_text(json.dumps(line))
+
+    found = read_pools(tmp_path / "p.jsonl")["7"]
+
+    assert [(p.text, p.key, p.rank, p.url) for p in found.passages] == [
+        ("a", "wiki-0", 0, None),
+        ("b", "wiki-1", 1, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "a"', ":2: is not JSON"),
+        ("[]", ":2: expected a JSON object"),
+        ('{"id": "b", "question": "?"}', ":2: 'passages': Field required"),
+        ('{"id": "", "question": "?", "passages": []}', ":2: 'id': String should have at least 1"),
+        ('{"id": "b", "question": "?", "passages": [{"text": "x"}]}', r":2: 'passages\.0\.source': Field required"),
+        ('{"id": "a", "question": "?", "passages": []}', ":2: id 'a' stands on line 1 already"),
+    ],
+)
+def test_a_broken_line_is_named(line: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "question": "?", "passages": []}\n' + line + "\n")
+
+    with pytest.raises(UserError, match=message):
+        read_pools(tmp_path / "p.jsonl")
+
+
+def test_sources_are_taken_in_the_order_chosen_and_by_rank() -> None:
+    full = record(passage("google", "g", rank=0), passage("wiki", "w1", rank=1), passage("wiki", "w0", rank=0))
+
+    assert [p.text for p in load_pool(full, sources=["wiki", "google"]).passages] == ["w0", "w1", "g"]
+    assert [p.text for p in load_pool(full, sources=["google"]).passages] == ["g"]
+
+
+def test_duplicates_by_words_or_url_go_before_the_cap() -> None:
+    full = record(
+        passage("wiki", "The cat sat .", rank=0),
+        passage("wiki", "the  cat, sat", rank=1),
+        passage("wiki", "dog", rank=2),
+        passage("wiki", "bird", rank=3),
+        passage("google", "The cat sat", rank=0),
+        passage("google", "x", rank=1, url="https://a.example"),
+        passage("google", "y", rank=2, url="https://a.example"),
+    )
+
+    pool = load_pool(full, sources=["wiki", "google"], per_source=2)
+
+    assert [p.text for p in pool.passages] == ["The cat sat .", "dog", "x"]
+
+
+def test_only_chosen_sources_make_a_pool_partial() -> None:
+    full = record(passage("wiki", "w"), partial={"google": "HTTP 500"})
+
+    assert load_pool(full, sources=["wiki"]).partial == {}
+    assert load_pool(full, sources=["wiki", "google"]).partial == {"google": "HTTP 500"}
+
+
+def test_sources_in_counts_those_that_failed() -> None:
+    assert sources_in([record(passage("wiki", "w")), record(partial={"google": "down"})]) == {"wiki", "google"}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9)), max_size=30
+    ),
+    st.integers(0, 6),
+)
+def test_a_pool_never_repeats_a_text_nor_exceeds_the_cap(rows: list[tuple[str, str, int]], cap: int) -> None:
+    pool = load_pool(
+        record(*(passage(source, text, rank=rank) for source, text, rank in rows)),
+        sources=["wiki", "google"],
+        per_source=cap,
+    )
+
+    texts = [p.text for p in pool.passages]
+    assert len(texts) == len(set(texts))
+    for name in ("wiki", "google"):
+        ranks = [p.rank for p in pool.passages if p.source == name]
+        assert len(ranks) <= cap and ranks == sorted(ranks)
