@@ -62,14 +62,13 @@ def _question(text: str, task: str | None, choices: tuple[str, ...]) -> Question
 
 def _retrieved(question: Question, variant: Variant, specs: dict[str, str | None]) -> KnowledgePool:
     from madke.core.knowledge import EMPTY_POOL
-    from madke.indexing.named import open_source
+    from madke.cli.sources import open_sources
     from madke.knowledge.pools import load_pool, retrieve
 
     knowledge = variant.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
-    opened = [open_source(name, spec) for name, spec in specs.items()]
-    (record,) = retrieve([question], opened, knowledge.per_source)
+    (record,) = retrieve([question], open_sources(specs), knowledge.per_source)
     return load_pool(record, sources=knowledge.sources, per_source=knowledge.per_source)
 
 

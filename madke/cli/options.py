@@ -42,22 +42,12 @@ Cast = Annotated[
 Seed = Annotated[int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")]
 Task = Annotated[str | None, typer.Option("--task", "-t", help="short_answer, claim or choice.")]
 
-NO_SOURCES = "none"
-
-
-def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str | None]:
-    """Source name -> specification (None for the name's own), from ``--sources`` or the protocol's names."""
-    from madke.indexing.named import parse_sources
-
-    if sources is None:
-        return dict.fromkeys(default)
-    return {} if sources.strip() == NO_SOURCES else parse_sources(sources)
-
 
 def configured(
     protocol: str, prompts: Path | None, settings: Sequence[str], sources: str | None
 ) -> tuple[Variant, dict[str, str | None]]:
     """The variant with ``--set`` and ``--sources`` applied, and the specification of each of its sources."""
+    from madke.cli.sources import source_specs
     from madke.variants import load_variant
     from madke.variants.load import setting
 

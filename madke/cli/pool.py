@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from madke.cli import options
+from madke.cli.sources import open_sources, source_specs
 from madke.core.errors import UserError
 
 app = typer.Typer(help="Build pool files.", no_args_is_help=True)
@@ -32,17 +33,13 @@ def build(
     """
     from madke.cli.progress import counter
     from madke.data import read_questions
-    from madke.indexing.named import open_source
     from madke.knowledge.pools import build_pools, read_pools
 
     questions = read_questions(data)[:limit]
-    specs = options.source_specs(sources, ())
+    specs = source_specs(sources, ())
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
-    opened = [open_source(name, spec) for name, spec in specs.items()]
-    for source in opened:
-        typer.echo(f"source {source.name}: {source.description}", err=True)
-    build_pools(questions, opened, k, out, progress=counter("retrieved"))
+    build_pools(questions, open_sources(specs), k, out, progress=counter("retrieved"))
     records = read_pools(out).values()
     for name in specs:
         found = sum(any(passage.source == name for passage in record.passages) for record in records)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from madke.core.chat import ChatModel
     from madke.core.question import Question
     from madke.engine.protocol import Knowledge
-    from madke.knowledge.sources import DescribedSource
     from madke.llm import Limiter
     from madke.runs.directory import RunDirectory
     from madke.runs.meter import Meter
@@ -115,7 +114,7 @@ def _pool_file(
 ) -> Path | None:
     """The pool file of the run: the given one, or the one in the run directory, built if need be."""
     from madke.cli.progress import counter
-    from madke.indexing.named import open_source
+    from madke.cli.sources import open_sources
     from madke.runs.pools import build_run_pools
 
     if knowledge is None:
@@ -127,13 +126,7 @@ def _pool_file(
             raise UserError(f"--sources {given[0]}=...: a pool file is given, so sources are only chosen by name")
         return pools
 
-    def open_sources() -> list[DescribedSource]:
-        opened = [open_source(name, spec) for name, spec in specs.items()]
-        for source in opened:
-            typer.echo(f"source {source.name}: {source.description}", err=True)
-        return opened
-
-    return build_run_pools(out, questions, knowledge, open_sources, counter("retrieved"))
+    return build_run_pools(out, questions, knowledge, lambda: open_sources(specs), counter("retrieved"))
 
 
 async def _run(

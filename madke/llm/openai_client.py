@@ -31,8 +31,9 @@ class _Chat(ABC):
     """What both endpoints share: one request, its parameters, its failures.
 
     A model that refuses ``max_tokens`` gets ``max_completion_tokens`` instead, and one that refuses ``temperature``
-    (OpenAI's reasoning models) gets none: the first 400 that says so switches this client over, and the request is
-    repeated at once. ``seed`` and ``stop`` are sent only where the request has them.
+    (OpenAI's reasoning models) or ``seed`` (Azure's older API versions) gets none: the first 400 that says so switches
+    this client over, and the request is repeated at once. ``seed`` and ``stop`` are sent only where the request has
+    them.
     """
 
     def __init__(self, model: str, *, name: str, key: str | None, timeout: float) -> None:
@@ -107,7 +108,7 @@ class _Chat(ABC):
             parameters["temperature"] = request.temperature
         if request.stop:
             parameters["stop"] = list(request.stop)
-        if request.seed is not None:
+        if request.seed is not None and "seed" not in self._refused:
             parameters["seed"] = request.seed
         return parameters
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import email.utils
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -92,15 +93,16 @@ def read_error(error: Exception) -> CallError | None:
 
 
 def refused_parameter(error: openai.BadRequestError) -> str | None:
-    """``max_tokens`` or ``temperature`` if the server says that this model does not take it, else None.
+    """``max_tokens``, ``temperature`` or ``seed`` if the server says that it does not take it, else None.
 
     A value that is merely too large is another matter, so the error must say that something is unsupported.
     """
     told = f"{error.code} {_message(error.body)}".lower()
-    if "unsupported" not in told and "not support" not in told:
+    if not any(word in told for word in ("unsupported", "not support", "unrecognized request argument")):
         return None
     # "Use 'max_completion_tokens' instead" names it only with quotes, or not at all.
-    return next((p for p in ("max_tokens", "temperature") if p == error.param or f"'{p}'" in told), None)
+    named = [error.param, *re.findall(r"'(\w+)'", told), *re.findall(r"supplied: (\w+)", told)]
+    return next((p for p in ("max_tokens", "temperature", "seed") if p in named), None)
 
 
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:

@@ -35,8 +35,8 @@ def write_report(directories: Sequence[Path], out: Path) -> None:
     runs = [
         _ReportedRun(
             name=str(directory),
-            settings=_settings(read_config(directory)),
             scores=score(read_transcripts(directory)),
+            settings=_settings(read_config(directory)),
             transcripts=read_transcripts(directory),
         )
         for directory in directories

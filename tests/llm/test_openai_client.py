@@ -235,6 +235,13 @@ def test_a_model_that_refuses_a_parameter_is_asked_without_it_from_then_on():
     assert not {"max_tokens", "temperature"} & set(last)
 
 
+def test_a_server_that_does_not_know_seeds_is_asked_without_one():
+    unknown = error(400, "Unrecognized request argument supplied: seed")
+    with openai_server(lambda body, n: unknown if "seed" in body else chat("fine")) as server:
+        (said,) = ask(OpenAIChat("o", base_url=server.url), chat_request(seed=7))
+    assert (said.text, said.attempts) == ("fine", 2)
+
+
 def test_requests_under_way_at_the_switch_are_repeated_too():
     with openai_server(reasoning_model) as server:
         said = ask(OpenAIChat("o", base_url=server.url), *[chat_request(str(i)) for i in range(5)])

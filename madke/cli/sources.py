@@ -1,0 +1,32 @@
+"""From ``--sources`` to open sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from madke.knowledge.sources import DescribedSource
+
+_NONE = "none"
+
+
+def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str | None]:
+    """Source name -> specification (None for the name's own), from ``--sources`` or the protocol's names."""
+    from madke.indexing.named import parse_sources
+
+    if sources is None:
+        return dict.fromkeys(default)
+    return {} if sources.strip() == _NONE else parse_sources(sources)
+
+
+def open_sources(specs: Mapping[str, str | None]) -> list[DescribedSource]:
+    """Open each source and say on stderr what serves it."""
+    from madke.indexing.named import open_source
+
+    opened = [open_source(name, spec) for name, spec in specs.items()]
+    for source in opened:
+        typer.echo(f"source {source.name}: {source.description}", err=True)
+    return opened

@@ -1,0 +1,81 @@
+"""``madke index`` and ``madke pool`` on a real Lucene index."""
+
+import json
+
+import pytest
+
+from tests.support.cli import madke, refused
+from tests.support.corpus import write_corpus
+
+pytest.importorskip("pyserini", reason="BM25 needs the extra `wiki`")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("index")
+    corpus = write_corpus(folder / "corpus.jsonl")
+    done = madke("index", "build", corpus, "--kind", "bm25", "--out", folder / "bm25")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_search_info_and_verify(index):
+    found = madke("index", "search", index / "bm25", "lighthouse at Corva", "--k", 2, "--json")
+    assert next(json.loads(line)["key"] for line in found.stdout.splitlines()) == "p22"
+    assert "passages  50" in madke("index", "info", index / "bm25").stdout
+    assert json.loads(madke("index", "info", index / "bm25", "--json").stdout)["passages"] == 50
+    assert madke("index", "verify", index / "bm25").returncode == 0
+
+
+def test_pools_hold_what_every_source_returned(index, tmp_path):
+    question = {"id": "q1", "question": "Which lighthouse lamp drew visitors?", "golden_answers": ["Corva"]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
+    web = {
+        "query": question["question"],
+        "results": [{"title": "T", "snippet": "A lamp.", "link": "https://a.example"}],
+    }
+    (tmp_path / "web.jsonl").write_text(json.dumps(web) + "\n")
+    sources = f"wiki={index / 'bm25'},google={tmp_path / 'web.jsonl'}"
+    done = madke("pool", "build", tmp_path / "q.jsonl", "--sources", sources, "--k", 7, "--out", tmp_path / "p.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "wiki: passages for 1 of 1 questions, 0 failed" in done.stdout
+    record = json.loads((tmp_path / "p.jsonl").read_text())
+    assert [passage["source"] for passage in record["passages"]].count("wiki") == 7
+    assert record["passages"][-1]["url"] == "https://a.example"
+
+
+def test_an_index_whose_corpus_changed_is_said_so(index):
+    corpus = index / "corpus.jsonl"
+    whole = corpus.read_text()
+    corpus.write_text(whole.replace("lamp", "lantern", 1))
+    try:
+        assert "changed since the index was built" in refused("index", "verify", index / "bm25")
+        assert "before it changed" in refused("index", "build", corpus, "--kind", "bm25", "--out", index / "bm25")
+    finally:
+        corpus.write_text(whole)
+
+
+def test_a_broken_corpus_leaves_nothing_behind(tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"id": "1", "title": "a", "text": "b"}\n{"id": "2"}\n')
+    assert "bad.jsonl:2:" in refused("index", "build", "bad.jsonl", "--out", "out", cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+
+
+def test_options_of_the_other_kind_are_refused(tmp_path):
+    write_corpus(tmp_path / "c.jsonl")
+    said = refused("index", "build", "c.jsonl", "--kind", "dense", "--k1", "1", "--out", "out", cwd=tmp_path)
+    assert "--k1 and --b belong to --kind bm25" in said
+
+
+def test_the_doctor_says_which_keys_are_set_and_never_shows_them():
+    done = madke("doctor", OPENAI_API_KEY="sk-canary-2718281828", SERPER_API_KEY="")
+    assert done.returncode == 0, done.stdout
+    assert "OPENAI_API_KEY         set" in done.stdout
+    assert "SERPER_API_KEY         not set" in done.stdout
+    assert "canary" not in done.stdout + done.stderr
+
+
+def test_the_doctor_finds_a_dead_endpoint():
+    done = madke("doctor", "--base-url", "http://127.0.0.1:9/v1")
+    assert done.returncode == 1
+    assert "FAILED: http://127.0.0.1:9/v1 does not answer" in done.stdout

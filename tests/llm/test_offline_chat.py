@@ -1,0 +1,304 @@
+"""What the offline model answers in each role."""
+
+import asyncio
+import hashlib
+import re
+
+import numpy as np
+import pytest
+
+from madke.core.chat import ChatRequest, Message, Purpose
+from madke.engine.parse import parse_answer, parse_selection, parse_verdict
+from madke.llm.offline import OfflineChat
+from madke.llm.offline.text import content
+
+POOL = [
+    ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),
+    ("Stromboli", "Stromboli is an island north of Sicily. Its volcano was climbed by Peter Grant in 1907."),
+    ("Tin", "Tin is a soft metal that melts at 232 degrees Celsius. It has been mined in Cornwall since antiquity."),
+    ("Mount Etna", "The slopes of Mount Etna carry vineyards and chestnut woods. Its summit is 3,357 metres high."),
+    ("Cricket", "Cricket is played by two teams of eleven players each."),
+]
+
+
+class WordEncoder:
+    """Texts that share words are near: each stem has a direction of its own."""
+
+    name = "words"
+
+    def __init__(self):
+        self.encoded = []
+
+    def encode_queries(self, texts):
+        self.encoded += texts
+        vectors = np.full((len(texts), 256), 1e-3, dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in content(text):
+                vectors[row, hashlib.sha256(word.encode()).digest()[0]] += 1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def model(tmp_path):
+    model = OfflineChat(WordEncoder(), cache=tmp_path / "vectors.sqlite")
+    yield model
+    asyncio.run(model.aclose())
+
+
+def ask(model, user, temperature=0.0, agent="Debater 1", max_tokens=500, **purpose):
+    request = ChatRequest(
+        messages=(Message(role="user", content=user),),
+        purpose=Purpose(question="q", stage="speak", agent=agent, round=1, **purpose),
+        temperature=temperature,
+        max_tokens=max_tokens,
+    )
+    return asyncio.run(model.complete(request))
+
+
+def answer_of(text):
+    return parse_answer(text, lambda raw: raw).value
+
+
+def lines(numbers):
+    return "\n".join(f"[{n}] {POOL[n][0]}: {POOL[n][1]}" for n in numbers) or "none"
+
+
+def select(question, numbers=(0, 1, 2, 3, 4), own=""):
+    before = f"Your previous answer:\n{own}\n\n" if own else ""
+    return (
+        "Name up to 2 entries, like [n], or close with [No Found].\n\n"
+        f"Knowledge pool:\n{lines(numbers)}\n\n{before}Question: {question}\nWeigh them."
+    )
+
+
+def speak(question, numbers=(), own="", others=(), noun="Question"):
+    before = f"Your previous answer:\n{own}\n\n" if own else ""
+    peers = "".join(f"Debater {n + 2}: {text}\n\n" for n, text in enumerate(others))
+    return (
+        f"Close with the final answer in the form [answer].\n\nKnowledge:\n{lines(numbers)}\n\n{before}"
+        + (f"Answers of the others:\n{peers}" if others else "")
+        + f"{noun}: {question}\nReason step by step."
+    )
+
+
+def judge(*texts):
+    stances = "\n\n".join(f"Debater {n + 1}: {text}" for n, text in enumerate(texts))
+    return f"Reply [Yes] if all agree, else [No].\n\nAnswers of the debaters:\n{stances}\n\nQuestion: Who?\nDecide."
+
+
+def summarize(*texts):
+    return judge(*texts).replace("Reply [Yes] if all agree, else [No].", "Close with the answer in the form [answer].")
+
+
+# --- selection ---------------------------------------------------------------------------------------------------
+
+
+def test_selects_what_helps_within_the_limit(model):
+    found = parse_selection(ask(model, select("Who climbed Mount Etna in 1912?")).text, size=len(POOL), limit=2)
+
+    assert found.value.ids[0] == 0
+    assert len(found.value.ids) <= 2
+    assert not found.value.dropped
+
+
+def test_declines_a_pool_beside_the_point(model):
+    found = parse_selection(ask(model, select("Which composer wrote Aida?")).text, size=len(POOL), limit=2)
+
+    assert found.rule == "no_found"
+
+
+def test_the_own_previous_answer_draws_selection_to_it(model):
+    question = "Where is the active volcano Mount Etna?"
+    first = parse_selection(ask(model, select(question, [0, 3])).text, size=5, limit=2).value.ids
+    later = ask(model, select(question, [0, 3], own="The answer is [slopes carry vineyards chestnut woods]."))
+
+    assert first[0] == 0
+    assert parse_selection(later.text, size=5, limit=2).value.ids[0] == 3
+
+
+# --- speaking ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "number", "expected"),
+    [
+        ("Who climbed Mount Etna?", 0, "Lucy Harper"),
+        ("When was Mount Etna climbed by Lucy Harper?", 0, "1912"),
+        ("On which island is the volcano Mount Etna?", 0, "Sicily"),
+        ("How many players has a cricket team?", 4, "eleven"),
+    ],
+)
+def test_answers_from_the_chosen_knowledge(model, question, number, expected):
+    text = ask(model, speak(question, [number])).text
+
+    assert answer_of(text) == expected
+    assert f"Knowledge [{number}]" in text
+
+
+def test_the_last_bracket_is_the_answer_and_no_citation(model):
+    for question in ("Who climbed Mount Etna?", "How high is the summit of Mount Etna?", "Which metal is soft?"):
+        text = ask(model, speak(question, [0, 2, 3])).text
+        last = re.findall(r"\[([^\[\]]*)\]", text)[-1]
+
+        assert last == answer_of(text)
+        assert text.endswith(f"So the answer is [{last}].")
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which was climbed first, Mount Etna or Stromboli?", "Stromboli"),
+        ("Which was climbed later, Mount Etna or Stromboli?", "Mount Etna"),
+        ("Is tin a metal?", "yes"),
+        ("Are Tin and Stromboli both islands?", "no"),
+    ],
+)
+def test_comparisons_and_yes_or_no(model, question, expected):
+    assert answer_of(ask(model, speak(question, [0, 1, 2])).text) == expected
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        ("Mount Etna was climbed by Lucy Harper in 1912.", "SUPPORTS"),
+        ("Mount Etna was climbed by Lucy Harper in 1955.", "REFUTES"),
+        ("Lucy Harper preferred chocolate to tea at breakfast.", "NOT ENOUGH INFO"),
+    ],
+)
+def test_claims(model, claim, expected):
+    assert answer_of(ask(model, speak(claim, [0], noun="Claim")).text) == expected
+
+
+def test_choices(model):
+    question = "Where has tin been mined?\n(A) Sicily\n(B) Malta\n(C) Cornwall"
+
+    assert answer_of(ask(model, speak(question, [0, 2])).text) == "C"
+
+
+def test_without_knowledge_it_knows_nothing(model):
+    assert answer_of(ask(model, speak("Who climbed Mount Etna?")).text) is None
+    assert answer_of(ask(model, speak("Mount Etna is in Sicily.", noun="Claim")).text) == "NOT ENOUGH INFO"
+    assert answer_of(ask(model, speak("Which is higher, Etna or Stromboli?")).text) in {"Etna", "Stromboli"}
+    assert answer_of(ask(model, speak("Which is a metal?\n(A) Oak\n(B) Tin")).text) in {"A", "B"}
+
+
+def test_brackets_in_a_passage_never_become_markers(model):
+    prompt = speak("Who climbed Mount Etna?", [0]).replace("in 1912.", "in 1912 [7] [Malta].")
+
+    assert answer_of(ask(model, prompt).text) == "Lucy Harper"
+    assert "[7]" not in ask(model, prompt).text
+
+
+# --- debate ------------------------------------------------------------------------------------------------------
+
+
+def test_keeps_an_answer_that_its_knowledge_supports(model):
+    text = ask(
+        model, speak("Who climbed Mount Etna?", [0], own="It is [Lucy Harper].", others=["It is [Ann Low]."])
+    ).text
+
+    assert answer_of(text) == "Lucy Harper"
+    assert "keep" in text
+
+
+def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model):
+    text = ask(
+        model, speak("Who climbed Mount Etna?", [0], own="It is [Ann Low].", others=["It is [Lucy Harper]."])
+    ).text
+
+    assert answer_of(text) == "Lucy Harper"
+    assert "agree with Debater 2" in text
+
+
+def test_without_knowledge_it_follows_a_peer_who_quotes_some(model):
+    question = "Which is higher, Etna or Stromboli?"
+    peer = "Knowledge [3] says that Etna is 3,357 metres high. The answer is [Etna]."
+
+    assert answer_of(ask(model, speak(question, own="It is [Stromboli].", others=[peer])).text) == "Etna"
+
+
+def test_temperature_zero_depends_on_the_prompt_alone(model):
+    prompt = speak("What grows on Mount Etna?", [0, 1, 3])
+
+    assert len({ask(model, prompt, agent=f"Debater {n}", sample=n).text for n in range(5)}) == 1
+
+
+def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(model):
+    prompt = speak("Who climbed the volcano of an island?", [0, 1])
+
+    by_agent = [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
+    by_sample = {ask(model, prompt, temperature=0.5, sample=n).text for n in range(12)}
+
+    assert len(set(by_agent)) > 1
+    assert len(by_sample) > 1
+    assert by_agent == [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
+
+
+# --- judge and summarizer ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "consensus"),
+    [
+        (["The answer is [Lucy Harper].", "It is [lucy harper.]"], True),
+        (["The answer is [eleven].", "It is [11 players]."], True),
+        (["The answer is [A].", "It is [A]."], True),
+        (["The answer is [A].", "It is [B]."], False),
+        (["The answer is [1912].", "It is [1907]."], False),
+        (["The answer is [1912].", "I cannot tell."], False),
+        (["It is [Sicily].", "See knowledge [2]."], False),
+        (["It is [Sicily].", "It is [Sicily].", "It is [Malta]."], False),
+    ],
+)
+def test_the_judge_compares_the_answers(model, texts, consensus):
+    assert parse_verdict(ask(model, judge(*texts)).text).value is consensus
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["It is [Malta].", "It is [Sicily].", "It is [Sicily]."], "Sicily"),
+        (["It is [Malta].", "It is [Sicily]."], "Malta"),
+        (["I cannot tell.", "It is [Sicily]."], "Sicily"),
+        (["I cannot tell.", "Nor can I."], None),
+    ],
+)
+def test_the_summarizer_reports_what_most_debaters_say(model, texts, expected):
+    assert answer_of(ask(model, summarize(*texts)).text) == expected
+
+
+# --- as a chat model ---------------------------------------------------------------------------------------------
+
+
+def test_usage_is_an_estimate_and_the_token_limit_holds(model):
+    whole = ask(model, speak("Who climbed Mount Etna?", [0]))
+    cut = ask(model, speak("Who climbed Mount Etna?", [0]), max_tokens=5)
+
+    assert whole.usage.estimated
+    assert whole.usage.prompt_tokens > whole.usage.completion_tokens > 5
+    assert (cut.finish_reason, cut.usage.completion_tokens) == ("length", 5)
+
+
+def test_a_guess_says_that_it_is_one(model):
+    assert "guess" in ask(model, speak("Which is a metal?\n(A) Oak\n(B) Tin")).text
+
+
+def test_an_empty_prompt_gets_an_abstention(model):
+    completion = ask(model, "Hello?")
+
+    assert completion.outcome == "ok"
+    assert answer_of(completion.text) is None
+
+
+def test_vectors_are_computed_once_across_processes(tmp_path):
+    prompt = speak("Who climbed Mount Etna?", [0, 1])
+    first, second = WordEncoder(), WordEncoder()
+    texts = []
+    for encoder in (first, second):
+        model = OfflineChat(encoder, cache=tmp_path / "vectors.sqlite")
+        texts.append(ask(model, prompt).text)
+        asyncio.run(model.aclose())
+
+    assert len(first.encoded) == len(set(first.encoded)) > 0
+    assert second.encoded == []
+    assert texts[0] == texts[1]

@@ -1,0 +1,57 @@
+"""The parts of a run that can be tried by themselves."""
+
+import pytest
+
+from madke.core.chat import Completion, Purpose, Usage
+from madke.core.errors import UserError
+from madke.engine.seeds import call_seed
+from madke.runs.cast import role_models
+from madke.runs.meter import Meter
+from madke.variants import load_variant
+
+
+def test_roles_are_matched_however_they_are_written():
+    protocol = load_variant("madke").protocol
+    names = role_models(protocol, "offline", {"debater-2": "human", "JUDGE": "openai/x"})
+    assert names == {"Debater 1": "offline", "Debater 2": "human", "judge": "openai/x", "summarizer": "offline"}
+
+
+def test_a_debaters_own_model_gives_way_to_the_command_line():
+    settings = {"debaters": [{"name": "Ada", "model": "hf/a"}, {"name": "Bo", "model": "hf/b"}]}
+    protocol = load_variant("madke").with_settings(settings).protocol
+    names = role_models(protocol, "offline", {"bo": "human"})
+    assert (names["Ada"], names["Bo"], names["judge"]) == ("hf/a", "human", "offline")
+
+
+def test_an_unknown_role_is_refused():
+    with pytest.raises(UserError, match="unknown role 'jugde'; did you mean 'judge'"):
+        role_models(load_variant("madke").protocol, "offline", {"jugde": "human"})
+
+
+def test_every_call_has_a_seed_of_its_own_that_does_not_change():
+    purposes = [
+        Purpose(question=q, stage=s, agent=a, round=r, repeat=n)
+        for q in ("q1", "q2")
+        for s in ("select", "speak")
+        for a in ("Debater 1", "Debater 2")
+        for r in (1, 2)
+        for n in (0, 1)
+    ]
+    seeds = [call_seed(7, purpose) for purpose in purposes]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert seeds == [call_seed(7, purpose) for purpose in purposes]
+    assert call_seed(8, purposes[0]) != seeds[0]
+    assert call_seed(None, purposes[0]) is None
+
+
+def test_the_meter_counts_paid_tokens_and_estimates_what_is_left():
+    now = [0.0]
+    meter = Meter(total=10, resumed=2, clock=lambda: now[0])
+    assert meter.seconds_left is None
+    now[0] = 4.0
+    for paid in (True, True, False):
+        meter.count(Completion(text="x", usage=Usage(prompt_tokens=10, completion_tokens=1), paid=paid))
+    meter.done, meter.retries = 2, 1
+    assert meter.seconds_left == pytest.approx(12.0)
+    assert meter.line() == "4/10 questions, 0.8 calls/s, 22 tokens, 1 retries, 0 failed, 12 s left"
