@@ -61,8 +61,8 @@ def _question(text: str, task: str | None, choices: tuple[str, ...]) -> Question
 
 
 def _retrieved(question: Question, variant: Variant, specs: dict[str, str | None]) -> KnowledgePool:
-    from madke.core.knowledge import EMPTY_POOL
     from madke.cli.sources import open_sources
+    from madke.core.knowledge import EMPTY_POOL
     from madke.knowledge.pools import load_pool, retrieve
 
     knowledge = variant.protocol.knowledge
