@@ -224,7 +224,7 @@ def test_temperature_zero_depends_on_the_prompt_alone(model):
 
 
 def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(model):
-    prompt = speak("Who climbed the volcano of an island?", [0, 1])
+    prompt = speak("Who was the climber?", [0, 1])
 
     by_agent = [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
     by_sample = {ask(model, prompt, temperature=0.5, sample=n).text for n in range(12)}
