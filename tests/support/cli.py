@@ -7,17 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-_TIMEOUT = 120
-
 
 def command(*args: object) -> list[str]:
     return [sys.executable, "-m", "madke", *map(str, args)]
 
 
-def madke(*args: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
     """Run to the end; ``env`` is added to this process's environment."""
     return subprocess.run(
-        command(*args), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=_TIMEOUT
+        command(*args), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout
     )
 
 
