@@ -1,18 +1,16 @@
 """``madke run`` against an OpenAI-compatible server on the loopback: what goes over the wire, and what survives."""
 
 import json
-import os
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 from collections import Counter
 
 import pytest
 
 from madke.runs.directory import read_transcripts
-from tests.support.cli import command, madke, refused
+from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 
@@ -107,10 +105,9 @@ def test_after_kill_9_the_same_command_finishes_without_repeating_a_finished_cal
 
     with openai_server(noticing) as server:
         args = arguments(tmp_path, server, "--concurrency", 3, n=12)
-        process = subprocess.Popen(command(*args), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        assert reached.wait(60)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        with started(*args) as process:
+            assert reached.wait(60)
+            process.send_signal(signal.SIGKILL)
         paid_before = stored_seeds(tmp_path)
         assert 30 <= len(paid_before) < 12 * 6
         sent_before = len(server.requests)
@@ -173,10 +170,10 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path):
 
     with openai_server(slow) as server:
         args = arguments(tmp_path, server)
-        process = subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert reached.wait(60)
-        process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
+        with started(*args) as process:
+            assert reached.wait(60)
+            process.send_signal(signal.SIGINT)
+            _, complaint = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "the same command again goes on from there" in complaint
     assert "Traceback" not in complaint
@@ -214,11 +211,9 @@ def test_a_run_has_one_writer(tmp_path):
 
     with openai_server(hanging) as server:
         args = arguments(tmp_path, server)
-        process = subprocess.Popen(command(*args), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        assert reached.wait(60)
-        assert "another process is writing this run" in refused(*args)
-        process.kill()
-        process.wait()
+        with started(*args):
+            assert reached.wait(60)
+            assert "another process is writing this run" in refused(*args)
 
 
 def test_repeats_are_debated_with_other_samples(tmp_path):

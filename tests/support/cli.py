@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -17,6 +19,21 @@ def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: s
     return subprocess.run(
         command(*args), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout
     )
+
+
+@contextmanager
+def started(*args: object) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs while the block does; killed at its end if it still runs.
+
+    It takes Ctrl-C even where the tests themselves run in the background, where SIGINT is ignored and inherited so.
+    """
+    take_ctrl_c = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = [sys.executable, "-c", f"{take_ctrl_c}; from madke.cli.app import main; main()", *map(str, args)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def refused(*args: object, cwd: Path | None = None, **env: str) -> str:
