@@ -8,8 +8,11 @@ from string import ascii_uppercase
 from madke.core.question import Question
 from madke.tasks.normalize import squad_normalize
 
-_LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
-_LETTER_THEN_TEXT = re.compile(r"\(?([A-Z])(?:\)\s*[.:]?|[.:])\s*(\S.*)", re.DOTALL)
+_LETTER = re.compile(r"(?:(?:option|choice|answer)\s+)?\(?([A-Za-z])\)?[.:]?", re.IGNORECASE)
+_LETTER_THEN_TEXT = re.compile(
+    r"(?:(?:option|choice|answer)\s+)?\(?([A-Z])(\)\s*[.:]?|[.:]|,|\s+[-\u2013])\s*(\S.*)",
+    re.DOTALL,
+)
 
 
 def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -24,12 +27,19 @@ class Choice:
     metrics: tuple[str, ...] = ("choice_accuracy",)
 
     def read(self, raw: str, question: Question) -> str | None:
-        """``B``, ``(B)``, ``B.``, ``B) its text`` or exactly one option's text, as a letter that exists."""
+        """``B``, ``(B)``, ``Option B``, ``B) its text`` or exactly one option's text, as a letter that exists."""
         text = raw.strip()
         options = lettered(question.choices)
-        if found := _LETTER.fullmatch(text) or _LETTER_THEN_TEXT.fullmatch(text):
+        if found := _LETTER.fullmatch(text):
             letter = found.group(1).upper()
             return letter if letter in dict(options) else None
+        if found := _LETTER_THEN_TEXT.fullmatch(text):
+            letter, mark, rest = found.groups()
+            told = dict(options).get(letter)
+            # After a comma or a dash "A" may be an article; the text must be that option's then.
+            certain = mark[0] in ").:" or (told is not None and squad_normalize(rest) == squad_normalize(told))
+            if told is not None and certain:
+                return str(letter)
         named = [letter for letter, option in options if squad_normalize(option) == squad_normalize(text)]
         return named[0] if len(named) == 1 else None
 

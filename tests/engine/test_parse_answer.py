@@ -33,6 +33,15 @@ def answer_of(text, question=OPEN):
         ("The answer is [U.S.]", "U.S."),
         ("The answer is [Danube.]", "Danube"),
         ("The answer is [yes]", "yes"),
+        ("The answer, per Knowledge [3], is [5]", "5"),
+        ("[Answer: Paris]", "Paris"),
+        ("[The answer is Paris]", "Paris"),
+        ("The answer is [Milan]. Debater 2 said the answer was [Rome], which is wrong.", "Milan"),
+        ("I agree with Debater 2: the answer is [Milan].", "Milan"),
+        ("The answer is [Paris], as in [1].", "Paris"),
+        ("The answer is [f[0]].", "f[0]"),
+        ("The answer is [N].", "N"),
+        ("Final answer:\n[42]", "42"),
     ],
 )
 def test_reads_what_a_person_would(text, answer):
@@ -49,6 +58,10 @@ def test_reads_what_a_person_would(text, answer):
         "The final answer is [your answer here].",
         "Reply [Yes or No].",
         "The answer is in Knowledge [3].",
+        "The answer can be found in [0] and [3]: it is Lake Baikal.",
+        "The correct answer according to [0] is Paris",
+        "The result is cited in [2].",
+        "[Rome] was one, [Milan] was another. I cannot decide.",
         "It rests on [1], [2] and [1-3].",
         "The answer is [Par",
         r"\[ x^2 = 4 \]",
@@ -85,6 +98,10 @@ def test_reads_claim_labels(text, label):
         ("The answer is [A gas]", "D"),
         ("The answer is [E]", None),
         ("[A] is liquid? No: the answer is [B]", "B"),
+        ("[Option B]", "B"),
+        ("[B, mercury]", "B"),
+        ("[A, B]", None),
+        ("[A] no. [B] yes. [C] no. So B.", None),
     ],
 )
 def test_reads_choice_letters(text, letter):

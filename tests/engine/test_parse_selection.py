@@ -20,6 +20,15 @@ from madke.engine.parse import parse_selection
         ("[1] gives the date, but [2] is irrelevant.", (1,)),
         ("[99] and [4]", (4,)),
         ("[8-30]", (8, 9)),
+        ("[[0], [3]]", (0, 3)),
+        ('["0", "3"]', (0, 3)),
+        ("[1], [2], and [5] are irrelevant. [3] is the one.", (3,)),
+        ("Neither [1] nor [2] helps. [3] helps.", (3,)),
+        ("The most helpful is [2]. Not helpful: [1], [3], [4].", (2,)),
+        ("[1]: helpful\n[2]: not helpful\n[3]: helpful", (1, 3)),
+        ("Document [9] states that fungal cells lack chloroplasts.", (9,)),
+        ("[2] says that he was not born in Paris, which refutes the claim.", (2,)),
+        ("I cannot answer without [3].", (3,)),
     ],
 )
 def test_reads_the_numbers_named(text, ids):
@@ -52,7 +61,14 @@ def test_of_ids_and_no_found_the_last_marker_wins(text, ids, rule):
     assert (parsed.value.ids, parsed.rule, parsed.status) == (ids, rule, "ok")
 
 
-@pytest.mark.parametrize("text", ["", "I need nothing.", "[99]", "number 3", "[answer]"])
+def test_a_concluding_sentence_that_names_too_many_is_cut():
+    text = "[0] is one. [1] is one. [5] is one. Final selection: [1], [2], [4], [3]"
+    assert parse_selection(text, size=10, limit=3).value.ids == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "I need nothing.", "[99]", "number 3", "[answer]", "[1] and [2] are not relevant."]
+)
 def test_nothing_readable_is_an_abstention(text):
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.status) == ((), "abstained")
