@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from madke.core.errors import UserError
+
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -22,9 +24,15 @@ def cache_dir(*parts: str) -> Path:
     """A folder for what can be made again (indexes of the sample, embeddings, web answers), made if missing.
 
     ``MADKE_CACHE`` names it; by default ``madke`` below ``XDG_CACHE_HOME`` or ``~/.cache``.
+
+    Raises:
+        UserError: It cannot be made.
     """
     base = os.environ.get("MADKE_CACHE")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "madke"
     folder = root.joinpath(*parts)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot be made: {error.strerror}; MADKE_CACHE names another place", file=folder) from None
     return folder

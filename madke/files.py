@@ -33,12 +33,25 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                         f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
                     )
                     raise UserError(f"is not JSON: {why}", file=path, line=number) from None
+                if not _is_unicode(line, item):
+                    raise UserError("holds half of a surrogate pair, which is no character", file=path, line=number)
                 if not isinstance(item, dict):
                     found = type(item).__name__
                     raise UserError(f"expected a JSON object, found a {found}", file=path, line=number)
                 yield number, item
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+
+
+def _is_unicode(line: bytes, item: Any) -> bool:
+    """Whether every text in a parsed line can be written again; half a surrogate pair, made by an escape, cannot."""
+    if b"\\ud" not in line.lower():
+        return True
+    try:
+        json.dumps(item, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager

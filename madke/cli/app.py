@@ -10,6 +10,7 @@ import typer
 import typer.exceptions
 
 from madke.core.errors import UserError
+from madke.terminal import printable
 
 app = typer.Typer(
     help="Answer questions in batches by debate between language models over shared, retrieved knowledge.",
@@ -52,8 +53,7 @@ def main() -> None:
 
 def _complain(message: str) -> NoReturn:
     """Bad input is one line for people, with no way for what it quotes to steer the terminal."""
-    line = " ".join(message.split())
-    print("madke: " + "".join(c if c.isprintable() else "?" for c in line), file=sys.stderr)
+    print(f"madke: {printable(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -27,7 +27,9 @@ def command(
     model: options.Model = "offline",
     base_url: options.BaseUrl = None,
     cast: options.Cast = None,
-    seed: options.Seed = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")
+    ] = None,
     settings: options.Settings = None,
     prompts: options.Prompts = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
@@ -64,11 +66,12 @@ def _retrieved(question: Question, variant: Variant, specs: dict[str, str | None
     from madke.cli.sources import open_sources
     from madke.core.knowledge import EMPTY_POOL
     from madke.knowledge.pools import load_pool, retrieve
+    from madke.runs.pools import RETRIEVED
 
     knowledge = variant.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
-    (record,) = retrieve([question], open_sources(specs), knowledge.per_source)
+    (record,) = retrieve([question], open_sources(specs), max(RETRIEVED, knowledge.per_source))
     return load_pool(record, sources=knowledge.sources, per_source=knowledge.per_source)
 
 

@@ -61,7 +61,7 @@ def search(
     from dataclasses import asdict
 
     from madke.knowledge.sources import open_spec
-    from madke.report.text import printable
+    from madke.terminal import printable
 
     (hits,) = open_spec("index", index).search([query], k)
     if hits.error is not None:
@@ -78,7 +78,7 @@ def search(
 def info(index: Folder, as_json: AsJson = False) -> None:
     """Show an index's manifest: corpus, settings, size, versions."""
     from madke.knowledge.manifest import read_manifest
-    from madke.report.text import printable
+    from madke.terminal import printable
 
     manifest = read_manifest(index)
     if as_json:

@@ -39,7 +39,6 @@ Cast = Annotated[
     list[str] | None,
     typer.Option("--cast", metavar="ROLE=MODEL", help="Another model for one role: debater-1, judge, summarizer."),
 ]
-Seed = Annotated[int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")]
 Task = Annotated[str | None, typer.Option("--task", "-t", help="short_answer, claim or choice.")]
 
 

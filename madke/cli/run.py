@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from madke.core.question import Question
     from madke.engine.protocol import Knowledge
     from madke.llm import Limiter
+    from madke.runs.config import RunConfig
     from madke.runs.directory import RunDirectory
     from madke.runs.meter import Meter
     from madke.runs.pools import RunPools
@@ -35,7 +36,9 @@ def command(
     sources: options.Sources = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often.")] = 1,
-    seed: options.Seed = 0,
+    seed: Annotated[
+        int, typer.Option(help="Sampling seed; each call derives its own. A negative one leaves it to the server.")
+    ] = 0,
     settings: options.Settings = None,
     prompts: options.Prompts = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Questions, and model calls, under way at once.")] = 16,
@@ -70,25 +73,30 @@ def command(
     names = role_models(variant.protocol, model, options.cast_overrides(cast or ()))
     models = open_models(names, base_url=base_url, replay=replay)
     knowledge = variant.protocol.knowledge
-    run_pools = RunPools(_pool_file(out, pools, questions, knowledge, specs), knowledge, questions)
-    config = RunConfig(
-        data=data.name,
-        data_sha256=fingerprint(data),
-        questions=tuple(question.id for question in questions),
-        variant=variant.name,
-        protocol=variant.protocol,
-        prompts_sha256=variant.fingerprint(),
-        models={role: model.name for role, model in models.items()},
-        sources={name: spec or "default" for name, spec in specs.items()},
-        pools_sha256=run_pools.sha256,
-        seed=seed,
-        repeats=repeats,
-    )
-    with RunDirectory(out, config, retry_failed=retry_failed, replay=replay) as directory:
+    with RunDirectory(out, replay=replay) as directory:
+        pool_file = _pool_file(directory, pools, questions, knowledge, specs, replay=replay)
+        run_pools = RunPools(pool_file, knowledge, questions)
+        config = RunConfig(
+            data=data.name,
+            data_sha256=fingerprint(data),
+            questions=tuple(question.id for question in questions),
+            variant=variant.name,
+            protocol=variant.protocol,
+            prompts_sha256=variant.fingerprint(),
+            models={role: model.name for role, model in models.items()},
+            sources=run_pools.sources,
+            source_specs=specs,
+            pools_sha256=run_pools.sha256,
+            seed=seed if seed >= 0 else None,
+            repeats=repeats,
+        )
+        directory.begin(config, retry_failed=retry_failed)
         meter = Meter(total=len(questions) * repeats, resumed=len(directory.done))
         limiter = Limiter(concurrency, rpm, tpm)
         try:
-            asyncio.run(_run(questions, variant, models, run_pools, directory, meter, limiter, concurrency, replay))
+            asyncio.run(
+                _run(questions, config, variant, models, run_pools, directory, meter, limiter, concurrency, replay)
+            )
         except KeyboardInterrupt:
             typer.echo(
                 f"madke: interrupted with {len(directory.done)} of {meter.total} questions done; "
@@ -106,11 +114,13 @@ def command(
 
 
 def _pool_file(
-    out: Path,
+    directory: RunDirectory,
     pools: Path | None,
     questions: Sequence[Question],
     knowledge: Knowledge | None,
     specs: Mapping[str, str | None],
+    *,
+    replay: bool,
 ) -> Path | None:
     """The pool file of the run: the given one, or the one in the run directory, built if need be."""
     from madke.cli.progress import counter
@@ -125,12 +135,17 @@ def _pool_file(
         if given := [name for name, spec in specs.items() if spec is not None]:
             raise UserError(f"--sources {given[0]}=...: a pool file is given, so sources are only chosen by name")
         return pools
-
-    return build_run_pools(out, questions, knowledge, lambda: open_sources(specs), counter("retrieved"))
+    own = directory.path / "pools.jsonl"
+    if not own.exists():
+        if replay or (directory.path / "run.json").exists():
+            raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
+        build_run_pools(own, questions, knowledge, open_sources(specs), counter("retrieved"))
+    return own
 
 
 async def _run(
     questions: Sequence[Question],
+    config: RunConfig,
     variant: Variant,
     models: Mapping[str, ChatModel],
     pools: RunPools,
@@ -145,11 +160,8 @@ async def _run(
     from madke.runs.batch import run_batch
     from madke.runs.cast import guarded
 
-    def count_retry(failure: object, wait: float) -> None:
-        meter.retries += 1
-
     with CallStore(directory.path / "calls.sqlite") as store:
-        cast = guarded(models, limiter=limiter, store=store, replay=replay, on_retry=count_retry)
+        cast = guarded(models, limiter=limiter, store=store, replay=replay, meter=meter)
         try:
             async with shown(meter.line):
                 await run_batch(
@@ -161,8 +173,8 @@ async def _run(
                     directory=directory,
                     meter=meter,
                     workers=workers,
-                    repeats=directory.config.repeats,
-                    seed=directory.config.seed,
+                    repeats=config.repeats,
+                    seed=config.seed,
                 )
         finally:
             for model in set(models.values()):

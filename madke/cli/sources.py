@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from madke.knowledge.sources import DescribedSource
+    from madke.core.knowledge import Source
 
 _NONE = "none"
 
@@ -22,7 +22,7 @@ def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str |
     return {} if sources.strip() == _NONE else parse_sources(sources)
 
 
-def open_sources(specs: Mapping[str, str | None]) -> list[DescribedSource]:
+def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
     """Open each source and say on stderr what serves it."""
     from madke.indexing.named import open_source
 

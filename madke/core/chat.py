@@ -79,7 +79,7 @@ class Completion:
     attempts: int = 1
     """Requests made, retries included."""
     paid: bool = True
-    """False when a call store answered."""
+    """False for a call that another run paid for, or nobody: a shared call store answered."""
 
 
 class ChatModel(Protocol):

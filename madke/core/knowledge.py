@@ -24,6 +24,8 @@ class Passage:
     url: str | None = None
     retrieved_at: str | None = None
     """ISO 8601, UTC; set by sources whose answers change over time."""
+    date: str | None = None
+    """When it was published, in the source's own words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +52,8 @@ class Source(Protocol):
     """Anything that turns queries into ranked passages. Batched, so that indexes can be fast."""
 
     name: str
+    description: str
+    """What serves it, with a fingerprint where it has one; written into pool files."""
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query, in the order of the queries.

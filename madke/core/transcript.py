@@ -31,6 +31,8 @@ class Selection:
 class Stance:
     """What a debater said in a round, and the answer read from it (Eq. 3 and 4)."""
 
+    stage: str = "speak"
+    """``speak`` before it had read anybody, ``reply`` after; the stage its call is counted under."""
     text: str = ""
     answer: str | None = None
     status: ParseStatus = "ok"
@@ -90,7 +92,7 @@ class StageUsage:
     calls: int = 0
     """Logical calls: what this debate consists of, wherever the replies came from."""
     paid: int = 0
-    """Those that reached a model; the rest came from a call store."""
+    """Those that this run made; the rest were made by other runs that share its call store."""
     failed: int = 0
     retries: int = 0
     prompt_tokens: int = 0

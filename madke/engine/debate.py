@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
+from madke.concurrency import together
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Final, PoolEntry, Round, Stance, Transcript, Turn, Verdict
@@ -99,9 +99,7 @@ async def _talk(scene: Scene, n: int, rounds: Sequence[Round]) -> tuple[Turn, ..
     protocol = scene.protocol
     timing = protocol.talk.first if n == 1 else protocol.talk.later
     if timing == "simultaneous":
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_turn(scene, debater, n, rounds, ())) for debater in protocol.cast]
-        return tuple(task.result() for task in tasks)
+        return tuple(await together(_turn(scene, debater, n, rounds, ()) for debater in protocol.cast))
     turns: list[Turn] = []
     for debater in protocol.cast:
         turns.append(await _turn(scene, debater, n, rounds, turns))

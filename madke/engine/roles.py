@@ -65,10 +65,15 @@ class Scene:
         completion = await self._ask_debater("select", debater, round_n, values)
         if completion.error is not None:
             return Selection(status="failed", text=completion.text, error=completion.error)
-        said = without_reasoning(completion.text)
-        parsed = parse_selection(said, size=size, limit=limit)
+        parsed = parse_selection(completion.text, size=size, limit=limit)
         chosen = parsed.value
-        return Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, text=said)
+        return Selection(
+            ids=chosen.ids,
+            dropped=chosen.dropped,
+            status=parsed.status,
+            rule=parsed.rule,
+            text=completion.text,
+        )
 
     async def speak(self, debater: Debater, round_n: int, ids: Sequence[int], view: View) -> Stance:
         """Let a debater speak, with the knowledge it chose. Eq. 3 in round 1; Eq. 4 as a reply to what it sees."""
@@ -76,28 +81,25 @@ class Scene:
         values = {"knowledge": self.numbered(ids), "own": view.own, "peers": view.peers}
         completion = await self._ask_debater(stage, debater, round_n, values)
         if completion.error is not None:
-            return Stance(status="failed", text=completion.text, error=completion.error)
-        said = without_reasoning(completion.text)
-        parsed = parse_answer(said, self._read)
-        return Stance(text=said, answer=parsed.value, status=parsed.status, rule=parsed.rule)
+            return Stance(stage=stage, status="failed", text=completion.text, error=completion.error)
+        parsed = parse_answer(completion.text, self._read)
+        return Stance(stage=stage, text=completion.text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
 
     async def judge(self, round_n: int, stances: tuple[Spoken, ...]) -> Verdict:
         """Ask the judge whether the stances agree (Eq. 5). It sees no pool."""
         completion = await self._call("judge", "judge", round_n, {"stances": stances})
         if completion.error is not None:
             return Verdict(consensus=None, text=completion.text, error=completion.error)
-        said = without_reasoning(completion.text)
-        parsed = parse_verdict(said)
-        return Verdict(consensus=parsed.value, text=said, rule=parsed.rule)
+        parsed = parse_verdict(completion.text)
+        return Verdict(consensus=parsed.value, text=completion.text, rule=parsed.rule)
 
     async def summarize(self, round_n: int, stances: tuple[Spoken, ...]) -> Final:
         """Ask the summarizer for the final answer of the stances (Eq. 6). It sees no pool."""
         completion = await self._call("summarize", "summarizer", round_n, {"stances": stances})
         if completion.error is not None:
             return Final(by="summarizer", status="failed", text=completion.text, error=completion.error)
-        said = without_reasoning(completion.text)
-        parsed = parse_answer(said, self._read)
-        return Final(by="summarizer", answer=parsed.value, status=parsed.status, rule=parsed.rule, text=said)
+        parsed = parse_answer(completion.text, self._read)
+        return Final(by="summarizer", text=completion.text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
 
     def numbered(self, numbers: Sequence[int]) -> list[tuple[int, str, str]]:
         """(number, title, text) of pool passages. White space is folded: a passage is one line of a prompt."""
@@ -126,9 +128,15 @@ class Scene:
         )
         completion = await self.cast[agent].complete(request)
         self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion)
-        if completion.outcome != "ok" and completion.error is None:
-            return replace(completion, error=completion.outcome)
-        return completion
+        # What a role makes of it is what was said: no hidden reasoning, no characters that cannot be written.
+        error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
+        said = _writable(without_reasoning(completion.text))
+        return replace(completion, text=said, error=error and _writable(error))
+
+
+def _writable(text: str) -> str:
+    """The text with ``?`` for half surrogate pairs, which models emit and UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _added(total: StageUsage, completion: Completion) -> StageUsage:

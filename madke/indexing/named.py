@@ -8,10 +8,11 @@ from pathlib import Path
 
 from madke.assets import asset, cache_dir
 from madke.core.errors import UserError, unknown
+from madke.core.knowledge import Source
 from madke.encoders import load_encoder
 from madke.files import fingerprint
 from madke.indexing.build import build_bm25, build_dense
-from madke.knowledge.sources import DescribedSource, open_spec
+from madke.knowledge.sources import open_spec
 from madke.knowledge.sources.hybrid import HybridSource
 
 _log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ def parse_sources(text: str) -> dict[str, str | None]:
     return specs
 
 
-def open_source(name: str, spec: str | None = None) -> DescribedSource:
+def open_source(name: str, spec: str | None = None) -> Source:
     """The source of that name, from its specification or, for ``wiki`` and ``google``, by default.
 
     Without a specification, ``wiki`` is the rank fusion of a BM25 and a dense index over the sample passages, built

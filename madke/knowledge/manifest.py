@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Literal
@@ -70,6 +71,12 @@ class Manifest(_Record):
     index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
     files: tuple[FileInfo, ...]
     versions: dict[str, str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hexadecimal digits that tell this index from any other: of corpus, settings and files."""
+        content = self.model_dump_json(include={"corpus": {"sha256"}, "index": True, "files": True})
+        return sha256(content.encode()).hexdigest()[:12]
 
     @property
     def size(self) -> int:

@@ -35,6 +35,8 @@ class PoolRecord:
     """What the sources returned, source by source, in rank order."""
     partial: dict[str, str]
     """Source -> reason, for those that failed."""
+    sources: dict[str, str]
+    """Source -> what served it, for all that were asked. Files written by hand may leave it out."""
 
 
 def build_pools(
@@ -73,6 +75,7 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
         UserError: A source cannot work at all.
     """
     answers = {source.name: _search(source, [question.question for question in questions], k) for source in sources}
+    served_by = {source.name: source.description for source in sources}
     records = []
     for place, question in enumerate(questions):
         hits = {name: answer[place] for name, answer in answers.items()}
@@ -82,6 +85,7 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
                 question=question.question,
                 passages=tuple(passage for answer in hits.values() for passage in answer.passages),
                 partial={name: answer.error for name, answer in hits.items() if answer.error is not None},
+                sources=served_by,
             )
         )
     return records
@@ -137,18 +141,26 @@ def load_pool(record: PoolRecord, *, sources: Sequence[str], per_source: int = 5
     return KnowledgePool(passages=tuple(chosen), partial=partial)
 
 
-def sources_in(records: Iterable[PoolRecord]) -> set[str]:
-    """Names of the sources that were asked for any of these questions and found something or failed."""
-    return {name for record in records for name in (*(passage.source for passage in record.passages), *record.partial)}
+def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
+    """Every source that was asked for any of these questions -> what served it; "unknown" where no record says."""
+    served_by: dict[str, str] = {}
+    for record in records:
+        served_by |= record.sources
+        for name in (*(passage.source for passage in record.passages), *record.partial):
+            served_by.setdefault(name, "unknown")
+    return served_by
 
 
 def _search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
     try:
-        return source.search(queries, k)
+        hits = source.search(queries, k)
     except UserError:
         raise
     except Exception as error:  # a source is a plug-in: its bug costs its passages, not the batch
         return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
+    if len(hits) != len(queries):
+        return [Hits(error=f"it answered {len(hits)} of {len(queries)} queries")] * len(queries)
+    return hits
 
 
 def _marks(passage: Passage) -> set[str]:
@@ -160,10 +172,11 @@ def _marks(passage: Passage) -> set[str]:
 def _to_json(record: PoolRecord) -> bytes:
     fields: dict[str, Any] = asdict(record)
     for passage in fields["passages"]:
-        for optional in ("url", "retrieved_at"):
+        for optional in ("url", "retrieved_at", "date"):
             if passage[optional] is None:
                 del passage[optional]
-    return json.dumps(fields, ensure_ascii=False).encode()
+    # Half a surrogate pair in a web page must not cost the batch its pools.
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 
 _Name = Annotated[str, Field(min_length=1)]
@@ -180,6 +193,7 @@ class _LinePassage(BaseModel):
     rank: int | None = None
     url: str | None = None
     retrieved_at: str | None = None
+    date: str | None = None
 
 
 class _Line(BaseModel):
@@ -189,6 +203,7 @@ class _Line(BaseModel):
     question: str
     passages: tuple[_LinePassage, ...]
     partial: dict[str, str] = {}
+    sources: dict[str, str] = {}
 
     def record(self) -> PoolRecord:
         passages = []
@@ -205,6 +220,10 @@ class _Line(BaseModel):
                     rank=rank if line.rank is None else line.rank,
                     url=line.url,
                     retrieved_at=line.retrieved_at,
+                    date=line.date,
                 )
             )
-        return PoolRecord(id=self.id, question=self.question, passages=tuple(passages), partial=self.partial)
+        found = tuple(passages)
+        return PoolRecord(
+            id=self.id, question=self.question, passages=found, partial=self.partial, sources=self.sources
+        )

@@ -38,6 +38,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id INTEGER PRIMARY KEY,
             key TEXT NOT NULL,
             outcome TEXT NOT NULL,
+            payer TEXT NOT NULL,  -- which of the runs that share the file made the call
             model TEXT NOT NULL,
             request TEXT NOT NULL,  -- JSON: purpose, parameters, messages as [role, hash of a text]
             completion TEXT NOT NULL,  -- JSON
@@ -80,20 +81,23 @@ class CallStore:
             self._db.close()
             raise
 
-    def find(self, key: str, *, only_ok: bool = True) -> Completion | None:
+    def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
         """The completion that was stored last under the key, or None.
+
+        It counts as paid if ``payer`` made the call: what a run paid for before a kill it has still paid for.
 
         Args:
             key: See :func:`call_key`.
+            payer: The run that asks.
             only_ok: Pass over completions whose outcome is not ``ok``.
         """
-        query = "SELECT completion FROM calls WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
+        query = "SELECT completion, payer FROM calls WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
         with self._errors():
             row = self._db.execute(query, (key, not only_ok)).fetchone()
-        return None if row is None else _completion(row[0])
+        return None if row is None else replace(_completion(row[0]), paid=row[1] == payer)
 
-    def write(self, key: str, model: str, request: ChatRequest, completion: Completion) -> None:
-        """Add a finished call; it survives a kill of this process when this returns."""
+    def write(self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = "") -> None:
+        """Add a finished call of a run; it survives a kill of this process when this returns."""
         texts = [(_hash(message.content), _utf8(message.content)) for message in request.messages]
         record = {
             "purpose": asdict(request.purpose),
@@ -103,10 +107,12 @@ class CallStore:
             "seed": request.seed,
             "messages": [(message.role, text[0]) for message, text in zip(request.messages, texts, strict=True)],
         }
-        row = (key, completion.outcome, model, _json(record), _json(asdict(completion)))
+        row = (key, completion.outcome, payer, model, _json(record), _json(asdict(completion)))
         with self._errors(), self._transaction():
             self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
-            self._db.execute("INSERT INTO calls (key, outcome, model, request, completion) VALUES (?, ?, ?, ?, ?)", row)
+            self._db.execute(
+                "INSERT INTO calls (key, outcome, payer, model, request, completion) VALUES (?, ?, ?, ?, ?, ?)", row
+            )
 
     def recorded(self) -> Iterator[Recorded]:
         """Every stored call, in the order in which they were written."""
@@ -189,7 +195,8 @@ class Stored:
     """A model whose calls go through a call store.
 
     A live look-up is answered by a stored completion whose outcome is ``ok``; anything else is asked anew. What the
-    store answers has ``paid=False`` and carries the usage of the call that was paid for. Calls with equal keys that
+    store answers carries the usage of the call that was made; it is ``paid`` if this run made it (before a kill, or
+    in the run that is replayed), and not if another run that shares the store did. Calls with equal keys that
     are under way at the same time become one.
 
     Args:
@@ -197,21 +204,23 @@ class Stored:
         store: Where calls are looked up and written.
         replay: Never ask the model: answer with whatever was stored last, errors included. What is not there is a
             failed completion.
+        payer: Names this run among those that share the store.
     """
 
-    def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False) -> None:
+    def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False, payer: str = "") -> None:
         self.name = model.name
         self._model = model
         self._store = store
         self._replay = replay
+        self._payer = payer
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer from the store, or ask the model and write down what it said."""
         key = call_key(self.name, request)
         while True:
-            known = self._store.find(key, only_ok=not self._replay)
+            known = self._store.find(key, payer=self._payer, only_ok=not self._replay)
             if known is not None:
-                return replace(known, paid=False)
+                return known
             if self._replay:
                 return Completion(outcome="failed", error="not in the call store", attempts=0, paid=False)
             running = self._store.in_flight.get(key)
@@ -226,7 +235,7 @@ class Stored:
         self._store.in_flight[key] = running
         try:
             completion = await self._model.complete(request)
-            self._store.write(key, self.name, request, completion)
+            self._store.write(key, self.name, request, completion, payer=self._payer)
             running.set_result(completion)
             return completion
         finally:

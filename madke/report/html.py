@@ -10,10 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from madke.core.transcript import Transcript
 from madke.files import replacing
-from madke.report.text import debate_text, interval, percent, printable, score_details
+from madke.report.text import debate_text, interval, percent, score_details
 from madke.runs.config import RunConfig
 from madke.runs.directory import read_config, read_transcripts
 from madke.scoring.scores import Scores, score
+from madke.terminal import printable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
@@ -13,16 +12,12 @@ from rich.text import Text
 from madke.core.transcript import Round, Transcript, Turn
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
+from madke.terminal import printable
 
 _WIDTH = 96
 
 _HEADINGS = {"em": "EM", "f1": "F1", "label_accuracy": "label", "choice_accuracy": "choice"}
 """Metrics that have a column in the score table."""
-
-
-def printable(text: str) -> str:
-    """The text without control and formatting characters (escape sequences, bidi overrides); newlines stay."""
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
 
 
 def debate_text(transcript: Transcript) -> str:

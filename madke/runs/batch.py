@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from madke.core.errors import UserError
+from madke.concurrency import together
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
 from madke.engine.roles import Cast, Prompts
 from madke.runs.directory import RunDirectory
-from madke.runs.meter import Meter, Metered
+from madke.runs.meter import Meter
 from madke.tasks import get_task
 
 
@@ -38,18 +37,14 @@ async def run_batch(
         pool_of: The knowledge pool of a question.
         prompts: The variant's templates.
         directory: Where transcripts go; its ``done`` questions are skipped.
-        meter: Counters, updated as things happen.
+        meter: Its counts of questions are updated here; those of calls by a :class:`madke.runs.meter.Metered` cast.
         workers: Questions under way at once. At most one state per worker is in memory.
         repeats: How often each question is debated, with other samples.
         seed: The run's sampling seed.
 
     Raises:
-        UserError: The directory or the call store cannot be written any more.
-        ExceptionGroup: A bug.
-
-    Either way, what had finished is in the directory.
+        UserError: The directory or the call store cannot be written any more. What had finished is in them.
     """
-    metered = {role: Metered(model, meter) for role, model in cast.items()}
 
     def pending() -> Iterator[tuple[Question, int]]:
         for repeat in range(repeats):
@@ -65,7 +60,7 @@ async def run_batch(
             transcript = await debate(
                 question,
                 protocol,
-                metered,
+                cast,
                 pool_of(question),
                 task=get_task(question.task),
                 prompts=prompts,
@@ -76,19 +71,4 @@ async def run_batch(
             meter.done += 1
             meter.failed += transcript.status == "failed"
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
-    except ExceptionGroup as group:
-        # A full disk or a damaged store is no bug of ours: it ends the run with one line.
-        if expected := group.subgroup(UserError):
-            raise _first(expected) from None
-        raise
-
-
-def _first(group: ExceptionGroup[UserError]) -> UserError:
-    error: UserError | ExceptionGroup[UserError] = group
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    await together(work() for _ in range(workers))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from madke.core.chat import ChatModel
-from madke.core.errors import CallError, UserError, unknown
+from madke.core.errors import UserError, unknown
 from madke.engine.protocol import Protocol
 from madke.llm import CallStore, Limited, Limiter, Retrying, Stored, open_model
+from madke.runs.meter import Meter, Metered
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
@@ -66,12 +67,17 @@ def guarded(
     limiter: Limiter,
     store: CallStore | None = None,
     replay: bool = False,
-    on_retry: Callable[[CallError, float], None] | None = None,
+    meter: Meter | None = None,
 ) -> dict[str, ChatModel]:
-    """The models behind limiter, retries and (where there is one) the call store, in that order from the inside."""
+    """The models behind limiter, retries, meter and call store (the last two where given), from the inside out.
+
+    The meter is inside the store: it counts what is asked of models now, not what the store remembers.
+    """
 
     def guard(model: ChatModel) -> ChatModel:
-        retrying = Retrying(Limited(model, limiter), on_event=on_retry)
-        return Stored(retrying, store, replay=replay) if store else retrying
+        guarded: ChatModel = Retrying(Limited(model, limiter), on_event=meter.count_retry if meter else None)
+        if meter is not None:
+            guarded = Metered(guarded, meter)
+        return Stored(guarded, store, replay=replay) if store else guarded
 
     return {role: guard(model) for role, model in models.items()}

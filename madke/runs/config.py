@@ -43,7 +43,9 @@ class RunConfig(BaseModel):
     models: Mapping[str, str]
     """Role -> name of the model that plays it, endpoint included."""
     sources: Mapping[str, str]
-    """Source name -> what serves it, as it was asked for; empty without knowledge."""
+    """Source name -> what served it when its pools were built, index fingerprint included."""
+    source_specs: Mapping[str, str | None]
+    """Source name -> how it was asked for on the command line; None for the name's default, or a pool file."""
     pools_sha256: str | None
     """Fingerprint of the pool file; None without knowledge."""
     seed: int | None

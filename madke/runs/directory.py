@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -24,52 +25,51 @@ _MADE_BEFORE = {"lock", "pools.jsonl"}
 
 
 class RunDirectory:
-    """The directory of one run, open for writing. Use it as a context manager.
+    """The directory of one run, open for writing. Use it as a context manager, then :meth:`begin`.
 
-    Opening takes the lock, creates or checks ``run.json``, and reads which questions are done. A last line that a
-    kill cut off is dropped; so are failed questions when ``retry_failed`` is set, since they will be run again.
+    Entering takes the lock, so that everything which is put into the directory, pools too, has one writer. A
+    directory that was made for a run which did not begin is removed again.
 
     Args:
         path: The directory; made if missing.
-        config: What is about to run. A directory that holds another run is refused.
-        retry_failed: Whether questions that failed before count as not done.
-        replay: Make all transcripts anew; they take the old ones' place when the block ends well.
+        replay: Make all transcripts anew from the calls that are stored; they take the old ones' place at the end.
 
     Raises:
-        UserError: The directory is in use, belongs to another configuration, or cannot be written.
+        UserError: The directory is in use, holds something else than a run, or cannot be written; under ``replay``,
+            it holds no calls.
     """
 
-    def __init__(self, path: Path, config: RunConfig, *, retry_failed: bool = True, replay: bool = False) -> None:
+    def __init__(self, path: Path, *, replay: bool = False) -> None:
         self.path = path
-        self.config = config
         self.done: set[Key] = set()
-        _refuse_other(path, config)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = (path / "lock").open("a")
-        except OSError as error:
-            raise UserError(f"cannot be written: {error.strerror}", file=path) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise UserError(
-                "another process is writing this run; wait for it or choose another --out", file=path
-            ) from None
-        try:
-            _refuse_other(path, config)
-            if not (path / "run.json").exists():
-                record = {"config": config.model_dump(mode="json"), "environment": environment()}
-                with replacing(path / "run.json") as file:
-                    file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
-            self._target = path / "transcripts.jsonl"
-            self._replay = self._target.with_suffix(".jsonl.replay") if replay else None
-            if not replay:
-                self._recover(retry_failed)
-            self._transcripts: IO[bytes] = self._replay.open("wb") if self._replay else self._target.open("ab")
-        except BaseException:
-            self._lock.close()
-            raise
+        """Questions with an outcome."""
+        self._target = path / "transcripts.jsonl"
+        self._replayed = self._target.with_suffix(".jsonl.replay") if replay else None
+        self._lost = 0
+        self._file: IO[bytes] | None = None
+        self._lock: IO[str] | None = None
+
+    def begin(self, config: RunConfig, *, retry_failed: bool = True) -> None:
+        """Create or check ``run.json`` and read which questions are done.
+
+        A last line that a kill cut off is dropped; so are failed questions when ``retry_failed`` is set, since they
+        will be run again.
+
+        Raises:
+            UserError: The directory belongs to another configuration, or a line of it is no transcript.
+        """
+        if (self.path / "run.json").exists():
+            _refuse_other(self.path, config)
+        else:
+            record = {"config": config.model_dump(mode="json"), "environment": environment()}
+            with replacing(self.path / "run.json") as file:
+                file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+        self._recover(retry_failed)
+        if self._replayed is None:
+            self._file = self._target.open("ab")
+        else:
+            self._answered, self.done = self.done, set()
+            self._file = self._replayed.open("wb")
 
     def write(self, transcript: Transcript) -> None:
         """Append one finished question; it is with the operating system when this returns.
@@ -77,25 +77,69 @@ class RunDirectory:
         Raises:
             UserError: The file cannot be written (a full disk).
         """
+        assert self._file is not None, "begin() comes first"
+        key = (transcript.id, transcript.repeat)
         try:
-            self._transcripts.write(to_json(transcript) + b"\n")
-            self._transcripts.flush()
+            self._file.write(to_json(transcript) + b"\n")
+            self._file.flush()
         except OSError as error:
             raise UserError(f"cannot be written: {error.strerror}", file=self._target) from None
-        self.done.add((transcript.id, transcript.repeat))
+        self.done.add(key)
+        if self._replayed is not None:
+            self._lost += transcript.status == "failed" and key in self._answered
 
     def __enter__(self) -> Self:
+        if self._replayed is not None and not (self.path / "calls.sqlite").is_file():
+            raise UserError("holds no calls to replay: there is no calls.sqlite in it", file=self.path)
+        if not (self.path / "run.json").exists() and self.path.is_dir():
+            foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _MADE_BEFORE)
+            if foreign:
+                raise UserError(f"holds no run, but {foreign[0]!r}; choose another --out", file=self.path)
+        self._made = not self.path.exists()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / "lock").open("a")
+        except OSError as error:
+            raise UserError(f"cannot be written: {error.strerror}", file=self.path) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have removed the directory in between: then this lock guards nothing.
+            if os.fstat(self._lock.fileno()).st_ino != (self.path / "lock").stat().st_ino:
+                raise OSError
+        except OSError:
+            self._lock.close()
+            raise UserError(
+                "another process is writing this run; wait for it or choose another --out", file=self.path
+            ) from None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._transcripts.close()
-        if self._replay and kind is None:
-            self._replay.replace(self._target)
-        elif self._replay:
-            self._replay.unlink(missing_ok=True)
-        self._lock.close()
+        assert self._lock is not None
+        try:
+            if self._file is not None:
+                self._file.close()
+            if self._replayed is not None and self._file is not None:
+                self._end_replay(complete=kind is None)
+            if self._made and {entry.name for entry in self.path.iterdir()} == {"lock"}:
+                (self.path / "lock").unlink()
+                self.path.rmdir()
+        finally:
+            self._lock.close()
+
+    def _end_replay(self, *, complete: bool) -> None:
+        assert self._replayed is not None
+        if complete and not self._lost:
+            self._replayed.replace(self._target)
+            return
+        self._replayed.unlink()
+        if self._lost:
+            raise UserError(
+                f"the call store lacks calls of {self._lost} questions that have an outcome; "
+                "the transcripts are left as they were",
+                file=self.path,
+            )
 
     def _recover(self, retry_failed: bool) -> None:
         """Read what is done; rewrite the file, whole, where it holds lines that must go."""
@@ -109,7 +153,7 @@ class RunDirectory:
                 kept = (transcript.id, transcript.repeat) not in self.done
                 self.done.add((transcript.id, transcript.repeat))
             keep.append(kept)
-        if all(keep):
+        if all(keep) or self._replayed is not None:
             return
         with path.open("rb") as old, replacing(path) as new:
             new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
@@ -143,10 +187,6 @@ def read_config(path: Path) -> RunConfig:
 
 
 def _refuse_other(path: Path, config: RunConfig) -> None:
-    if not (path / "run.json").exists():
-        if path.is_dir() and any(entry.name not in _MADE_BEFORE for entry in path.iterdir()):
-            raise UserError("is not empty and holds no run; choose another --out", file=path)
-        return
     if different := read_config(path).differences(config):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         raise UserError(f"holds another run: {different[0]}{more}; choose another --out", file=path)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.errors import CallError
 
 
 @dataclass(kw_only=True, slots=True)
 class Meter:
-    """Counters of one run, from its start in this process."""
+    """Counters of one run, from its start in this process. Calls that a store answers are not counted."""
 
     total: int
     """Questions times repeats, those done before included."""
@@ -20,11 +21,10 @@ class Meter:
     done: int = 0
     failed: int = 0
     calls: int = 0
-    paid: int = 0
     failed_calls: int = 0
     retries: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    tokens: int = 0
+    """Prompt and completion tokens of all calls."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
@@ -35,14 +35,15 @@ class Meter:
         """Add a call that has ended."""
         self.calls += 1
         self.failed_calls += completion.outcome != "ok"
-        if completion.paid:
-            self.paid += 1
-            self.prompt_tokens += completion.usage.prompt_tokens
-            self.completion_tokens += completion.usage.completion_tokens
+        self.tokens += completion.usage.prompt_tokens + completion.usage.completion_tokens
+
+    def count_retry(self, failure: CallError, wait: float) -> None:
+        """Add an attempt that failed and will be repeated."""
+        self.retries += 1
 
     @property
     def calls_per_second(self) -> float:
-        """Calls that ended, stored ones too, a second of wall time."""
+        """Calls that ended a second of wall time."""
         elapsed = self.clock() - self.started
         return self.calls / elapsed if elapsed > 0 else 0.0
 
@@ -59,9 +60,9 @@ class Meter:
         parts = [
             f"{self.resumed + self.done}/{self.total} questions",
             f"{self.calls_per_second:.1f} calls/s",
-            f"{self.prompt_tokens + self.completion_tokens:,} tokens",
+            f"{self.tokens:,} tokens",
             f"{self.retries} retries",
-            f"{self.failed} failed",
+            f"{self.failed_calls} calls and {self.failed} questions failed",
         ]
         return ", ".join(parts) + (f", {left:.0f} s left" if left is not None else "")
 

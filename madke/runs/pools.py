@@ -30,6 +30,8 @@ class RunPools:
 
     def __init__(self, file: Path | None, knowledge: Knowledge | None, questions: Sequence[Question]) -> None:
         self.sha256 = fingerprint(file) if file else None
+        self.sources: Mapping[str, str] = {}
+        """Chosen source -> what served it when the pools were built."""
         self._knowledge = knowledge
         self._records: Mapping[str, PoolRecord] = read_pools(file) if file else {}
         if file is None or knowledge is None:
@@ -41,10 +43,13 @@ class RunPools:
             if record.question != question.question:
                 found = f"its pool for {question.id!r} was built for {record.question!r}, not {question.question!r}"
                 raise UserError(found, file=file)
-        held = sources_in(self._records.values())
+        asked = sources_in(self._records.values())
         for source in knowledge.sources:
-            if source not in held:
-                raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(held))}", file=file)
+            if source not in asked:
+                raise UserError(
+                    f"holds nothing from source {source!r}, only from {', '.join(sorted(asked))}", file=file
+                )
+        self.sources = {source: asked[source] for source in knowledge.sources}
 
     def of(self, question: Question) -> KnowledgePool:
         """The question's pool: chosen sources merged, duplicates removed, capped and numbered."""
@@ -55,20 +60,15 @@ class RunPools:
 
 
 def build_run_pools(
-    out: Path,
+    file: Path,
     questions: Sequence[Question],
     knowledge: Knowledge,
-    open_sources: Callable[[], Sequence[Source]],
+    sources: Sequence[Source],
     progress: Callable[[int, int], None],
-) -> Path:
-    """The run's own pool file, retrieved if the directory does not hold it yet.
+) -> None:
+    """Retrieve a run's own pools into ``file``.
 
     Raises:
-        UserError: The directory holds a run that was made without one, or a source cannot work.
+        UserError: A source cannot work, or the file cannot be written.
     """
-    file = out / "pools.jsonl"
-    if not file.exists():
-        if (out / "run.json").exists():
-            raise UserError("holds another run, one without pools of its own; choose another --out", file=out)
-        build_pools(questions, open_sources(), max(RETRIEVED, knowledge.per_source), file, progress=progress)
-    return file
+    build_pools(questions, sources, max(RETRIEVED, knowledge.per_source), file, progress=progress)

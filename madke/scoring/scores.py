@@ -87,6 +87,8 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         if transcript.status != "failed":
             kept.append(_row(transcript))
             rounds += len(transcript.rounds)
+        elif transcript.answers:
+            kept.append({"failed": 1.0})
     n = statuses.total()
     finished = n - statuses["failed"]
     correct = _over_questions(rows, "correct")
@@ -98,7 +100,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         degraded=flags["degraded"],
         partial_pools=flags["partial"],
         correct=correct,
-        correct_if_failed=_bounds(rows, n, statuses["failed"]) if correct else None,
+        correct_if_failed=_bounds(rows),
         metrics={name: found for name in METRICS if (found := _over_questions(rows, name))},
         cons_judge=_over_questions(rows, "cons_judge"),
         co2_judge=_over_questions(rows, "co2_judge"),
@@ -168,9 +170,15 @@ def _over_questions(rows: Mapping[str, list[dict[str, float]]], name: str) -> Es
     return estimate(values)
 
 
-def _bounds(rows: Mapping[str, list[dict[str, float]]], n: int, failed: int) -> tuple[float, float]:
-    right = sum(row.get("correct", 0.0) for repeats in rows.values() for row in repeats)
-    return right / n, (right + failed) / n
+def _bounds(rows: Mapping[str, list[dict[str, float]]]) -> tuple[float, float] | None:
+    """Mean correctness over questions with gold answers, failed ones counted as wrong, and as right."""
+    low, high = [], []
+    for repeats in rows.values():
+        judged = [row for row in repeats if "correct" in row or "failed" in row]
+        if judged:
+            low.append(sum(row.get("correct", 0.0) for row in judged) / len(judged))
+            high.append(sum(row.get("correct", 1.0) for row in judged) / len(judged))
+    return (sum(low) / len(low), sum(high) / len(high)) if low else None
 
 
 def _parse_misses(transcript: Transcript) -> Iterable[tuple[str, bool]]:
@@ -180,7 +188,7 @@ def _parse_misses(transcript: Transcript) -> Iterable[tuple[str, bool]]:
             if turn.selection is not None and turn.selection.error is None:
                 yield "select", turn.selection.status == "abstained"
             if turn.stance.error is None:
-                yield "speak" if entry.n == 1 else "reply", turn.stance.status == "abstained"
+                yield turn.stance.stage, turn.stance.status == "abstained"
         if entry.verdict is not None and entry.verdict.error is None and entry.verdict.rule != "too_few":
             yield "judge", entry.verdict.consensus is None
     if transcript.final.by == "summarizer" and transcript.final.error is None:

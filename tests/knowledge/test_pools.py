@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ class FakeSource:
 
     def __init__(self, name: str, *, errors: dict[str, str] | None = None, raises: Exception | None = None) -> None:
         self.name = name
+        self.description = f"a fake {name}"
         self.batches: list[list[str]] = []
         self._errors = errors or {}
         self._raises = raises
@@ -40,7 +42,7 @@ def passage(source: str, text: str, *, rank: int = 0, url: str | None = None) ->
 
 
 def record(*passages: Passage, partial: dict[str, str] | None = None) -> PoolRecord:
-    return PoolRecord(id="q", question="?", passages=passages, partial=partial or {})
+    return PoolRecord(id="q", question="?", passages=passages, partial=partial or {}, sources={})
 
 
 QUESTIONS = [Question(id=f"id{n}", question=f"q{n}") for n in range(3)]
@@ -155,7 +157,27 @@ def test_only_chosen_sources_make_a_pool_partial() -> None:
 
 
 def test_sources_in_counts_those_that_failed() -> None:
-    assert sources_in([record(passage("wiki", "w")), record(partial={"google": "down"})]) == {"wiki", "google"}
+    assert sources_in([record(passage("wiki", "w")), record(partial={"google": "down"})]) == {
+        "wiki": "unknown",
+        "google": "unknown",
+    }
+
+
+def test_a_source_that_found_nothing_was_still_asked(tmp_path: Path) -> None:
+    build_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 1, tmp_path / "p.jsonl")
+    records = [replace(line, passages=()) for line in read_pools(tmp_path / "p.jsonl").values()]
+    assert sources_in(records) == {"wiki": "a fake wiki", "google": "a fake google"}
+
+
+def test_a_source_that_answers_too_few_queries_makes_pools_partial(tmp_path: Path) -> None:
+    class Short(FakeSource):
+        def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+            return super().search(queries, k)[:-1]
+
+    build_pools(QUESTIONS, [Short("wiki")], 1, tmp_path / "p.jsonl")
+    assert {line.partial["wiki"] for line in read_pools(tmp_path / "p.jsonl").values()} == {
+        f"it answered {len(QUESTIONS) - 1} of {len(QUESTIONS)} queries"
+    }
 
 
 @given(

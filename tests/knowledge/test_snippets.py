@@ -26,7 +26,7 @@ def test_a_known_query_gives_its_results_in_order(tmp_path: Path) -> None:
 
     known, unknown = SnippetsSource(path, name="google").search([" who made it? ", "who made them?"], 2)
 
-    assert [(p.source, p.key, p.title, p.text, p.rank, p.url, p.retrieved_at) for p in known.passages] == [
+    assert [(p.source, p.key, p.title, p.text, p.rank, p.url, p.date) for p in known.passages] == [
         ("google", f"https://example.org/{n}", f"T{n}", f"snippet {n}", n - 1, f"https://example.org/{n}", "2024-05-01")
         for n in (1, 2)
     ]

@@ -27,11 +27,18 @@ def ask(model, *requests):
     return asyncio.run(one_after_another())
 
 
+def test_a_call_stays_paid_for_the_run_that_made_it_and_for_no_other(store):
+    ask(Stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
+    again = ask(Stored(ScriptedChat([]), store, payer="one"), chat_request())
+    other = ask(Stored(ScriptedChat([]), store, payer="two"), chat_request())
+    assert (again, other) == ([GOOD], [replace(GOOD, paid=False)])
+
+
 def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store):
     model = ScriptedChat([GOOD])
     first, second = ask(Stored(model, store), chat_request(), chat_request())
     assert first == GOOD
-    assert second == replace(GOOD, paid=False)
+    assert second == GOOD
     assert model.calls == 1
 
 
@@ -68,7 +75,7 @@ def test_another_model_is_another_call(store):
 
 def test_an_integer_temperature_is_the_same_call(store):
     ask(Stored(ScriptedChat(["one"]), store), chat_request(temperature=0))
-    assert not ask(Stored(ScriptedChat([]), store), chat_request(temperature=0.0))[0].paid
+    assert ask(Stored(ScriptedChat([]), store), chat_request(temperature=0.0))[0].outcome == "ok"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty"])
@@ -84,7 +91,7 @@ def test_replay_gives_what_was_stored_last_and_asks_nobody(store):
     ask(Stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
     model = ScriptedChat([])
     (said,) = ask(Stored(model, store, replay=True), chat_request())
-    assert said == replace(refused, paid=False)
+    assert said == refused
     assert model.calls == 0
 
 
@@ -101,7 +108,7 @@ def test_a_store_that_was_closed_remembers(tmp_path):
     with CallStore(path) as store:
         ask(Stored(ScriptedChat([GOOD]), store), chat_request())
     with CallStore(path) as store:
-        assert ask(Stored(ScriptedChat([]), store), chat_request()) == [replace(GOOD, paid=False)]
+        assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
 
 
 def test_everything_is_recorded_in_order_whatever_its_outcome(store):

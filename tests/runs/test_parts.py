@@ -3,7 +3,7 @@
 import pytest
 
 from madke.core.chat import Completion, Purpose, Usage
-from madke.core.errors import UserError
+from madke.core.errors import CallError, UserError
 from madke.engine.seeds import call_seed
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
@@ -45,13 +45,16 @@ def test_every_call_has_a_seed_of_its_own_that_does_not_change():
     assert call_seed(None, purposes[0]) is None
 
 
-def test_the_meter_counts_paid_tokens_and_estimates_what_is_left():
+def test_the_meter_counts_calls_and_estimates_what_is_left():
     now = [0.0]
     meter = Meter(total=10, resumed=2, clock=lambda: now[0])
     assert meter.seconds_left is None
     now[0] = 4.0
-    for paid in (True, True, False):
-        meter.count(Completion(text="x", usage=Usage(prompt_tokens=10, completion_tokens=1), paid=paid))
-    meter.done, meter.retries = 2, 1
+    for outcome in ("ok", "ok", "failed"):
+        meter.count(Completion(text="x", usage=Usage(prompt_tokens=10, completion_tokens=1), outcome=outcome))
+    meter.count_retry(CallError("busy", retryable=True), 1.0)
+    meter.done = 2
     assert meter.seconds_left == pytest.approx(12.0)
-    assert meter.line() == "4/10 questions, 0.8 calls/s, 22 tokens, 1 retries, 0 failed, 12 s left"
+    assert (
+        meter.line() == "4/10 questions, 0.8 calls/s, 33 tokens, 1 retries, 1 calls and 0 questions failed, 12 s left"
+    )

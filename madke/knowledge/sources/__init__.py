@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from madke.core.errors import UserError
+from madke.core.knowledge import Source
 from madke.knowledge.manifest import Bm25Settings, read_manifest
-from madke.knowledge.sources.base import DescribedSource
 
-__all__ = ["DescribedSource", "open_spec"]
+__all__ = ["open_spec"]
 
 
-def open_spec(name: str, spec: str) -> DescribedSource:
+def open_spec(name: str, spec: str) -> Source:
     """The source that a specification describes, under the given name.
 
     Args:
@@ -37,7 +37,7 @@ def open_spec(name: str, spec: str) -> DescribedSource:
     return _open_index(name, Path(spec))
 
 
-def _open_index(name: str, folder: Path) -> DescribedSource:
+def _open_index(name: str, folder: Path) -> Source:
     if not folder.is_dir():
         raise UserError(
             f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "

@@ -29,7 +29,7 @@ class Bm25Source:
         if not isinstance(manifest.index, Bm25Settings):
             raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
         self.name = name
-        self.description = f"BM25 over {manifest.passages:,} passages ({folder})"
+        self.description = f"BM25 over {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
         self._store = PassageStore(folder / PASSAGES)
         self._searcher = java_class("io.anserini.search.SimpleSearcher")(str(folder / LUCENE))
         self._searcher.set_bm25(manifest.index.k1, manifest.index.b)

@@ -37,7 +37,9 @@ class DenseSource:
         if not isinstance(manifest.index, DenseSettings):
             raise UserError(f"a {manifest.index.kind} index; a dense one was expected", file=folder)
         self.name = name
-        self.description = f"{manifest.index.encoder} vectors of {manifest.passages:,} passages ({folder})"
+        self.description = (
+            f"{manifest.index.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
+        )
         self._settings = manifest.index
         self._shards = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
         self._store = PassageStore(folder / PASSAGES)

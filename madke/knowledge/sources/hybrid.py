@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from madke.core.knowledge import Hits, Passage
-from madke.knowledge.sources.base import DescribedSource
+from madke.core.knowledge import Hits, Passage, Source
 
 _CONSTANT = 60
 """The constant of Cormack, Clarke and Buettcher (SIGIR 2009)."""
@@ -21,7 +20,7 @@ class HybridSource:
     source fails here: half a fusion would be another retriever.
     """
 
-    def __init__(self, sources: Sequence[DescribedSource], *, name: str) -> None:
+    def __init__(self, sources: Sequence[Source], *, name: str) -> None:
         self.name = name
         self.description = "rank fusion of " + " and ".join(source.description for source in sources)
         self._sources = tuple(sources)

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ValidationError
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.sources.base import WebResult, web_hits
+from madke.knowledge.sources.web import WebResult, web_hits
 
 _BASE_URL = "https://google.serper.dev"
 _CONCURRENCY = 8

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.files import read_jsonl
-from madke.knowledge.sources.base import WebResult, web_hits
+from madke.files import fingerprint, read_jsonl
+from madke.knowledge.sources.web import WebResult, web_hits
 
 
 class _Line(BaseModel):
@@ -42,7 +42,7 @@ class SnippetsSource:
             if key in self._results:
                 raise UserError(f"query {line.query!r} occurs twice", file=path, line=number)
             self._results[key] = line.results
-        self.description = f"web-style snippets for {len(self._results):,} queries ({path})"
+        self.description = f"web-style snippets for {len(self._results):,} queries ({path}, {fingerprint(path)[:12]})"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The first ``k`` results for each query."""

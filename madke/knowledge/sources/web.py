@@ -1,20 +1,12 @@
-"""What our own sources have beyond :class:`madke.core.knowledge.Source`, and what web sources share."""
+"""Results of a web search, however they were obtained."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from pydantic import BaseModel
 
-from madke.core.knowledge import Hits, Passage, Source
-
-
-class DescribedSource(Source, Protocol):
-    """A source that can say what serves it."""
-
-    description: str
-    """One phrase for people: ``BM25 over 103,515 passages (indexes/wiki)``."""
+from madke.core.knowledge import Hits, Passage
 
 
 class WebResult(BaseModel):
@@ -40,7 +32,8 @@ def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at:
                 score=1 / (rank + 1),
                 rank=rank,
                 url=result.link,
-                retrieved_at=retrieved_at or result.date,
+                retrieved_at=retrieved_at,
+                date=result.date,
             )
             for rank, result in enumerate(shown)
         )
