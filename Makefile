@@ -3,7 +3,8 @@
 # make lint   formatting, lint rules and types
 # make bench  the benchmarks of eval/benchmarks/
 
-PYTHON ?= python3
+# The constraints are for Python 3.11; it is taken where there are several.
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed

@@ -9,6 +9,7 @@ extractive reader: its scores say that the machinery works, not how well languag
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,10 @@ def main() -> None:
     questions, pools = asset("eval", "samples", "questions.jsonl"), folder / "pools.jsonl"
     madke("pool", "build", questions, "--sources", "wiki,google", "--out", pools)
     runs = [folder / arm for arm in ARMS]
+    for run in runs:
+        # A demo of an earlier version must not be resumed.
+        if (run / "run.json").exists():
+            shutil.rmtree(run)
     for run, sources in zip(runs, ARMS.values(), strict=True):
         given = () if sources == "none" else ("--pools", pools)
         madke("run", questions, *given, "--sources", sources, "--model", "offline", "--out", run, quiet=True)

@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Check Python, Java, the encoder, the endpoint and which keys are set (never their values).
 
-    Exit status 1 if something that is needed does not work; missing optional parts and keys are only named.
+    Exit status 1 if a check fails; keys that are not set, and an endpoint that is not named, are no failure.
     """
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", _python),
@@ -62,16 +62,19 @@ def _endpoint(base_url: str | None) -> str:
     """Ask the endpoint for its list of models, which costs nothing. Any HTTP answer shows that it is there."""
     import requests
 
+    from madke.llm.openai_client import public_url
+
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
         return "none named; give --base-url or set OPENAI_BASE_URL to check one"
+    shown = public_url(url)
     key = os.environ.get("OPENAI_API_KEY")
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         response = requests.get(f"{url.rstrip('/')}/models", headers=headers, timeout=10)
     except requests.RequestException as error:
-        raise UserError(f"{url} does not answer ({type(error).__name__})") from None
-    return f"{url} answers with status {response.status_code}"
+        raise UserError(f"{shown} does not answer ({type(error).__name__})") from None
+    return f"{shown} answers with status {response.status_code}"
 
 
 def _key(name: str) -> str:

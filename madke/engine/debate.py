@@ -108,9 +108,10 @@ async def _talk(scene: Scene, n: int, rounds: Sequence[Round]) -> tuple[Turn, ..
 
 async def _turn(scene: Scene, debater: Debater, n: int, rounds: Sequence[Round], spoken: Sequence[Turn]) -> Turn:
     seen = view(scene.protocol, debater.name, rounds, spoken)
-    numbers: Sequence[int] = range(len(scene.pool.passages))
+    select = scene.protocol.knowledge.select if scene.protocol.knowledge else "none"
+    numbers: Sequence[int] = () if select == "none" else range(len(scene.pool.passages))
     selection = None
-    if scene.protocol.knowledge and scene.protocol.knowledge.select == "adaptive" and numbers:
+    if select == "adaptive" and numbers:
         selection = await scene.select(debater, n, seen)
         if selection.error is not None:
             failed = Stance(status="failed", error=f"its selection failed: {selection.error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -31,8 +31,9 @@ class Knowledge(_Strict):
     """Names of the sources that a pool is merged from, in this order (Wang et al., Eq. 1)."""
     per_source: int = Field(default=5, ge=1)
     """Passages kept of each source, after duplicates are removed."""
-    select: Literal["adaptive", "all"] = "adaptive"
-    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool."""
+    select: Literal["adaptive", "all", "none"] = "adaptive"
+    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool. ``none``:
+    the pool is kept in the transcript, but nobody sees it."""
     max_selected: int = Field(default=3, ge=1)
     """How many passages one adaptive selection may choose (Prompt 3.1)."""
 
@@ -64,7 +65,7 @@ class Protocol(_Strict):
     debaters: Annotated[int, Field(ge=1)] | tuple[Debater, ...] = 2
     """A count, or the list of them (Wang et al., section 4.4: 2)."""
     knowledge: Knowledge | None = Knowledge()
-    """None debates without a pool."""
+    """None, or ``none``, debates without a pool."""
     rounds: int = Field(default=3, ge=1)
     """At most this many (section 4.4: 3)."""
     talk: Talk = Talk()
@@ -81,6 +82,11 @@ class Protocol(_Strict):
     finish: Literal["summarizer", "majority", "only"] = "summarizer"
     """How the answer is taken from the last round: a summarizer (Eq. 6), the answer most debaters hold (ties: the
     earliest debater's), or the only debater's."""
+
+    @field_validator("knowledge", mode="before")
+    @classmethod
+    def _none_is_none(cls, value: Any) -> Any:
+        return None if value == "none" else value
 
     @field_validator("debaters")
     @classmethod
@@ -129,13 +135,3 @@ class Protocol(_Strict):
         stages += ["judge"] if self.stop == "judge" else []
         stages += ["summarize"] if self.finish == "summarizer" else []
         return tuple(stages)
-
-    def max_calls(self, *, pool: bool) -> int:
-        """Upper bound on calls for one question; MADKE with a pool: ``2nr + r + 1``.
-
-        Args:
-            pool: Whether the question's pool holds any passage.
-        """
-        per_turn = 2 if pool and "select" in self.stages else 1
-        judged = self.rounds if self.stop == "judge" else 0
-        return per_turn * len(self.cast) * self.rounds + judged + (self.finish == "summarizer")

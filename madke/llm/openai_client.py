@@ -146,7 +146,7 @@ class OpenAIChat(_Chat):
             raise UserError(
                 f"OPENAI_API_KEY is not set, and openai/{model} needs it; for a server without keys give its base URL"
             )
-        where = "" if at_openai else f"@{_public(self._url)}"
+        where = "" if at_openai else f"@{public_url(self._url)}"
         super().__init__(model, name=f"openai/{model}{where}", key=key, timeout=timeout)
 
     def _connect(self) -> AsyncOpenAI:
@@ -189,7 +189,7 @@ class AzureChat(_Chat):
         key = _key("AZURE_OPENAI_API_KEY")
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and azure/{deployment} needs it")
-        super().__init__(deployment, name=f"azure/{deployment}@{_public(self._url)}", key=key, timeout=timeout)
+        super().__init__(deployment, name=f"azure/{deployment}@{public_url(self._url)}", key=key, timeout=timeout)
 
     def _connect(self) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
@@ -217,11 +217,13 @@ def _endpoint(url: str, *, model: str) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise UserError(f"{_public(url)!r} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1")
+        raise UserError(
+            f"{public_url(url)!r} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1"
+        )
     return url
 
 
-def _public(url: str) -> str:
+def public_url(url: str) -> str:
     """The URL without user, password, query and trailing slash: fit for names and logs."""
     try:
         parts = urlsplit(url)

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateSyntaxError, meta
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from madke.assets import asset
 from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
+from madke.core.question import Question
 from madke.engine.protocol import Protocol
 from madke.engine.roles import STAGE_VALUES
+from madke.engine.view import Spoken
 from madke.tasks.choice import lettered
 from madke.variants.tasks import TaskPrompt, task_prompt
 from madke.variants.yaml_file import read_mapping, validated
@@ -78,8 +80,9 @@ class Variant:
                 node = node[parent]
             node[leaf] = value
         protocol = validated(content, Protocol, file="--set")
-        _check_templates(self.folder, protocol, self._environment)
-        return Variant(name=self.name, folder=self.folder, protocol=protocol)
+        variant = Variant(name=self.name, folder=self.folder, protocol=protocol)
+        _check_templates(variant)
+        return variant
 
     def with_sources(self, names: Sequence[str]) -> Variant:
         """The same variant over these knowledge sources; over no knowledge at all if there are none.
@@ -128,7 +131,7 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
     folder = folders[name]
     file = folder / "protocol.yaml"
     variant = Variant(name=name, folder=folder, protocol=validated(read_mapping(file), Protocol, file=file))
-    _check_templates(folder, variant.protocol, variant._environment)
+    _check_templates(variant)
     return variant
 
 
@@ -147,9 +150,24 @@ def setting(text: str) -> tuple[str, Any]:
         raise UserError(f"--set {text!r}: the value is not YAML") from None
 
 
-def _check_templates(folder: Path, protocol: Protocol, environment: Environment) -> None:
-    for stage in protocol.stages:
-        path = folder / f"{stage}.j2"
+_EXAMPLE: dict[str, Any] = {
+    "question": Question(id="q", question="?", task="choice", choices=("yes", "no")),
+    "round": 1,
+    "rounds": 1,
+    "persona": "p",
+    "knowledge": [(0, "title", "text")],
+    "max_selected": 1,
+    "own": "text",
+    "peers": (Spoken(agent="name", text="text"),),
+    "stances": (Spoken(agent="name", text="text"),),
+}
+"""Values to try templates with, so that a mistake shows when a variant is loaded, not in the middle of a run."""
+
+
+def _check_templates(variant: Variant) -> None:
+    environment = variant._environment
+    for stage in variant.protocol.stages:
+        path = variant.folder / f"{stage}.j2"
         if not path.is_file():
             raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
         try:
@@ -163,6 +181,10 @@ def _check_templates(folder: Path, protocol: Protocol, environment: Environment)
         if undeclared := sorted(used - STAGE_VALUES[stage]):
             known = ", ".join(sorted(STAGE_VALUES[stage]))
             raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {known}", file=path)
+        try:
+            variant.render(stage, _EXAMPLE["question"].task, _EXAMPLE)
+        except TemplateError as error:
+            raise UserError(f"cannot be rendered: {error.message}", file=path) from None
 
 
 def _tidy(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,9 @@ from pydantic import BaseModel, ValidationError
 from madke.core.errors import UserError
 
 M = TypeVar("M", bound=BaseModel)
+
+_FORM = re.compile(r"[-\[]")
+"""In pydantic's names for the forms of a value (``constrained-int``), and in no field's name."""
 
 
 def read_yaml(path: Path, model: type[M]) -> M:
@@ -49,8 +53,9 @@ def validated(content: dict[str, Any], model: type[M], *, file: Path | str | Non
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
+        # Where a value may take several forms, the error deepest inside it is about the form that was meant.
+        first = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
+        place = ".".join(str(part) for part in first["loc"] if not _FORM.search(str(part)))
         if first["type"] == "extra_forbidden":
             raise UserError(f"unknown key {place!r}", file=file) from None
         message = first["msg"].removeprefix("Value error, ")

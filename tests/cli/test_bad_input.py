@@ -28,6 +28,7 @@ def lines(*items):
         (lines({**GOOD, "choices": ["a", "b"], "golden_answers": [2]}), "expected indices of 0 to 1"),
         (lines({**GOOD, "task": "claim"}), "'Lake Baikal' of a claim is not one of SUPPORTS"),
         (lines([1]), "data.jsonl:1: expected a JSON object, found a list"),
+        (lines({**GOOD, "question": "\ud83d"}), "half of a surrogate pair"),
         ("", "holds no question"),
     ],
 )
@@ -57,7 +58,8 @@ def test_a_missing_dataset(tmp_path):
         (["--cast", "human"], "expected ROLE=MODEL"),
         (["--set", "rounds=many"], "rounds: Input should be a valid integer"),
         (["--set", "round=2"], "unknown key 'round'"),
-        (["--set", "knowledge.select=some"], "knowledge.select: Input should be 'adaptive' or 'all'"),
+        (["--set", "debaters=[{nam: Ada}]"], "debaters.0.nam"),
+        (["--set", "knowledge.select=some"], "knowledge.select: Input should be 'adaptive', 'all' or 'none'"),
         (["--set", "sees.peers=latest"], "needs talk.first or talk.later = sequential"),
         (["--pools", "none.jsonl"], "none.jsonl: cannot be read"),
         (["--limit", "0"], "--limit"),
@@ -93,11 +95,29 @@ def test_a_pool_file_that_does_not_fit(tmp_path, change, options, said):
 
 
 def test_a_directory_that_is_no_run(tmp_path):
-    (tmp_path / "thesis.tex").write_text("precious")
     questions, pools = write_dataset(tmp_path, 1)
-    assert "holds no run" in refused("run", questions, "--pools", pools, "--out", tmp_path)
-    assert "is not a run directory" in refused("score", tmp_path)
-    assert "is not a run directory" in refused("report", tmp_path)
+    thesis = tmp_path / "thesis"
+    thesis.mkdir()
+    (thesis / "thesis.tex").write_text("precious")
+    for given in (["--pools", pools], ["--sources", f"wiki={pools}"]):
+        assert "holds no run, but 'thesis.tex'" in refused("run", questions, *given, "--out", thesis)
+    assert "is not a run directory" in refused("score", thesis)
+    assert "is not a run directory" in refused("report", thesis)
+    assert [path.name for path in thesis.iterdir()] == ["thesis.tex"]
+
+
+def test_there_is_nothing_to_replay_where_nothing_ran(tmp_path):
+    questions, pools = write_dataset(tmp_path, 1)
+    assert "holds no calls to replay" in refused(
+        "run", questions, "--pools", pools, "--out", tmp_path / "o", "--replay"
+    )
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_cache_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    said = refused("ask", "Who?", "--sources", "wiki", MADKE_CACHE=str(tmp_path / "file" / "cache"))
+    assert "MADKE_CACHE names another place" in said
 
 
 def test_variants_of_the_user_are_checked(tmp_path):
@@ -113,6 +133,17 @@ def test_variants_of_the_user_are_checked(tmp_path):
     assert "speak.j2:1: is not a template" in refused(*listing)
     (folder / "speak.j2").write_text("{% block user %}{{ question.question }}{% endblock %}")
     assert "has no {% block system %}" in refused(*listing)
+    (folder / "speak.j2").write_text(
+        "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}"
+    )
+    for body, problem in (
+        ("{{ question.txt }}", "has no attribute 'txt'"),
+        ("{% include 'nowhere.j2' %}", "nowhere.j2"),
+    ):
+        (folder / "speak.j2").write_text(
+            f"{{% block system %}}{{% endblock %}}{{% block user %}}{body}{{% endblock %}}"
+        )
+        assert problem in refused(*listing)
     (folder / "speak.j2").write_text(
         "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}"
     )

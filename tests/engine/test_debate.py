@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from madke.core.chat import Completion
+from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
+from madke.core.transcript import to_json
 from madke.engine.debate import debate
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
@@ -203,6 +205,24 @@ def test_a_refusal_is_not_a_stance(pool):
     refusal = Completion(outcome="refused", text="I cannot help: the answer is [Lake Baikal].")
     transcript, _ = run(lambda r: refusal if r.purpose.agent == "Debater 1" else base(r), pool)
     assert transcript.rounds[0].turns[0].stance.answer is None
+
+
+def test_half_characters_of_a_model_can_be_written(pool):
+    base = disagreeing_until(1)
+    transcript, _ = run(lambda r: f"\ud83d {base(r)}", pool)
+    assert b"? Debater 1 in round 1" in to_json(transcript)
+    assert transcript.answer == "Lake Baikal"
+
+
+def test_bad_input_inside_a_debate_is_one_error_not_a_group(pool):
+    with pytest.raises(UserError, match="no encoder"):
+        run(lambda r: UserError("no encoder"), pool)
+
+
+def test_a_pool_that_nobody_may_see_stays_in_the_transcript(pool):
+    transcript, model = run(disagreeing_until(1), pool, {"knowledge.select": "none"})
+    assert len(transcript.pool) == 3
+    assert not any("1,642" in message.content for request in model.requests for message in request.messages)
 
 
 def test_hidden_reasoning_is_not_shown_to_peers(pool):

@@ -23,6 +23,13 @@ def test_a_person_reads_the_prompt_and_answers():
     assert "How deep is Lake Baikal?" in text
 
 
+def test_what_others_wrote_cannot_steer_the_terminal():
+    shown = []
+    ask(HumanChat(lambda text: shown.append(text) or "ok"), chat_request("\x1b]0;title\x07\x1b[2J\u202eweb text"))
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown[0])
+    assert "web text" in shown[0]
+
+
 def test_a_long_system_message_is_shown_briefly_and_a_user_message_whole():
     shown = []
     request = chat_request("u" * 900, system="s" * 900)

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
@@ -49,11 +50,11 @@ def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path):
     assert not any(used.estimated for used in usage)
 
 
-def test_the_wire_shows_who_sees_what(tmp_path):
+def test_recorded_prompts_show_who_sees_what(tmp_path):
     def echoing(body, n):
         match stage_of(body):
             case "speak" | "reply":
-                return chat(f"token{n} The answer is [Lake {n}].")
+                return chat(f"token{n}: the answer is [Lake {n}].")
             case "judge":
                 return chat("[No]")
         return debating(body, n)
@@ -61,29 +62,26 @@ def test_the_wire_shows_who_sees_what(tmp_path):
     with openai_server(echoing) as server:
         done = madke(*arguments(tmp_path, server, n=1))
         assert done.returncode == 0, done.stderr
-        bodies = [seen.body for seen in server.requests]
+        sent = Counter(map(stage_of, (seen.body for seen in server.requests)))
     (transcript,) = read_transcripts(tmp_path / "out")
-    token_of = {
+    said = {
         (entry.n, turn.agent): re.match(r"token\d+", turn.stance.text)[0]
         for entry in transcript.rounds
         for turn in entry.turns
     }
-    for body in bodies:
-        tokens = set(re.findall(r"token\d+", body["messages"][-1]["content"]))
-        rounds = {n for (n, _), token in token_of.items() if token in tokens}
-        match stage_of(body):
-            case "speak":
-                assert tokens == set()
-            case "select":
-                assert len(tokens) <= 1
-            case "reply":
-                assert len(tokens) == 2
-                assert len(rounds) == 1
-                assert rounds <= {1, 2}
-            case "judge" | "summarize":
-                assert len(tokens) == 2
-                assert len(rounds) == 1
-    assert Counter(map(stage_of, bodies)) == {"select": 6, "speak": 2, "reply": 4, "judge": 3, "summarize": 1}
+    with CallStore(tmp_path / "out" / "calls.sqlite") as store:
+        for call in store.recorded():
+            purpose = call.purpose
+            seen = {key for key, token in said.items() if re.search(rf"{token}\b", call.messages[-1].content)}
+            before = {(purpose.round - 1, agent) for agent in ("Debater 1", "Debater 2")} & set(said)
+            match purpose.stage:
+                case "select":  # Eq. 2: its own stance of the round before
+                    assert seen == {key for key in before if key[1] == purpose.agent}
+                case "speak" | "reply":  # Eq. 3 and 4: everyone's of the round before, nobody's of this one
+                    assert seen == before
+                case _:  # Eq. 5 and 6: everyone's of this round
+                    assert seen == {(purpose.round, agent) for agent in ("Debater 1", "Debater 2")}
+    assert sent == {"select": 6, "speak": 2, "reply": 4, "judge": 3, "summarize": 1}
 
 
 def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path):
@@ -133,6 +131,29 @@ def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path):
     assert done.returncode == 0, done.stderr
     after = {t.id: t for t in read_transcripts(tmp_path / "out")}
     assert after == before
+
+
+def test_a_replay_without_the_calls_leaves_the_transcripts_alone(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, n=2)
+        assert madke(*args).returncode == 0
+    before = (tmp_path / "out" / "transcripts.jsonl").read_bytes()
+    for part in (tmp_path / "out").glob("calls.sqlite*"):
+        part.unlink()
+    CallStore(tmp_path / "out" / "calls.sqlite").close()
+    assert "lacks calls of 2 questions" in madke(*args, "--replay").stderr
+    assert (tmp_path / "out" / "transcripts.jsonl").read_bytes() == before
+
+
+def test_a_source_that_finds_nothing_does_not_stop_a_run(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, n=1)
+        record = json.loads((tmp_path / "pools.jsonl").read_text())
+        wiki = [passage for passage in record["passages"] if passage["source"] == "wiki"]
+        served_by = {"wiki": "an index, 1a2b", "google": "a search that found nothing"}
+        (tmp_path / "pools.jsonl").write_text(json.dumps({**record, "passages": wiki, "sources": served_by}) + "\n")
+        assert madke(*args).returncode == 0
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["config"]["sources"] == served_by
 
 
 def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from madke.core.transcript import from_json, to_json
@@ -44,6 +46,25 @@ def test_failed_questions_are_in_no_mean_and_bound_the_score():
     assert (scores.questions, scores.failed, scores.correct.n) == (3, 1, 2)
     assert scores.correct.value == 0.5
     assert scores.correct_if_failed == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+
+
+def test_the_bounds_leave_out_questions_without_gold():
+    scores = score(
+        [
+            transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL),
+            transcript("2", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=()),
+            transcript("3", said=[BAIKAL, BAIKAL], consensus=True, answer=None, golds=(), status="failed"),
+        ]
+    )
+    assert scores.correct_if_failed == (1.0, 1.0)
+
+
+def test_unreadable_stances_count_under_the_stage_of_their_call():
+    unread = transcript("1", said=[None, None], consensus=False, answer=BAIKAL)
+    (entry,) = unread.rounds
+    replies = tuple(replace(turn, stance=replace(turn.stance, stage="reply")) for turn in entry.turns)
+    scores = score([replace(unread, rounds=(entry, replace(entry, n=2, turns=replies)))])
+    assert (scores.parse_failures["speak"].n, scores.parse_failures["reply"].n) == (2, 2)
 
 
 def test_repeats_of_a_question_are_one_observation():

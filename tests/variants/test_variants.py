@@ -20,8 +20,6 @@ def test_madkes_defaults_are_the_papers():
         "last_round",
     )
     assert (protocol.stop, protocol.finish) == ("judge", "summarizer")
-    assert protocol.max_calls(pool=True) == 2 * 2 * 3 + 3 + 1
-    assert protocol.max_calls(pool=False) == 2 * 3 + 3 + 1
 
 
 def test_a_setting_is_a_path_and_a_yaml_value():
@@ -36,6 +34,7 @@ def test_sources_can_be_chosen_dropped_and_given_back():
     without = variant.with_sources([])
     assert without.protocol.knowledge is None
     assert without.with_sources(["wiki"]).protocol.knowledge.select == "all"
+    assert variant.with_settings({"knowledge": "none"}).protocol == without.protocol
 
 
 @pytest.mark.parametrize("task", ["short_answer", "claim", "choice"])

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from madke.engine.parse import parse_answer
 from madke.llm.offline.decide import answers
 from madke.llm.offline.passages import rank_passages
 from madke.llm.offline.prompt import Prompt, Remark
@@ -171,17 +172,10 @@ def _summary(remarks: tuple[Remark, ...]) -> str:
 
 # --- reading replies ---------------------------------------------------------------------------------------------
 
-_BRACKET = re.compile(r"\[([^\[\]]+)\]")
-_CITATION = re.compile(r"\b(?:knowledge|passage|document)\W*\Z", re.IGNORECASE)
-
 
 def stated_answer(text: str) -> str | None:
-    """The answer in the last bracket of a reply that is no citation; None where there is no such bracket."""
-    for found in reversed(list(_BRACKET.finditer(text))):
-        content = found.group(1).strip(" .*\"'")
-        if content and not (content.isdigit() and _CITATION.search(text[: found.start()])):
-            return content
-    return None
+    """The answer that a reply states, as the engine's parser reads it; None where it states none."""
+    return parse_answer(text, lambda raw: raw or None).value
 
 
 def _plain(text: str) -> str:
