@@ -30,11 +30,11 @@ from madke.knowledge.manifest import (
     Manifest,
     describe_corpus,
     describe_files,
-    installed_versions,
     read_manifest,
     write_manifest,
 )
 from madke.knowledge.passage_store import PassageStore, StoredPassage, write_passages
+from madke.versions import versions
 
 Progress = Callable[[int, int | None], None]
 """Called with passages done and, once the corpus has been read, their total. Reading and indexing each count up."""
@@ -125,7 +125,7 @@ def _build(
                 passages=count,
                 index=settings,
                 files=describe_files(work),
-                versions=installed_versions(),
+                versions=versions(),
             )
             write_manifest(work, manifest)
             work.rename(out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,8 +16,6 @@ from madke.knowledge.passage_store import PassageStore
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
 LUCENE = "lucene"
-
-_PACKAGES = ("madke", "pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "pyarrow")
 
 
 class _Record(BaseModel):
@@ -102,17 +99,6 @@ def describe_files(folder: Path) -> tuple[FileInfo, ...]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in (MANIFEST, "write.lock")
     )
-
-
-def installed_versions() -> dict[str, str]:
-    """Versions of the packages that shape an index, as far as they are installed."""
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

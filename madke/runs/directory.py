@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript, from_json, to_json
 from madke.files import replacing
-from madke.runs.config import RunConfig, environment
+from madke.runs.config import RunConfig
+from madke.versions import versions
 
 Key = tuple[str, int]
 """Question id and repeat."""
@@ -61,7 +62,7 @@ class RunDirectory:
         if (self.path / "run.json").exists():
             _refuse_other(self.path, config)
         else:
-            record = {"config": config.model_dump(mode="json"), "environment": environment()}
+            record = {"config": config.model_dump(mode="json"), "versions": versions()}
             with replacing(self.path / "run.json") as file:
                 file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
         self._recover(retry_failed)

