@@ -19,6 +19,8 @@ class TaskPrompt(BaseModel):
     """What the thing to answer is called at the end of a prompt: ``Question`` or ``Claim``."""
     format: str
     """The sentence that says how the final answer must be written."""
+    direct_example: str
+    """The same example without reasoning, for prompts that ask for none."""
     answer_example: str
     """A worked example of answering, for the first speaking prompt."""
     summary_example: str
