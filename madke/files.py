@@ -54,6 +54,14 @@ def _is_unicode(line: bytes, item: Any) -> bool:
     return True
 
 
+_PART = ".part"
+
+
+def unfinished(folder: Path) -> list[str]:
+    """Names of the files that :func:`replacing` was writing in a folder when its process was killed."""
+    return [path.name for path in folder.glob(f".*{_PART}")]
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes ``path``'s place when the block ends well, and leaves no trace when it does not.
@@ -61,7 +69,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         UserError: The folder cannot be written to.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = part.open("wb")

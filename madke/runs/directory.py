@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript, from_json, to_json
-from madke.files import replacing
+from madke.files import replacing, unfinished
 from madke.runs.config import RunConfig
 from madke.versions import versions
 
@@ -93,7 +93,7 @@ class RunDirectory:
         if self._replayed is not None and not (self.path / "calls.sqlite").is_file():
             raise UserError("holds no calls to replay: there is no calls.sqlite in it", file=self.path)
         if not (self.path / "run.json").exists() and self.path.is_dir():
-            foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _MADE_BEFORE)
+            foreign = sorted(set(_names(self.path)) - _MADE_BEFORE - set(unfinished(self.path)))
             if foreign:
                 raise UserError(f"holds no run, but {foreign[0]!r}; choose another --out", file=self.path)
         self._made = not self.path.exists()
@@ -112,6 +112,8 @@ class RunDirectory:
             raise UserError(
                 "another process is writing this run; wait for it or choose another --out", file=self.path
             ) from None
+        for name in unfinished(self.path):  # of a writer that was killed
+            (self.path / name).unlink()
         return self
 
     def __exit__(
@@ -123,7 +125,7 @@ class RunDirectory:
                 self._file.close()
             if self._replayed is not None and self._file is not None:
                 self._end_replay(complete=kind is None)
-            if self._made and {entry.name for entry in self.path.iterdir()} == {"lock"}:
+            if self._made and _names(self.path) == ["lock"]:
                 (self.path / "lock").unlink()
                 self.path.rmdir()
         finally:
@@ -185,6 +187,10 @@ def read_config(path: Path) -> RunConfig:
         raise UserError(f"cannot be read: {error.strerror}", file=file) from None
     except (ValueError, KeyError, TypeError):
         raise UserError("is not a run's configuration", file=file) from None
+
+
+def _names(path: Path) -> list[str]:
+    return [entry.name for entry in path.iterdir()]
 
 
 def _refuse_other(path: Path, config: RunConfig) -> None:

@@ -221,6 +221,15 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
+def test_what_a_kill_left_half_written_is_swept_away(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".pools.jsonl.123.part").write_text('{"id": "q0", "que')
+    with openai_server(debating) as server:
+        assert madke(*arguments(tmp_path, server, n=1)).returncode == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"calls.sqlite", "lock", "metrics.json", "report.html", "run.json", "transcripts.jsonl"}
+
+
 def test_a_run_has_one_writer(tmp_path):
     reached = threading.Event()
 
