@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,15 @@ def own_cache(tmp_path_factory, monkeypatch):
     for name in os.environ:
         if name.startswith(("OPENAI_", "AZURE_OPENAI_", "SERPER_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def shared_data():
+    """Slices of real datasets and real model output, beside the checkout where developers have them."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the slices of real data (../shared/data) are not on this machine")
+    return folder
 
 
 @pytest.fixture
