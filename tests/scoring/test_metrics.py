@@ -1,3 +1,6 @@
+import gzip
+import json
+
 import pytest
 
 from madke.core.question import Question
@@ -56,3 +59,13 @@ def test_a_mean_is_bootstrapped_the_same_way_every_time():
 
 def test_no_values_have_no_estimate():
     assert estimate([]) is None
+
+
+def test_recorded_hotpotqa_scores_are_reproduced_item_by_item(shared_data):
+    path = shared_data / "recorded" / "fireact_hotpotqa_llama2_7b.json.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        items = json.load(file).values()
+    for item in items:
+        question = asked(item["gt"], dataset="hotpotqa")
+        assert METRICS["em"](item["pred"], question) == item["em"], item
+        assert METRICS["f1"](item["pred"], question) == pytest.approx(item["f1"]), item
