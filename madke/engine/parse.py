@@ -45,16 +45,21 @@ class SelectedIds:
 
 # --- reasoning ---------------------------------------------------------------------------------------------------
 
-_THINK = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_THINK_OPEN = re.compile(r"<think(?:ing)?>.*\Z", re.DOTALL | re.IGNORECASE)
-_THINK_CLOSE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THINK_TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 
 
 def without_reasoning(text: str) -> str:
     """The text that counts as said: reasoning blocks, closed, cut off or opened by the server, are left out."""
-    text = _THINK.sub("", text)
-    text = _THINK_CLOSE.sub("", text)
-    return _THINK_OPEN.sub("", text).strip()
+    said: list[str] = []
+    inside, at = False, 0
+    for tag in _THINK_TAG.finditer(text):
+        closes = bool(tag.group(1))
+        if closes and not inside:
+            said = []
+        elif not closes and not inside:
+            said.append(text[at : tag.start()])
+        inside, at = not closes, tag.end()
+    return "".join(said if inside else [*said, text[at:]]).strip()
 
 
 # --- brackets ----------------------------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ _ID_CONTENT = re.compile(
     re.IGNORECASE,
 )
 _ID_OR_RANGE = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF001
-_NO_FOUND = re.compile(r"\[\W*no(?:t|ne)?\s*found\W*\]", re.IGNORECASE)
+_NO_FOUND = re.compile(r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'“*(]*[A-Z\[])|\n+")
 _JOINED = re.compile(r"[\s,;&*]*(?:(?:and|or|nor)\b)?[\s,*]*(?:(?:knowledge|passage|document)\b\s*)?", re.IGNORECASE)
 _USELESS = re.compile(
@@ -267,7 +272,7 @@ def _is_useless(text: str, group: list[tuple[int, int]], start: int, end: int) -
 
 # --- verdict -----------------------------------------------------------------------------------------------------
 
-_VERDICT = re.compile(r"\[\W*(yes|no)\W*\]", re.IGNORECASE)
+_VERDICT = re.compile(r"\[\W{0,9}(yes|no)\W{0,9}\]", re.IGNORECASE)
 _ALONE = re.compile(
     r"\W*(?:(?:so|thus|therefore|hence|in conclusion)\W+)?(?:(?:my|the|final|overall)\W+)*"
     r"(?:(?:answer|verdict|judge?ment|decision|response|result|conclusion)\W*(?:is\W*)?)?",
