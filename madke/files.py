@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -54,12 +56,27 @@ def _is_unicode(line: bytes, item: Any) -> bool:
     return True
 
 
-_PART = ".part"
+_PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 
-def unfinished(folder: Path) -> list[str]:
-    """Names of the files that :func:`replacing` was writing in a folder when its process was killed."""
-    return [path.name for path in folder.glob(f".*{_PART}")]
+def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
+    """What :func:`replacing` was writing for files of these names when its process was killed."""
+    left = []
+    for path in folder.iterdir():
+        part = _PART.fullmatch(path.name)
+        if part and part[1] in names and path.is_file() and not _is_running(int(part[2])):
+            left.append(path)
+    return left
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 @contextmanager
@@ -69,8 +86,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         UserError: The folder cannot be written to.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         file = part.open("wb")
     except OSError as error:

@@ -49,6 +49,11 @@ def main() -> None:
         _complain(error.format_message())
     except typer.Abort:
         sys.exit(130)
+    except OSError as error:
+        # A full disk, a read-only folder: nothing that a traceback would help with.
+        _complain(f"{error.filename or 'writing'}: {error.strerror or error}")
+    except UnicodeEncodeError:
+        _complain("a text or a file name holds half characters that are not UTF-8")
 
 
 def _complain(message: str) -> NoReturn:

@@ -56,6 +56,8 @@ def _question(text: str, task: str | None, choices: tuple[str, ...]) -> Question
 
     if not text.strip():
         raise UserError("the question is empty")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UserError("the question is not UTF-8 text")
     asked = Question(id="ask", question=text, task=task or ("choice" if choices else "short_answer"), choices=choices)
     if wrong := get_task(asked.task).check(asked):
         raise UserError(wrong)

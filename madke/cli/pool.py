@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from madke.cli import options
-from madke.cli.sources import open_sources, source_specs
+from madke.cli.sources import open_sources, show_found, source_specs
 from madke.core.errors import UserError
 
 app = typer.Typer(help="Build pool files.", no_args_is_help=True)
@@ -33,16 +33,12 @@ def build(
     """
     from madke.cli.progress import counter
     from madke.data import read_questions
-    from madke.knowledge.pools import build_pools, read_pools
+    from madke.knowledge.pools import build_pools
 
     questions = read_questions(data)[:limit]
     specs = source_specs(sources, ())
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
     build_pools(questions, open_sources(specs), k, out, progress=counter("retrieved"))
-    records = read_pools(out).values()
-    for name in specs:
-        found = sum(any(passage.source == name for passage in record.passages) for record in records)
-        failed = sum(name in record.partial for record in records)
-        typer.echo(f"{name}: passages for {found} of {len(records)} questions, {failed} failed")
+    show_found(out, specs)
     typer.echo(f"pools: {out}")

@@ -36,4 +36,5 @@ def _show_debates(runs: list[Path], question: str) -> None:
         if not found:
             raise UserError(f"holds no question {question!r}", file=directory)
         for transcript in found:
-            typer.echo((f"== {directory}\n" if len(runs) > 1 else "") + debate_text(transcript))
+            where = f"== {directory}, repeat {transcript.repeat}\n" if len(runs) > 1 or len(found) > 1 else ""
+            typer.echo(where + debate_text(transcript))

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from madke.variants import Variant
 
 
+_REASONS = 3
+"""How many reasons of failed questions are shown, the commonest first."""
+
+
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions, JSONL (.gz too).")],
     out: Annotated[Path, typer.Option(help="The run directory; the same command again resumes it.")],
@@ -67,6 +71,7 @@ def command(
     from madke.runs.meter import Meter
     from madke.runs.pools import RunPools
     from madke.runs.scored import score_run
+    from madke.terminal import printable
 
     questions = read_questions(data, task=task)[:limit]
     variant, specs = options.configured(protocol, prompts, settings or (), sources)
@@ -74,42 +79,44 @@ def command(
     models = open_models(names, base_url=base_url, replay=replay)
     knowledge = variant.protocol.knowledge
     with RunDirectory(out, replay=replay) as directory:
-        pool_file = _pool_file(directory, pools, questions, knowledge, specs, replay=replay)
-        run_pools = RunPools(pool_file, knowledge, questions)
-        config = RunConfig(
-            data=data.name,
-            data_sha256=fingerprint(data),
-            questions=tuple(question.id for question in questions),
-            variant=variant.name,
-            protocol=variant.protocol,
-            prompts_sha256=variant.fingerprint(),
-            models={role: model.name for role, model in models.items()},
-            sources=run_pools.sources,
-            source_specs=specs,
-            pools_sha256=run_pools.sha256,
-            seed=seed if seed >= 0 else None,
-            repeats=repeats,
-        )
-        directory.begin(config, retry_failed=retry_failed)
-        meter = Meter(total=len(questions) * repeats, resumed=len(directory.done))
-        limiter = Limiter(concurrency, rpm, tpm)
         try:
+            pool_file = _pool_file(directory, pools, questions, knowledge, specs)
+            run_pools = RunPools(pool_file, knowledge, questions)
+            config = RunConfig(
+                data=data.name,
+                data_sha256=fingerprint(data),
+                questions=tuple(question.id for question in questions),
+                variant=variant.name,
+                protocol=variant.protocol,
+                prompts_sha256=variant.fingerprint(),
+                models={role: model.name for role, model in models.items()},
+                sources=run_pools.sources,
+                source_specs=specs,
+                pools_sha256=run_pools.sha256,
+                seed=seed if seed >= 0 else None,
+                repeats=repeats,
+            )
+            directory.begin(config, retry_failed=retry_failed)
+            meter = Meter(total=len(questions) * repeats, resumed=len(directory.done))
+            limiter = Limiter(concurrency, rpm, tpm)
             asyncio.run(
                 _run(questions, config, variant, models, run_pools, directory, meter, limiter, concurrency, replay)
             )
         except KeyboardInterrupt:
-            typer.echo(
-                f"madke: interrupted with {len(directory.done)} of {meter.total} questions done; "
-                "the same command again goes on from there",
-                err=True,
-            )
+            done = f"{len(directory.done)} of {len(questions) * repeats} questions"
+            typer.echo(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
             raise typer.Exit(130) from None
     scores = score_run(out)
     write_report([out], out / "report.html")
     output().print(score_table([(str(out), scores)]))
     typer.echo(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {out / 'report.html'}")
     if scores.failed:
-        typer.echo(f"madke: {scores.failed} questions failed; the same command again retries them", err=True)
+        again = (
+            "the same command again" if retry_failed and not replay else "the command without --keep-failed, --replay"
+        )
+        typer.echo(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
+        for reason, count in list(scores.failures.items())[:_REASONS]:
+            typer.echo(printable(f"  {count} x {reason}"), err=True)
         raise typer.Exit(1)
 
 
@@ -119,12 +126,10 @@ def _pool_file(
     questions: Sequence[Question],
     knowledge: Knowledge | None,
     specs: Mapping[str, str | None],
-    *,
-    replay: bool,
 ) -> Path | None:
     """The pool file of the run: the given one, or the one in the run directory, built if need be."""
     from madke.cli.progress import counter
-    from madke.cli.sources import open_sources
+    from madke.cli.sources import open_sources, show_found
     from madke.runs.pools import build_run_pools
 
     if knowledge is None:
@@ -136,10 +141,12 @@ def _pool_file(
             raise UserError(f"--sources {given[0]}=...: a pool file is given, so sources are only chosen by name")
         return pools
     own = directory.path / "pools.jsonl"
-    if not own.exists():
-        if replay or (directory.path / "run.json").exists():
-            raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
+    if not (directory.path / "run.json").exists():
+        # Pools without a run are left of one that was stopped; nothing says what they were built from.
         build_run_pools(own, questions, knowledge, open_sources(specs), counter("retrieved"))
+        show_found(own, specs)
+    elif not own.exists():
+        raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
     return own
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,6 +21,17 @@ def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str |
     if sources is None:
         return dict.fromkeys(default)
     return {} if sources.strip() == _NONE else parse_sources(sources)
+
+
+def show_found(pools: Path, names: Iterable[str]) -> None:
+    """Say on stderr for how many questions each source of a pool file found something, and for how many it failed."""
+    from madke.knowledge.pools import read_pools
+
+    records = read_pools(pools).values()
+    for name in names:
+        found = sum(any(passage.source == name for passage in record.passages) for record in records)
+        failed = sum(name in record.partial for record in records)
+        typer.echo(f"{name}: passages for {found} of {len(records)} questions, {failed} failed", err=True)
 
 
 def open_sources(specs: Mapping[str, str | None]) -> list[Source]:

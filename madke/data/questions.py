@@ -13,6 +13,9 @@ from madke.files import read_jsonl
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
 
+_DEEPEST = 50
+"""Levels of metadata; a transcript that carries more could not be written."""
+
 _KEYS = ("id", "question", "golden_answers", "choices", "task", "metadata")
 
 
@@ -105,4 +108,18 @@ def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
     value = item.get("metadata", {})
     if not isinstance(value, dict):
         raise UserError(f"'metadata' is {value!r}; expected an object")
+    if _depth(value) > _DEEPEST:
+        raise UserError(f"'metadata' is nested more than {_DEEPEST} levels deep")
     return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+        ]
+    return depth

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,8 +91,8 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
     return records
 
 
-def read_pools(path: Path) -> dict[str, PoolRecord]:
-    """The records of a pool file by question id.
+def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
+    """The records of a pool file by question id; with ``only``, those of these ids (all lines are checked).
 
     A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
     the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
@@ -109,9 +109,10 @@ def read_pools(path: Path) -> dict[str, PoolRecord]:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
             raise UserError(f"{where!r}: {first['msg']}; expected a pool record", file=path, line=number) from error
-        if record.id in records:
+        if record.id in line_of:
             raise UserError(f"id {record.id!r} stands on line {line_of[record.id]} already", file=path, line=number)
-        records[record.id] = record
+        if only is None or record.id in only:
+            records[record.id] = record
         line_of[record.id] = number
     return records
 

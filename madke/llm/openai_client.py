@@ -189,7 +189,9 @@ class AzureChat(_Chat):
         key = _key("AZURE_OPENAI_API_KEY")
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and azure/{deployment} needs it")
-        super().__init__(deployment, name=f"azure/{deployment}@{public_url(self._url)}", key=key, timeout=timeout)
+        super().__init__(
+            deployment, name=f"azure/{deployment}@{public_url(self._url)} {self._api_version}", key=key, timeout=timeout
+        )
 
     def _connect(self) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI

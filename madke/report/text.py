@@ -25,23 +25,28 @@ def debate_text(transcript: Transcript) -> str:
     return "\n".join(_debate_lines(transcript))
 
 
+def _line(text: str) -> str:
+    """Text of others on one line, so that it cannot pass for a line of ours."""
+    return " ".join(printable(text).split())
+
+
 def _debate_lines(transcript: Transcript) -> Iterator[str]:
     noun = "Claim" if transcript.task == "claim" else "Question"
-    yield printable(f"{noun} ({transcript.id}): {transcript.question}")
+    yield _line(f"{noun} ({transcript.id}): {transcript.question}")
     for letter, choice in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", transcript.choices, strict=False):
-        yield printable(f"  ({letter}) {choice}")
+        yield f"  ({letter}) {_line(choice)}"
     if transcript.answers:
-        yield printable(f"Gold: {' | '.join(transcript.answers)}")
+        yield _line(f"Gold: {' | '.join(transcript.answers)}")
     if transcript.pool:
         yield "Knowledge pool:"
-        yield from (printable(f"  [{p.n}] {p.source:<8} {p.title}  ({p.key})") for p in transcript.pool)
-    yield from (f"  {source} failed: {printable(why)}" for source, why in transcript.pool_partial.items())
+        yield from (f"  [{p.n}] {_line(p.source):<8} {_line(p.title)}  ({_line(p.key)})" for p in transcript.pool)
+    yield from (f"  {source} failed: {_line(why)}" for source, why in transcript.pool_partial.items())
     for entry in transcript.rounds:
         yield from _round_lines(entry)
     yield ""
     final = transcript.final
     answer = f"[{transcript.answer}]" if transcript.answer is not None else f"none ({transcript.status})"
-    yield printable(f"Final answer, by {final.by}: {answer}" + ("  (tie)" if final.tie else ""))
+    yield _line(f"Final answer, by {final.by}: {answer}" + ("  (tie)" if final.tie else ""))
     yield from _wrapped(final.error or final.text)
     calls = sum(used.calls for used in transcript.usage.values())
     tokens = sum(used.prompt_tokens + used.completion_tokens for used in transcript.usage.values())
@@ -52,7 +57,7 @@ def _round_lines(entry: Round) -> Iterator[str]:
     yield ""
     yield f"--- round {entry.n} ---"
     for turn in entry.turns:
-        yield f"{printable(turn.agent)}{_chosen(turn)}"
+        yield f"{_line(turn.agent)}{_chosen(turn)}"
         yield from _wrapped(turn.stance.error or turn.stance.text)
     if entry.verdict is not None:
         verdict = {True: "consensus", False: "no consensus", None: "no verdict"}[entry.verdict.consensus]
@@ -78,7 +83,8 @@ def _wrapped(text: str) -> Iterator[str]:
 def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
     """One row a run: what came out right, how consistent the debaters were, and what it took."""
     metrics = [name for name in _HEADINGS if any(name in scores.metrics for _, scores in runs)]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    by = "Cons and Co2 by the judge's last verdict; where there was no judge, by the task's matcher (m)."
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=by, caption_justify="left")
     table.add_column("run", overflow="fold", min_width=12)
     headings = [_HEADINGS[name] for name in metrics]
     columns = [
@@ -101,8 +107,8 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
             str(scores.transcripts),
             interval(scores.correct),
             *(percent(scores.metrics.get(metric)) for metric in metrics),
-            percent(scores.cons_judge or scores.cons_matcher),
-            percent(scores.co2_judge or scores.co2_matcher),
+            _consistency(scores.cons_judge, scores.cons_matcher),
+            _consistency(scores.co2_judge, scores.co2_matcher),
             f"{scores.mean_rounds:.2f}",
             f"{total.calls:,}",
             f"{total.prompt_tokens + total.completion_tokens:,}",
@@ -113,9 +119,14 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
     return table
 
 
+def _consistency(judge: Estimate | None, matcher: Estimate | None) -> str:
+    return percent(judge) if judge or not matcher else f"{percent(matcher)} m"
+
+
 def score_details(scores: Scores) -> str:
     """Everything that one run's scores hold and the table leaves out, a line each."""
     lines = [
+        *(f"{name} {interval(found)}, n = {found.n}" for name, found in scores.metrics.items()),
         f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
         f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
         f"by the matcher {interval(scores.co2_matcher)}",

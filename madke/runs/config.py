@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -39,7 +39,15 @@ class RunConfig(BaseModel):
     def differences(self, other: RunConfig) -> list[str]:
         """What differs, as ``field: mine, theirs``, shortened for one line; empty if nothing does."""
         mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
-        return [f"{key}: {_short(mine[key])}, not {_short(theirs[key])}" for key in mine if mine[key] != theirs[key]]
+        return list(_differences("", mine, theirs))
+
+
+def _differences(path: str, mine: Any, theirs: Any) -> Iterator[str]:
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        for key in [*mine, *(key for key in theirs if key not in mine)]:
+            yield from _differences(f"{path}.{key}" if path else key, mine.get(key), theirs.get(key))
+    elif mine != theirs:
+        yield f"{path}: {_short(mine)}, not {_short(theirs)}"
 
 
 def _short(value: Any) -> str:

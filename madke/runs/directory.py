@@ -24,6 +24,9 @@ Key = tuple[str, int]
 _MADE_BEFORE = {"lock", "pools.jsonl"}
 """What a run that was stopped before it wrote ``run.json`` may have left."""
 
+_OURS = {"run.json", "pools.jsonl", "transcripts.jsonl", "metrics.json", "report.html"}
+"""What is written whole or not at all in a run directory."""
+
 
 class RunDirectory:
     """The directory of one run, open for writing. Use it as a context manager, then :meth:`begin`.
@@ -65,11 +68,12 @@ class RunDirectory:
             record = {"config": config.model_dump(mode="json"), "versions": versions()}
             with replacing(self.path / "run.json") as file:
                 file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
-        self._recover(retry_failed)
         if self._replayed is None:
+            self._recover(retry_failed)
             self._file = self._target.open("ab")
         else:
-            self._answered, self.done = self.done, set()
+            old = _lines(self._target) if self._target.exists() else ()
+            self._answered = {(t.id, t.repeat) for t in old if t is not None and t.status != "failed"}
             self._file = self._replayed.open("wb")
 
     def write(self, transcript: Transcript) -> None:
@@ -93,7 +97,8 @@ class RunDirectory:
         if self._replayed is not None and not (self.path / "calls.sqlite").is_file():
             raise UserError("holds no calls to replay: there is no calls.sqlite in it", file=self.path)
         if not (self.path / "run.json").exists() and self.path.is_dir():
-            foreign = sorted(set(_names(self.path)) - _MADE_BEFORE - set(unfinished(self.path)))
+            left = {path.name for path in unfinished(self.path, _OURS)}
+            foreign = sorted(set(_names(self.path)) - _MADE_BEFORE - left)
             if foreign:
                 raise UserError(f"holds no run, but {foreign[0]!r}; choose another --out", file=self.path)
         self._made = not self.path.exists()
@@ -112,8 +117,8 @@ class RunDirectory:
             raise UserError(
                 "another process is writing this run; wait for it or choose another --out", file=self.path
             ) from None
-        for name in unfinished(self.path):  # of a writer that was killed
-            (self.path / name).unlink()
+        for part in unfinished(self.path, _OURS):
+            part.unlink()
         return self
 
     def __exit__(
@@ -137,7 +142,7 @@ class RunDirectory:
             self._replayed.replace(self._target)
             return
         self._replayed.unlink()
-        if self._lost:
+        if complete:
             raise UserError(
                 f"the call store lacks calls of {self._lost} questions that have an outcome; "
                 "the transcripts are left as they were",
@@ -156,7 +161,7 @@ class RunDirectory:
                 kept = (transcript.id, transcript.repeat) not in self.done
                 self.done.add((transcript.id, transcript.repeat))
             keep.append(kept)
-        if all(keep) or self._replayed is not None:
+        if all(keep):
             return
         with path.open("rb") as old, replacing(path) as new:
             new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)

@@ -33,7 +33,9 @@ class RunPools:
         self.sources: Mapping[str, str] = {}
         """Chosen source -> what served it when the pools were built."""
         self._knowledge = knowledge
-        self._records: Mapping[str, PoolRecord] = read_pools(file) if file else {}
+        self._records: Mapping[str, PoolRecord] = (
+            read_pools(file, only={question.id for question in questions}) if file else {}
+        )
         if file is None or knowledge is None:
             return
         for question in questions:

@@ -50,6 +50,8 @@ class Scores:
     co2_matcher: Estimate | None
     mean_rounds: float
     stop_reasons: Mapping[str, int]
+    failures: Mapping[str, int]
+    """Why transcripts failed -> how many, the commonest first."""
     parse_failures: Mapping[str, Estimate]
     """By stage: share of replies in which no value of the stage's grammar was found."""
     usage: Mapping[str, StageUsage]
@@ -71,6 +73,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
     statuses: Counter[str] = Counter()
     flags: Counter[str] = Counter()
     stops: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
     usage: dict[str, StageUsage] = {}
     replies: dict[str, list[float]] = {}
     rounds = 0
@@ -87,8 +90,10 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         if transcript.status != "failed":
             kept.append(_row(transcript))
             rounds += len(transcript.rounds)
-        elif transcript.answers:
-            kept.append({"failed": 1.0})
+        else:
+            failures[transcript.final.error or "unknown"] += 1
+            if transcript.answers:
+                kept.append({"failed": 1.0})
     n = statuses.total()
     finished = n - statuses["failed"]
     correct = _over_questions(rows, "correct")
@@ -108,6 +113,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         co2_matcher=_over_questions(rows, "co2_matcher"),
         mean_rounds=rounds / finished if finished else 0.0,
         stop_reasons=dict(stops.most_common()),
+        failures=dict(failures.most_common()),
         parse_failures={stage: found for stage, values in replies.items() if (found := estimate(values))},
         usage=usage,
     )

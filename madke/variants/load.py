@@ -99,8 +99,12 @@ class Variant:
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of every file that can change a prompt, by name; frozen into a run."""
         folders = (self.folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
-        files = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".j2", ".yaml")]
-        return {f"{path.parent.name}/{path.name}": sha256(path.read_bytes()).hexdigest() for path in files}
+        return {
+            f"{folder.name}/{path.relative_to(folder)}": sha256(path.read_bytes()).hexdigest()
+            for folder in folders
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
 
 
 def variant_folders(prompts: Path | None = None) -> dict[str, Path]:

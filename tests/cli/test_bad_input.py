@@ -114,6 +114,22 @@ def test_there_is_nothing_to_replay_where_nothing_ran(tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+def test_a_pool_file_that_is_a_folder(tmp_path):
+    questions, _ = write_dataset(tmp_path, 1)
+    (tmp_path / "web.jsonl").write_text('{"query": "q", "results": []}\n')
+    given = ("--sources", f"google={tmp_path / 'web.jsonl'}")
+    assert "cannot be written: it is a folder" in refused_with_notes(
+        "pool", "build", questions, *given, "--out", tmp_path
+    )
+
+
+def refused_with_notes(*args):
+    done = madke(*args)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
 def test_a_cache_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     said = refused("ask", "Who?", "--sources", "wiki", MADKE_CACHE=str(tmp_path / "file" / "cache"))

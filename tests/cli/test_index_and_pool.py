@@ -38,7 +38,7 @@ def test_pools_hold_what_every_source_returned(index, tmp_path):
     sources = f"wiki={index / 'bm25'},google={tmp_path / 'web.jsonl'}"
     done = madke("pool", "build", tmp_path / "q.jsonl", "--sources", sources, "--k", 7, "--out", tmp_path / "p.jsonl")
     assert done.returncode == 0, done.stderr
-    assert "wiki: passages for 1 of 1 questions, 0 failed" in done.stdout
+    assert "wiki: passages for 1 of 1 questions, 0 failed" in done.stderr
     record = json.loads((tmp_path / "p.jsonl").read_text())
     assert [passage["source"] for passage in record["passages"]].count("wiki") == 7
     assert record["passages"][-1]["url"] == "https://a.example"

@@ -318,7 +318,7 @@ def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch):
     assert said.text == "from Azure"
     assert seen.path == "/openai/deployments/my-gpt/chat/completions?api-version=2025-01-01-preview"
     assert seen.headers["api-key"] == CANARY
-    assert model.name == f"azure/my-gpt@{endpoint}"
+    assert model.name == f"azure/my-gpt@{endpoint} 2025-01-01-preview"
 
 
 def test_azure_takes_endpoint_and_version_from_the_environment(monkeypatch):

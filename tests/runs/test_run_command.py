@@ -1,6 +1,7 @@
 """``madke run`` against an OpenAI-compatible server on the loopback: what goes over the wire, and what survives."""
 
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -223,11 +224,48 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
 
 def test_what_a_kill_left_half_written_is_swept_away(tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / ".pools.jsonl.123.part").write_text('{"id": "q0", "que')
+    (tmp_path / "out" / ".pools.jsonl.4194999.part").write_text('{"id": "q0", "que')
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server, n=1)).returncode == 0
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"calls.sqlite", "lock", "metrics.json", "report.html", "run.json", "transcripts.jsonl"}
+
+
+def test_what_others_are_writing_is_left_alone(tmp_path):
+    (tmp_path / "out").mkdir()
+    living = tmp_path / "out" / f".report.html.{os.getpid()}.part"
+    for path in (living, tmp_path / "out" / ".movie.mkv.part"):
+        path.write_text("precious")
+        with openai_server(debating) as server:
+            assert "holds no run" in refused(*arguments(tmp_path, server, n=1))
+        assert path.read_text() == "precious"
+        path.unlink()
+
+
+def test_pools_left_without_a_run_are_retrieved_again(tmp_path):
+    questions, pools = write_dataset(tmp_path, 1)
+    web = {"query": "Which lake is the deepest, in survey 0?", "results": []}
+    (tmp_path / "web.jsonl").write_text(json.dumps(web) + "\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pools.jsonl").write_bytes(pools.read_bytes())
+    with openai_server(debating) as server:
+        sources = ("--sources", f"google={tmp_path / 'web.jsonl'}")
+        endpoint = ("--model", "openai/m", "--base-url", server.url)
+        done = madke("run", questions, *sources, *endpoint, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "google: passages for 0 of 1 questions, 0 failed" in done.stderr
+    (transcript,) = read_transcripts(tmp_path / "out")
+    assert transcript.pool == ()
+
+
+def test_a_replay_of_failures_is_a_replay(tmp_path):
+    with openai_server(error(400, "this prompt is too long")) as server:
+        args = arguments(tmp_path, server, n=2)
+        first = madke(*args)
+        assert "  2 x its selection failed: HTTP 400: this prompt is too long" in first.stderr
+    again = madke(*args, "--replay", "--keep-failed")
+    assert again.returncode == 1, again.stderr
+    assert "the command without --keep-failed and --replay retries them" in again.stderr
 
 
 def test_a_run_has_one_writer(tmp_path):
