@@ -112,7 +112,9 @@ def command(
     typer.echo(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {out / 'report.html'}")
     if scores.failed:
         again = (
-            "the same command again" if retry_failed and not replay else "the command without --keep-failed, --replay"
+            "the same command again"
+            if retry_failed and not replay
+            else "the command without --keep-failed and --replay"
         )
         typer.echo(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
         for reason, count in list(scores.failures.items())[:_REASONS]:
