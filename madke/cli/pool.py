@@ -39,6 +39,5 @@ def build(
     specs = source_specs(sources, ())
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
-    build_pools(questions, open_sources(specs), k, out, progress=counter("retrieved"))
-    show_found(out, specs)
+    show_found(build_pools(questions, open_sources(specs), k, out, progress=counter("retrieved")))
     typer.echo(f"pools: {out}")

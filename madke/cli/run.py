@@ -107,7 +107,7 @@ def command(
             typer.echo(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
             raise typer.Exit(130) from None
     scores = score_run(out)
-    write_report([out], out / "report.html")
+    write_report({out: scores}, out / "report.html")
     output().print(score_table([(str(out), scores)]))
     typer.echo(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {out / 'report.html'}")
     if scores.failed:
@@ -145,8 +145,7 @@ def _pool_file(
     own = directory.path / "pools.jsonl"
     if not (directory.path / "run.json").exists():
         # Pools without a run are left of one that was stopped; nothing says what they were built from.
-        build_run_pools(own, questions, knowledge, open_sources(specs), counter("retrieved"))
-        show_found(own, specs)
+        show_found(build_run_pools(own, questions, knowledge, open_sources(specs), counter("retrieved")))
     elif not own.exists():
         raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
     return own

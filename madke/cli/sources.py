@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
+    from madke.knowledge.pools import Found
 
 _NONE = "none"
 
@@ -23,15 +23,10 @@ def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str |
     return {} if sources.strip() == _NONE else parse_sources(sources)
 
 
-def show_found(pools: Path, names: Iterable[str]) -> None:
-    """Say on stderr for how many questions each source of a pool file found something, and for how many it failed."""
-    from madke.knowledge.pools import read_pools
-
-    records = read_pools(pools).values()
-    for name in names:
-        found = sum(any(passage.source == name for passage in record.passages) for record in records)
-        failed = sum(name in record.partial for record in records)
-        typer.echo(f"{name}: passages for {found} of {len(records)} questions, {failed} failed", err=True)
+def show_found(found: Mapping[str, Found]) -> None:
+    """Say on stderr for how many questions each source found something, and for how many it failed."""
+    for name, count in found.items():
+        typer.echo(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
 
 
 def open_sources(specs: Mapping[str, str | None]) -> list[Source]:

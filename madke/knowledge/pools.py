@@ -39,6 +39,16 @@ class PoolRecord:
     """Source -> what served it, for all that were asked. Files written by hand may leave it out."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What one source came back with, in questions."""
+
+    asked: int = 0
+    found: int = 0
+    """Questions with at least one passage."""
+    failed: int = 0
+
+
 def build_pools(
     questions: Sequence[Question],
     sources: Sequence[Source],
@@ -46,7 +56,7 @@ def build_pools(
     out: Path,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> None:
+) -> dict[str, Found]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
     Args:
@@ -56,14 +66,28 @@ def build_pools(
         out: The file to write.
         progress: Called with the questions done and their number.
 
+    Returns:
+        Source name -> for how many questions it found something, or failed.
+
     Raises:
         UserError: A source cannot work at all, or ``out`` cannot be written.
     """
+    count = {source.name: Found() for source in sources}
     with replacing(out) as file:
         for start in range(0, len(questions), _CHUNK):
             chunk = questions[start : start + _CHUNK]
-            file.writelines(_to_json(record) + b"\n" for record in retrieve(chunk, sources, k))
+            records = retrieve(chunk, sources, k)
+            file.writelines(_to_json(record) + b"\n" for record in records)
+            for source in sources:
+                count[source.name] = _counted(count[source.name], source.name, records)
             progress(start + len(chunk), len(questions))
+    return count
+
+
+def _counted(count: Found, source: str, records: Sequence[PoolRecord]) -> Found:
+    found = sum(any(passage.source == source for passage in record.passages) for record in records)
+    failed = sum(source in record.partial for record in records)
+    return Found(asked=count.asked + len(records), found=count.found + found, failed=count.failed + failed)
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:

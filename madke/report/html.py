@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from madke.files import replacing
 from madke.report.text import debate_text, interval, percent, score_details
 from madke.runs.config import RunConfig
 from madke.runs.directory import read_config, read_transcripts
-from madke.scoring.scores import Scores, score
+from madke.scoring.scores import Scores
 from madke.terminal import printable
 
 
@@ -25,8 +25,8 @@ class _ReportedRun:
     transcripts: Iterable[Transcript]
 
 
-def write_report(directories: Sequence[Path], out: Path) -> None:
-    """Write one page about some runs, scores computed anew from their transcripts.
+def write_report(scores: Mapping[Path, Scores], out: Path) -> None:
+    """Write one page about some runs, given the scores of each run directory.
 
     The page is written piece by piece: a large run is never held in memory as a whole.
 
@@ -36,11 +36,11 @@ def write_report(directories: Sequence[Path], out: Path) -> None:
     runs = [
         _ReportedRun(
             name=str(directory),
-            scores=score(read_transcripts(directory)),
+            scores=scored,
             settings=_settings(read_config(directory)),
             transcripts=read_transcripts(directory),
         )
-        for directory in directories
+        for directory, scored in scores.items()
     ]
     environment = Environment(
         loader=PackageLoader("madke.report", "templates"),

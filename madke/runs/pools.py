@@ -10,7 +10,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.files import fingerprint
-from madke.knowledge.pools import PoolRecord, build_pools, load_pool, read_pools, sources_in
+from madke.knowledge.pools import Found, PoolRecord, build_pools, load_pool, read_pools, sources_in
 
 RETRIEVED = 10
 """Passages that a run asks of each source (or ``per_source``, if that is more): spares for removed duplicates."""
@@ -67,10 +67,10 @@ def build_run_pools(
     knowledge: Knowledge,
     sources: Sequence[Source],
     progress: Callable[[int, int], None],
-) -> None:
-    """Retrieve a run's own pools into ``file``.
+) -> dict[str, Found]:
+    """Retrieve a run's own pools into ``file``, and count what each source found.
 
     Raises:
         UserError: A source cannot work, or the file cannot be written.
     """
-    build_pools(questions, sources, max(RETRIEVED, knowledge.per_source), file, progress=progress)
+    return build_pools(questions, sources, max(RETRIEVED, knowledge.per_source), file, progress=progress)

@@ -5,6 +5,7 @@ import json
 from madke.core.transcript import Final, PoolEntry, to_json
 from madke.report.html import write_report
 from madke.report.text import debate_text
+from madke.runs.scored import score_run
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
 from tests.support.transcripts import transcript
@@ -54,7 +55,7 @@ def test_a_report_of_several_runs_holds_every_debate(tmp_path):
     for out in outs:
         options = ("--pools", pools, "--model", f"scripted/{tmp_path / 'script.yaml'}", "--out", out)
         assert madke("run", questions, *options).returncode == 0
-    write_report(outs, tmp_path / "report.html")
+    write_report({out: score_run(out) for out in outs}, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("<details>") == 4
     assert page.count("100.0 (") >= 2
