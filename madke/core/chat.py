@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-Outcome = Literal["ok", "empty", "refused", "filtered", "failed"]
+Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
+"""How a call ended. ``too_long``: the prompt does not fit into the model's context window."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,16 @@ ParseStatus = Literal["ok", "abstained", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cut:
+    """What was left out of a prompt because the model found it too long."""
+
+    stances: int = 0
+    """Stances of others, the oldest first."""
+    passages: tuple[int, ...] = ()
+    """Pool numbers, the lowest-ranked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
     """The pool numbers a debater chose before speaking (Wang et al., Eq. 2)."""
 
@@ -24,6 +34,17 @@ class Selection:
     rule: str = ""
     """The parser rule that fired; ``no_found`` when the debater declined all knowledge."""
     text: str = ""
+    error: str | None = None
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Search:
+    """A search that a debater asked for with its selection."""
+
+    query: str
+    ids: tuple[int, ...] = ()
+    """Pool numbers of what it found, those that the pool already held included."""
     error: str | None = None
 
 
@@ -37,38 +58,62 @@ class Stance:
     answer: str | None = None
     status: ParseStatus = "ok"
     rule: str = ""
+    confidence: float | None = None
+    """0 .. 1, where the protocol asks for it and it could be read."""
     error: str | None = None
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reflection:
+    """What a debater found when it scrutinised its own stance."""
+
+    satisfied: bool | None
+    """None: it could not be read."""
+    text: str = ""
+    rule: str = ""
+    error: str | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """What one debater did in one round. ``selection`` is None where it was not asked to choose."""
+    """What one debater did in one round."""
 
     agent: str
     stance: Stance
     selection: Selection | None = None
+    """None where it was not asked to choose."""
+    search: Search | None = None
+    reads: tuple[str, ...] = ()
+    """Whose stances it read, in the order in which they were shown."""
+    reflection: Reflection | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What the judge found after a round (Eq. 5)."""
+    """What the judge found after a round (Eq. 5; Liang et al., Eq. 1)."""
 
     consensus: bool | None
-    """None: no verdict could be read, or fewer than two debaters were left to compare."""
+    """Whether the debate is settled. None: no verdict could be read, or fewer than two debaters were left."""
+    side: str | None = None
+    """The debater whom the judge sides with, where it names one."""
+    answer: str | None = None
+    """The answer that the judge takes for right, where it states one."""
+    reason: str = ""
     text: str = ""
     rule: str = ""
     error: str | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Round:
-    """All turns of a round, in speaking order, and the verdict on them, if one was asked for."""
+class Digest:
+    """The summarizer's account of what was said so far, which the next round reads."""
 
-    n: int
-    """1-based."""
-    order: tuple[str, ...]
-    turns: tuple[Turn, ...]
-    verdict: Verdict | None = None
+    text: str = ""
+    error: str | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,13 +121,34 @@ class Final:
     """How the answer was taken (Eq. 6 for a summarizer)."""
 
     by: str
-    """The finish rule."""
+    """The finish rule; ``summarizer`` or ``judge`` where a role took it."""
     answer: str | None = None
     status: ParseStatus = "ok"
     text: str = ""
     rule: str = ""
+    agent: str | None = None
+    """The debater whose answer was taken, where the rule picks one debater."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """What the rule weighed: debater -> overlap or quality, or answer -> weight."""
     tie: bool = False
     error: str | None = None
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """All turns of a round, and what followed them where the protocol asks for it."""
+
+    n: int
+    """1-based."""
+    order: tuple[str, ...]
+    """The order in which the round's debaters read each other, and in which they spoke if it was in turn."""
+    turns: tuple[Turn, ...]
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Debater -> path consistency (Zhang et al., Eq. 2), where it made the order."""
+    verdict: Verdict | None = None
+    digest: Digest | None = None
+    extracted: Final | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +178,10 @@ class PoolEntry:
     source: str
     key: str
     title: str
+    asked_by: str | None = None
+    """The debater whose search found it; None for what was retrieved for the question."""
+    query: str | None = None
+    round: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +202,13 @@ class Transcript:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     degraded: bool = False
     """Whether any call failed on the way."""
+    oracle: bool = False
+    """Whether the order read the gold answers: an analysis, no prediction."""
     repeat: int = 0
+    given: bool = False
+    """Whether the first round came from outside."""
+    prepared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Debater -> stage -> what it prepared before its first turn."""
     pool: tuple[PoolEntry, ...] = ()
     pool_partial: Mapping[str, str] = field(default_factory=dict)
     """Source -> reason, for sources that failed when the pool was built."""

@@ -1,17 +1,22 @@
-"""One debate, from a question to its transcript (Wang et al., Algorithm 1)."""
+"""One debate, from a question to its transcript (Wang et al., Algorithm 1; Liang et al., Algorithm 1)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from madke.concurrency import together
+from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.core.transcript import Final, PoolEntry, Round, Stance, Transcript, Turn, Verdict
-from madke.engine import finish, stop
-from madke.engine.protocol import Debater, Protocol
-from madke.engine.roles import Cast, Prompts, Scene
-from madke.engine.view import Spoken, view
+from madke.core.transcript import Final, Round, Transcript, Turn
+from madke.engine import roles
+from madke.engine.finish import FINISHES
+from madke.engine.protocol import Protocol
+from madke.engine.scene import Cast, Estimate, Prompts, Retrieve, Scene
+from madke.engine.stop import STOPS
+from madke.engine.turns import play_round
+from madke.engine.view import everybody
 from madke.tasks.base import Task
 
 
@@ -25,6 +30,9 @@ async def debate(
     prompts: Prompts,
     repeat: int = 0,
     seed: int | None = None,
+    given: Sequence[Turn] = (),
+    retrieve: Retrieve | None = None,
+    estimate: Estimate | None = None,
 ) -> Transcript:
     """Debate one question.
 
@@ -37,43 +45,45 @@ async def debate(
         prompts: The variant's templates.
         repeat: Which repeat of the whole run this is, 0-based.
         seed: The run's sampling seed; each call derives its own. None leaves sampling to the server.
+        given: The first round's turns, where ``protocol.given`` says that they come from outside. An agent that is
+            none of the debaters is read by all and speaks no more.
+        retrieve: Who searches where debaters may (``knowledge.requery``).
+        estimate: The quality estimator of ``finish: rerank``.
 
     Returns:
         The transcript. Failed calls are values in it: a debater whose call failed is left out of its round, and
         the debate goes on with the others, marked ``degraded``. ``status`` is ``failed`` where nobody was left or
         the final call failed, ``abstained`` where the final text holds no answer.
+
+    Raises:
+        UserError: The protocol needs something that is not there: given stances, golds, a search, an estimator.
     """
-    if protocol.knowledge is None:
-        pool = EMPTY_POOL
+    _check(question, protocol, given, retrieve, estimate)
     scene = Scene(
         question=question,
         task=task,
         protocol=protocol,
         prompts=prompts,
         cast=cast,
-        pool=pool,
+        pool=EMPTY_POOL if protocol.knowledge is None else pool,
         repeat=repeat,
         seed=seed,
+        retrieve=retrieve,
+        estimate=estimate,
     )
+    debaters = protocol.cast
+    if protocol.knowledge is not None and protocol.knowledge.select == "one_each":
+        debaters = debaters[: max(1, len(scene.pool.passages))]
+    await together(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
     rounds: list[Round] = []
-    stop_reason = "rounds"
-    for n in range(1, protocol.rounds + 1):
-        turns = await _talk(scene, n, rounds)
-        heard = _heard(turns)
-        verdict = None
-        if not heard:
-            stop_reason = "nobody_left"
-        elif protocol.stop == "judge":
-            # One surviving debater is no consensus, and there is nothing to compare: no call, no verdict.
-            verdict = await scene.judge(n, heard) if len(heard) > 1 else Verdict(consensus=None, rule="too_few")
-            if verdict.consensus:
-                stop_reason = "consensus"
-        elif protocol.stop == "agreement" and stop.agreement(turns, task):
-            stop_reason = "agreement"
-        rounds.append(Round(n=n, order=tuple(turn.agent for turn in turns), turns=turns, verdict=verdict))
-        if stop_reason != "rounds":
-            break
-    final = await _finish(scene, rounds[-1])
+    stop_reason = None
+    while stop_reason is None:
+        if given and not rounds:
+            rounds.append(Round(n=1, order=tuple(turn.agent for turn in given), turns=tuple(given)))
+        else:
+            rounds.append(await play_round(scene, debaters, rounds))
+        rounds[-1], stop_reason = await _closed(scene, rounds)
+    final = await _finish(scene, rounds)
     return Transcript(
         id=question.id,
         question=question.question,
@@ -87,50 +97,50 @@ async def debate(
         rounds=tuple(rounds),
         final=final,
         degraded=any(stage.failed for stage in scene.usage.values()),
+        oracle=protocol.needs_golds,
         repeat=repeat,
-        pool=tuple(PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in enumerate(pool.passages)),
-        pool_partial=pool.partial,
+        given=bool(given),
+        prepared=scene.prepared,
+        pool=scene.pool_entries(),
+        pool_partial=scene.pool.partial,
         usage=scene.usage,
     )
 
 
-async def _talk(scene: Scene, n: int, rounds: Sequence[Round]) -> tuple[Turn, ...]:
-    """All turns of round ``n``, in speaking order."""
-    protocol = scene.protocol
-    timing = protocol.talk.first if n == 1 else protocol.talk.later
-    if timing == "simultaneous":
-        return tuple(await together(_turn(scene, debater, n, rounds, ()) for debater in protocol.cast))
-    turns: list[Turn] = []
-    for debater in protocol.cast:
-        turns.append(await _turn(scene, debater, n, rounds, turns))
-    return tuple(turns)
+def _check(
+    question: Question,
+    protocol: Protocol,
+    given: Sequence[Turn],
+    retrieve: Retrieve | None,
+    estimate: Estimate | None,
+) -> None:
+    where = f"question {question.id!r}"
+    if protocol.given != bool(given):
+        raise UserError(f"{where}: given stances are {'missing' if protocol.given else 'not what the protocol says'}")
+    if protocol.needs_golds and not question.answers:
+        raise UserError(f"{where} has no gold answer, which order {protocol.order.by} needs")
+    if protocol.finish == "rerank" and estimate is None:
+        raise UserError("finish = rerank needs a quality estimator; name a command with --estimator")
+    if protocol.knowledge is not None and protocol.knowledge.requery and retrieve is None:
+        raise UserError("knowledge.requery needs sources that can be searched, not only a pool")
 
 
-async def _turn(scene: Scene, debater: Debater, n: int, rounds: Sequence[Round], spoken: Sequence[Turn]) -> Turn:
-    seen = view(scene.protocol, debater.name, rounds, spoken)
-    select = scene.protocol.knowledge.select if scene.protocol.knowledge else "none"
-    numbers: Sequence[int] = () if select == "none" else range(len(scene.pool.passages))
-    selection = None
-    if select == "adaptive" and numbers:
-        selection = await scene.select(debater, n, seen)
-        if selection.error is not None:
-            failed = Stance(status="failed", error=f"its selection failed: {selection.error}")
-            return Turn(agent=debater.name, stance=failed, selection=selection)
-        numbers = selection.ids
-    stance = await scene.speak(debater, n, numbers, seen)
-    return Turn(agent=debater.name, stance=stance, selection=selection)
+async def _closed(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | None]:
+    """The last round with what follows its turns, and why the debate ends with it; None where it goes on."""
+    if not everybody(rounds):
+        return rounds[-1], "nobody_left"
+    entry, reason = await STOPS[scene.protocol.stop](scene, rounds)
+    if scene.protocol.extract == "each_round":
+        entry = replace(entry, extracted=await roles.extract(scene, [*rounds[:-1], entry]))
+    if reason is None and entry.n == scene.protocol.rounds:
+        reason = "rounds"
+    if reason is None and scene.protocol.talk.later == "simultaneous_with_summary":
+        entry = replace(entry, digest=await roles.digest(scene, [*rounds[:-1], entry]))
+    return entry, reason
 
 
-def _heard(turns: Sequence[Turn]) -> tuple[Spoken, ...]:
-    """The stances that judge and summarizer read: those of the debaters whose calls succeeded."""
-    return tuple(Spoken(agent=t.agent, text=t.stance.text) for t in turns if t.stance.status != "failed")
-
-
-async def _finish(scene: Scene, last: Round) -> Final:
-    rule = scene.protocol.finish
-    heard = _heard(last.turns)
-    if not heard:
-        return Final(by=rule, status="failed", rule="nobody_left", error=last.turns[0].stance.error)
-    if rule == "summarizer":
-        return await scene.summarize(last.n, heard)
-    return {"majority": finish.majority, "only": finish.only}[rule](last.turns, scene.task)
+async def _finish(scene: Scene, rounds: Sequence[Round]) -> Final:
+    if not everybody(rounds):
+        error = rounds[-1].turns[0].stance.error if rounds[-1].turns else None
+        return Final(by=scene.protocol.finish, status="failed", rule="nobody_left", error=error)
+    return await FINISHES[scene.protocol.finish](scene, rounds)

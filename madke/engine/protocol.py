@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from madke.engine.parse import Marker
+
+CLOSERS = ("judge", "summarizer")
+"""The roles that are no debaters."""
 
 
 class _Strict(BaseModel):
@@ -16,12 +23,17 @@ class Debater(_Strict):
 
     name: str
     """How the transcript and the other debaters call it."""
+    prompt: str | None = Field(default=None, pattern=r"^[\w-]+$")
+    """Templates of its own: ``<stage>.<prompt>.j2`` is taken in place of ``<stage>.j2`` where the folder has it."""
     persona: str = ""
     """A sentence or two about who it is, for its system prompt."""
     model: str | None = None
     """A model name (``openai/...``); None takes the run's."""
     temperature: float | None = Field(default=None, ge=0)
     """None takes the protocol's."""
+    prepare: tuple[str, ...] = ()
+    """Stages that it goes through once, in this order, before its first turn. Their texts reach its templates as
+    ``prepared.<stage>``."""
 
 
 class Knowledge(_Strict):
@@ -29,32 +41,75 @@ class Knowledge(_Strict):
 
     sources: tuple[str, ...] = ("wiki", "google")
     """Names of the sources that a pool is merged from, in this order (Wang et al., Eq. 1)."""
-    per_source: int = Field(default=5, ge=1)
-    """Passages kept of each source, after duplicates are removed."""
-    select: Literal["adaptive", "all", "none"] = "adaptive"
-    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool. ``none``:
-    the pool is kept in the transcript, but nobody sees it."""
+    per_source: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = 5
+    """Passages kept of each source, after duplicates are removed: one number for all, or source -> number."""
+    select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
+    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool.
+    ``one_each``: the first debater gets passage 0 alone, the second passage 1, and so on; a question with fewer
+    passages has fewer debaters. ``none``: the pool is kept in the transcript, but nobody sees it."""
     max_selected: int = Field(default=3, ge=1)
     """How many passages one adaptive selection may choose (Prompt 3.1)."""
+    per_debater_sources: dict[str, tuple[str, ...]] | None = None
+    """Debater -> the sources it may see; who is not named sees all. Numbers stay those of the shared pool."""
+    requery: bool = False
+    """A debater may ask for one search with each selection. What it finds joins the pool, with its provenance."""
+
+    def count(self, source: str) -> int:
+        """How many passages of a source are kept."""
+        return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if isinstance(self.per_source, dict) and (missing := [s for s in self.sources if s not in self.per_source]):
+            raise ValueError(f"knowledge.per_source says nothing about source {missing[0]!r}")
+        if self.requery and self.select != "adaptive":
+            raise ValueError("knowledge.requery needs knowledge.select = adaptive: a search is asked for there")
+        return self
 
 
 class Talk(_Strict):
     """When debaters speak. Simultaneous turns are independent; sequential ones follow each other."""
 
     first: Literal["simultaneous", "sequential"] = "simultaneous"
-    later: Literal["simultaneous", "sequential"] = "simultaneous"
+    later: Literal["simultaneous", "sequential", "simultaneous_with_summary"] = "simultaneous"
+    """``simultaneous_with_summary``: before each later round the summarizer sums up what was said so far, and the
+    debaters read that in place of each other (ChatEval)."""
 
 
 class Sees(_Strict):
-    """What a debater reads from the second round on (under sequential talk with ``latest``: from the second turn)."""
+    """What a debater reads from the second round on (under sequential talk: from the second turn)."""
 
-    peers: Literal["last_round", "latest", "none"] = "last_round"
+    peers: Literal["last_round", "latest", "history", "answers", "none"] = "last_round"
     """``last_round``: the others' stances of the round before (Eq. 4). ``latest``: the newest stance of each other
-    debater, this round's where it has spoken already; needs sequential talk."""
-    own: Literal["last_round", "none"] = "last_round"
-    """The debater's own stance of the round before."""
+    debater, this round's where it has spoken already. ``history``: all they have said, in the order of time.
+    ``answers``: their answers of the round before, without the reasoning."""
+    own: Literal["last", "history", "none"] = "last"
+    """The debater's own stance of the round before, or all of its own."""
+    topology: str | tuple[tuple[bool, ...], ...] = "full"
+    """Whom a debater may read: ``full`` (everybody), ``ring`` (its two neighbours), ``star`` (the first debater reads
+    all, the others only the first), ``sparse(k)`` (the k that come after it, in a circle), or a matrix whose row says
+    for each debater, 1 or 0, whether it is read."""
     anonymous: bool = False
     """Show peers without their names."""
+    grouped: bool = False
+    """Also sort the peers by answer, so that a template can show who holds the same one (``groups``)."""
+    form: Literal["text", "chat"] = "text"
+    """``chat``: the history as chat messages, the reader's own turns as ``assistant``, the others' as ``user``."""
+
+
+class Order(_Strict):
+    """In which order a debater reads the others, and in which they speak if they do so in turn (Zhang et al.)."""
+
+    by: Literal["fixed", "random", "truth_first", "truth_last", "madc"] = "fixed"
+    """``random``: shuffled anew in every round, seeded. ``truth_first`` and ``truth_last``: who is right stands first
+    or last; needs the gold answers, so it is for analysis only. ``madc``: ascending path consistency (Eq. 2)."""
+    score: Literal["global", "per_reader"] = "global"
+    """Whether ``madc`` makes one list for all (Algorithm 1), or for each reader one in which its own answer does not
+    count (the released code)."""
+    decay: float = Field(default=1.0, gt=0, le=1)
+    """``madc``: a score is multiplied by this for each time that its debater stood last before (power decay)."""
+    rotate_personas: bool = False
+    """Personas move on to the next debater with every round (dynamic role switching)."""
 
 
 class Protocol(_Strict):
@@ -70,23 +125,60 @@ class Protocol(_Strict):
     """At most this many (section 4.4: 3)."""
     talk: Talk = Talk()
     sees: Sees = Sees()
+    order: Order = Order()
+    """The name of a strategy alone (``order: madc``) is short for ``{by: madc}``."""
+    marker: Marker = "brackets"
+    """How a final answer is marked: ``[answer]``, ``(answer)``, ``\\boxed{answer}``, or the whole reply."""
+    level: Literal[0, 1, 2, 3] = 2
+    """How much the debaters are told to contradict each other, from not at all to always (Liang et al., Table 12)."""
     temperature: float = Field(default=0.5, ge=0)
     """Sampling temperature of every role (section 4.4: 0.5)."""
     max_tokens: int = Field(default=1024, ge=1)
     """Completion tokens per call. Not stated in the paper."""
     stop_strings: tuple[str, ...] = ()
     """Strings that end a completion."""
-    stop: Literal["never", "judge", "agreement"] = "judge"
-    """When the debate ends before its last round: when the judge finds consensus (Algorithm 1, line 14), when all
-    parsed answers agree under the task's matcher, or never."""
-    finish: Literal["summarizer", "majority", "only"] = "summarizer"
-    """How the answer is taken from the last round: a summarizer (Eq. 6), the answer most debaters hold (ties: the
-    earliest debater's), or the only debater's."""
+    overflow: Literal["fail", "drop"] = "fail"
+    """A prompt that the model finds too long: the call fails, or the oldest of what others said and then the
+    lowest-ranked passages are dropped until it fits; what was dropped is recorded."""
+    given: bool = False
+    """The first round's stances come from outside; nobody is asked for them."""
+    stop: Literal["never", "judge", "agreement", "agreement_then_judge", "satisfied", "stability", "budget"] = "judge"
+    """When the debate ends before its last round: when the judge finds it settled (Algorithm 1, line 14); when all
+    answers agree under the task's matcher; when either happens, the judge asked only where the matcher sees no
+    agreement; when every debater is satisfied with its own answer; when no answer has changed since the round before;
+    when ``token_budget`` is used up."""
+    token_budget: int | None = Field(default=None, ge=1)
+    """``stop: budget``: prompt and completion tokens of one question."""
+    judge_sees: Literal["last_round", "history"] = "last_round"
+    """What the judge reads when it decides whether to stop (Eq. 5: the round's stances)."""
+    extract: Literal["unsettled", "always", "each_round"] = "unsettled"
+    """``finish: judge_extract``: when the judge is asked for the answer of the whole history: where it never settled,
+    always at the end, or after every round."""
+    finish: Literal[
+        "summarizer",
+        "majority",
+        "judge_extract",
+        "judge_pick",
+        "convergence",
+        "rerank",
+        "weighted",
+        "only",
+        "agreed_or_summarizer",
+    ] = "summarizer"
+    """How the answer is taken: from a summarizer of the last round (Eq. 6); the answer most debaters hold; from the
+    judge; from the debater whom the judge picks, or whose words overlap most with the others'; the candidate that an
+    estimator puts first; the answer with the most confidence behind it; the only debater's; or the answer they agree
+    on under the task's matcher, else a summarizer's. Ties go to the earliest debater and are recorded."""
 
     @field_validator("knowledge", mode="before")
     @classmethod
     def _none_is_none(cls, value: Any) -> Any:
         return None if value == "none" else value
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _short_order(cls, value: Any) -> Any:
+        return {"by": value} if isinstance(value, str) else value
 
     @field_validator("debaters")
     @classmethod
@@ -95,20 +187,15 @@ class Protocol(_Strict):
             names = [debater.name for debater in value]
             if not names or len(set(names)) < len(names):
                 raise ValueError("debaters must be a count or a list of at least one, with distinct names")
-            if reserved := set(names) & {"judge", "summarizer"}:
+            if reserved := {name.casefold() for name in names} & {*CLOSERS}:
                 raise ValueError(f"a debater cannot be called {reserved.pop()!r}")
         return value
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.sees.peers == "latest" and "sequential" not in (self.talk.first, self.talk.later):
-            raise ValueError("sees.peers = latest needs talk.first or talk.later = sequential")
-        if self.talk.first == "sequential" and self.sees.peers == "last_round":
-            raise ValueError("talk.first = sequential needs sees.peers = latest: in round 1 no round was before")
-        if self.finish == "only" and len(self.cast) != 1:
-            raise ValueError(f"finish = only needs exactly one debater, found {len(self.cast)}")
-        if self.stop != "never" and len(self.cast) < 2:
-            raise ValueError(f"stop = {self.stop} needs at least two debaters: one cannot agree with itself")
+        for wrong, reason in _impossible(self):
+            if wrong:
+                raise ValueError(reason)
         return self
 
     @property
@@ -119,19 +206,119 @@ class Protocol(_Strict):
         return self.debaters
 
     @property
+    def has_judge(self) -> bool:
+        """Whether somebody plays the judge."""
+        return self.stop in ("judge", "agreement_then_judge") or self.finish in ("judge_extract", "judge_pick")
+
+    @property
+    def has_summarizer(self) -> bool:
+        """Whether somebody plays the summarizer."""
+        return self.finish in ("summarizer", "agreed_or_summarizer") or self.talk.later == "simultaneous_with_summary"
+
+    @property
+    def needs_golds(self) -> bool:
+        """Whether the order reads the gold answers, which makes the debate an analysis and no prediction."""
+        return self.order.by in ("truth_first", "truth_last")
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """Names of everybody who may be called: the debaters, then the judge and the summarizer if they play."""
-        names = [debater.name for debater in self.cast]
-        names += ["judge"] if self.stop == "judge" else []
-        names += ["summarizer"] if self.finish == "summarizer" else []
-        return tuple(names)
+        closers = (self.has_judge, self.has_summarizer)
+        plays = (name for name, there in zip(CLOSERS, closers, strict=True) if there)
+        return (*(debater.name for debater in self.cast), *plays)
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that need a template, in the order in which they happen."""
-        stages = ["select"] if self.knowledge and self.knowledge.select == "adaptive" else []
-        stages += ["speak"]
-        stages += ["reply"] if self.rounds > 1 or self.talk.first == "sequential" else []
-        stages += ["judge"] if self.stop == "judge" else []
-        stages += ["summarize"] if self.finish == "summarizer" else []
-        return tuple(stages)
+        there = {
+            **{stage: True for debater in self.cast for stage in debater.prepare},
+            "select": self.knowledge is not None and self.knowledge.select == "adaptive",
+            "speak": True,
+            "reply": self.rounds > 1 or self.talk.first == "sequential",
+            "reflect": self.stop == "satisfied",
+            "digest": self.talk.later == "simultaneous_with_summary",
+            "judge": self.stop in ("judge", "agreement_then_judge"),
+            "extract": self.finish == "judge_extract",
+            "pick": self.finish == "judge_pick",
+            "summarize": self.finish in ("summarizer", "agreed_or_summarizer"),
+        }
+        return tuple(stage for stage, needed in there.items() if needed)
+
+
+STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
+"""The stages with a meaning of their own; ``prepare`` names further ones."""
+
+
+def sparse_count(topology: str) -> int | None:
+    """The k of ``sparse(k)``; None for any other text."""
+    found = re.fullmatch(r"sparse\((\d{1,3})\)", topology)
+    return int(found.group(1)) if found else None
+
+
+def _impossible(protocol: Protocol) -> list[tuple[bool, str]]:
+    """(Whether it is so, what is wrong with it), for settings that contradict each other."""
+    p, sees, n = protocol, protocol.sees, len(protocol.cast)
+    sequential = "sequential" in (p.talk.first, p.talk.later)
+    names = [debater.name for debater in p.cast]
+    return [
+        (sees.peers == "latest" and not sequential, "sees.peers = latest needs sequential talk, first or later"),
+        (
+            p.talk.first == "sequential" and sees.peers in ("last_round", "answers"),
+            "talk.first = sequential needs sees.peers = latest or history: in round 1 no round was before",
+        ),
+        (
+            sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"),
+            "sees.form = chat needs sees.peers and sees.own = history",
+        ),
+        (not _is_topology(sees.topology, n), f"sees.topology: {sees.topology!r} is none for {n} debaters"),
+        (p.finish == "only" and n != 1, f"finish = only needs exactly one debater, found {n}"),
+        (p.finish == "judge_pick" and n < 2, "finish = judge_pick needs at least two debaters"),
+        (
+            p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2,
+            f"stop = {p.stop} needs at least two debaters: one cannot agree with itself",
+        ),
+        (
+            (p.stop == "budget") != (p.token_budget is not None),
+            "stop = budget and token_budget go together; one of them is missing",
+        ),
+        (
+            p.extract != "unsettled" and p.finish != "judge_extract",
+            f"extract = {p.extract} needs finish = judge_extract",
+        ),
+        (p.order.by != "madc" and p.order.decay != 1, "order.decay needs order.by = madc"),
+        (p.order.by != "madc" and p.order.score != "global", "order.score needs order.by = madc"),
+        (p.order.score == "per_reader" and p.order.decay != 1, "order.decay needs order.score = global"),
+        (p.order.rotate_personas and not any(d.persona for d in p.cast), "order.rotate_personas needs personas"),
+        (p.given and p.rounds < 2, "given stances are the first round; rounds must be at least 2"),
+        *_impossible_knowledge(p.knowledge, names),
+        *[
+            (stage in STAGES, f"debaters.prepare: {stage!r} is a stage with a meaning of its own")
+            for debater in p.cast
+            for stage in debater.prepare
+        ],
+    ]
+
+
+def _impossible_knowledge(knowledge: Knowledge | None, names: list[str]) -> list[tuple[bool, str]]:
+    if knowledge is None:
+        return []
+    passages = sum(knowledge.count(source) for source in knowledge.sources)
+    restricted: Mapping[str, tuple[str, ...]] = knowledge.per_debater_sources or {}
+    return [
+        (
+            knowledge.select == "one_each" and len(names) < passages,
+            f"knowledge.select = one_each needs a debater for each of up to {passages} passages, found {len(names)}",
+        ),
+        *[(name not in names, f"knowledge.per_debater_sources: there is no debater {name!r}") for name in restricted],
+        *[
+            (source not in knowledge.sources, f"knowledge.per_debater_sources: {source!r} is not among the sources")
+            for sources in restricted.values()
+            for source in sources
+        ],
+    ]
+
+
+def _is_topology(topology: str | tuple[tuple[bool, ...], ...], n: int) -> bool:
+    if isinstance(topology, str):
+        return topology in ("full", "ring", "star") or sparse_count(topology) is not None
+    return len(topology) == n and all(len(row) == n for row in topology)

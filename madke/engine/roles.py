@@ -1,155 +1,217 @@
-"""The roles: a template in, a parsed reply out."""
+"""The roles: a template in, a parsed reply out. One function a stage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
-from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
-from madke.core.knowledge import KnowledgePool
-from madke.core.question import Question
-from madke.core.transcript import Final, Selection, StageUsage, Stance, Verdict
-from madke.engine.parse import parse_answer, parse_selection, parse_verdict, without_reasoning
-from madke.engine.protocol import Debater, Protocol
-from madke.engine.seeds import call_seed
-from madke.engine.view import Spoken, View
-from madke.tasks.base import Task
+from madke.core.chat import Completion
+from madke.core.transcript import Cut, Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
+from madke.engine.order import persona_of
+from madke.engine.parse import (
+    parse_answer,
+    parse_confidence,
+    parse_pick,
+    parse_search,
+    parse_selection,
+    parse_verdict,
+)
+from madke.engine.protocol import Debater
+from madke.engine.scene import Scene
+from madke.engine.view import View, everybody
 
-
-class Prompts(TypingProtocol):
-    """The templates of a variant. :class:`madke.variants.Variant` is one."""
-
-    def render(self, stage: str, task: str, values: Mapping[str, Any]) -> tuple[Message, ...]:
-        """The messages of a stage, for a task, with the stage's values filled in."""
-        ...
-
+_COMMON = frozenset({"question", "options", "task", "round", "rounds", "debaters", "level"})
+_DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
+_READER = _DEBATER | {"peers", "history", "groups", "digest", "critique"}
 
 STAGE_VALUES: Mapping[str, frozenset[str]] = {
-    stage: frozenset({"question", "options", "task", "round", "rounds"}) | values
-    for stage, values in {
-        "select": {"persona", "knowledge", "max_selected", "own"},
-        "speak": {"persona", "knowledge", "own", "peers"},
-        "reply": {"persona", "knowledge", "own", "peers"},
-        "judge": {"stances"},
-        "summarize": {"stances"},
-    }.items()
+    "select": _DEBATER | {"max_selected", "requery"},
+    "speak": _READER,
+    "reply": _READER,
+    "reflect": _DEBATER,
+    "digest": _COMMON | {"stances", "digest"},
+    "judge": _COMMON | {"stances"},
+    "extract": _COMMON | {"stances"},
+    "pick": _COMMON | {"stances"},
+    "summarize": _COMMON | {"stances"},
 }
 """What the template of each stage may use; a template that names anything else is refused."""
 
-Cast = Mapping[str, ChatModel]
-"""Which model plays each of :attr:`Protocol.roles`."""
+PREPARE_VALUES = _DEBATER
+"""What the template of a stage that a debater prepares with may use."""
 
 
-@dataclass(kw_only=True, slots=True)
-class Scene:
-    """What every call of one debate shares, and the running account of what the calls used."""
-
-    question: Question
-    task: Task
-    protocol: Protocol
-    prompts: Prompts
-    cast: Cast
-    pool: KnowledgePool
-    repeat: int = 0
-    seed: int | None = None
-    usage: dict[str, StageUsage] = field(default_factory=dict)
-
-    async def select(self, debater: Debater, round_n: int, view: View) -> Selection:
-        """Ask a debater which knowledge it wants. Eq. 2: question, pool, its own stance; never the peers'."""
-        knowledge = self.protocol.knowledge
-        limit = knowledge.max_selected if knowledge else 0
-        size = len(self.pool.passages)
-        values = {"knowledge": self.numbered(range(size)), "max_selected": limit, "own": view.own}
-        completion = await self._ask_debater("select", debater, round_n, values)
+async def prepare(scene: Scene, debater: Debater) -> None:
+    """Let a debater go through its preparing stages; each sees what the ones before it made."""
+    texts = scene.prepared.setdefault(debater.name, {})
+    for stage in debater.prepare:
+        values = {"knowledge": allowed(scene, debater), "own": None}
+        completion, _ = await _ask(scene, stage, debater, 1, values)
         if completion.error is not None:
-            return Selection(status="failed", text=completion.text, error=completion.error)
-        parsed = parse_selection(completion.text, size=size, limit=limit)
-        chosen = parsed.value
-        return Selection(
-            ids=chosen.ids,
-            dropped=chosen.dropped,
-            status=parsed.status,
-            rule=parsed.rule,
-            text=completion.text,
-        )
-
-    async def speak(self, debater: Debater, round_n: int, ids: Sequence[int], view: View) -> Stance:
-        """Let a debater speak, with the knowledge it chose. Eq. 3 in round 1; Eq. 4 as a reply to what it sees."""
-        stage = "reply" if view.peers or view.own is not None else "speak"
-        values = {"knowledge": self.numbered(ids), "own": view.own, "peers": view.peers}
-        completion = await self._ask_debater(stage, debater, round_n, values)
-        if completion.error is not None:
-            return Stance(stage=stage, status="failed", text=completion.text, error=completion.error)
-        parsed = parse_answer(completion.text, self._read)
-        return Stance(stage=stage, text=completion.text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
-
-    async def judge(self, round_n: int, stances: tuple[Spoken, ...]) -> Verdict:
-        """Ask the judge whether the stances agree (Eq. 5). It sees no pool."""
-        completion = await self._call("judge", "judge", round_n, {"stances": stances})
-        if completion.error is not None:
-            return Verdict(consensus=None, text=completion.text, error=completion.error)
-        parsed = parse_verdict(completion.text)
-        return Verdict(consensus=parsed.value, text=completion.text, rule=parsed.rule)
-
-    async def summarize(self, round_n: int, stances: tuple[Spoken, ...]) -> Final:
-        """Ask the summarizer for the final answer of the stances (Eq. 6). It sees no pool."""
-        completion = await self._call("summarize", "summarizer", round_n, {"stances": stances})
-        if completion.error is not None:
-            return Final(by="summarizer", status="failed", text=completion.text, error=completion.error)
-        parsed = parse_answer(completion.text, self._read)
-        return Final(by="summarizer", text=completion.text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
-
-    def numbered(self, numbers: Sequence[int]) -> list[tuple[int, str, str]]:
-        """(number, title, text) of pool passages. White space is folded: a passage is one line of a prompt."""
-        passages = self.pool.passages
-        return [(n, " ".join(passages[n].title.split()), " ".join(passages[n].text.split())) for n in numbers]
-
-    def _read(self, raw: str) -> str | None:
-        return self.task.read(raw, self.question)
-
-    async def _ask_debater(self, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any]) -> Completion:
-        values = {**values, "persona": debater.persona}
-        return await self._call(stage, debater.name, round_n, values, temperature=debater.temperature)
-
-    async def _call(
-        self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, temperature: float | None = None
-    ) -> Completion:
-        shared = {"question": self.question, "round": round_n, "rounds": self.protocol.rounds}
-        purpose = Purpose(question=self.question.id, stage=stage, agent=agent, round=round_n, repeat=self.repeat)
-        request = ChatRequest(
-            messages=self.prompts.render(stage, self.task.name, {**shared, **values}),
-            purpose=purpose,
-            temperature=self.protocol.temperature if temperature is None else temperature,
-            max_tokens=self.protocol.max_tokens,
-            stop=self.protocol.stop_strings,
-            seed=call_seed(self.seed, purpose),
-        )
-        completion = await self.cast[agent].complete(request)
-        self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion)
-        # What a role makes of it is what was said: no hidden reasoning, no characters that cannot be written.
-        error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        said = _writable(without_reasoning(completion.text))
-        return replace(completion, text=said, error=error and _writable(error))
+            scene.unprepared[debater.name] = f"its {stage} failed: {completion.error}"
+            return
+        texts[stage] = completion.text
 
 
-def _writable(text: str) -> str:
-    """The text with ``?`` for half surrogate pairs, which models emit and UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode()
+async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
+    """Ask a debater which knowledge it wants, and what it would search for where that is allowed.
+
+    Eq. 2 of Wang et al.: it sees question, pool and its own stance; never the peers'.
+    """
+    knowledge = scene.protocol.knowledge
+    assert knowledge is not None
+    numbers = allowed(scene, debater)
+    values = {
+        "knowledge": numbers,
+        "max_selected": knowledge.max_selected,
+        "requery": knowledge.requery,
+        "own": view.own,
+    }
+    completion, cut = await _ask(scene, "select", debater, round_n, values)
+    if completion.error is not None:
+        return Selection(status="failed", text=completion.text, error=completion.error, cut=cut), None
+    parsed = parse_selection(completion.text, size=len(scene.pool.passages), limit=knowledge.max_selected)
+    selection = Selection(
+        ids=tuple(n for n in parsed.value.ids if n in numbers),
+        dropped=parsed.value.dropped,
+        status=parsed.status,
+        rule=parsed.rule,
+        text=completion.text,
+        cut=cut,
+    )
+    query = parse_search(completion.text).value if knowledge.requery else None
+    return selection, Search(query=query) if query else None
 
 
-def _added(total: StageUsage, completion: Completion) -> StageUsage:
-    used = completion.usage
-    return StageUsage(
-        calls=total.calls + 1,
-        paid=total.paid + completion.paid,
-        failed=total.failed + (completion.outcome != "ok"),
-        retries=total.retries + max(0, completion.attempts - 1),
-        prompt_tokens=total.prompt_tokens + used.prompt_tokens,
-        cached_tokens=total.cached_tokens + used.cached_tokens,
-        completion_tokens=total.completion_tokens + used.completion_tokens,
-        reasoning_tokens=total.reasoning_tokens + used.reasoning_tokens,
-        estimated=total.estimated + used.estimated,
-        seconds=total.seconds + completion.seconds,
+async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
+    """Let a debater speak, with the knowledge it has. Eq. 3 in round 1; Eq. 4 as a reply to what it sees."""
+    stage = "speak" if view.empty else "reply"
+    values = {
+        "knowledge": numbers,
+        "own": view.own,
+        "peers": view.peers,
+        "history": view.history,
+        "groups": view.groups,
+        "digest": view.digest,
+        "critique": view.critique,
+    }
+    droppable = len(view.peers) + len(view.history)
+    completion, cut = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    if completion.error is not None:
+        return Stance(stage=stage, status="failed", text=completion.text, error=completion.error, cut=cut)
+    parsed = parse_answer(completion.text, scene.read, scene.protocol.marker)
+    confidence = parse_confidence(completion.text).value if scene.protocol.finish == "weighted" else None
+    return Stance(
+        stage=stage,
+        text=completion.text,
+        answer=parsed.value,
+        status=parsed.status,
+        rule=parsed.rule,
+        confidence=confidence,
+        cut=cut,
+    )
+
+
+async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
+    """Let a debater scrutinise its own stance and say whether it is satisfied with it."""
+    values = {"knowledge": allowed(scene, debater), "own": own}
+    completion, cut = await _ask(scene, "reflect", debater, round_n, values)
+    if completion.error is not None:
+        return Reflection(satisfied=None, text=completion.text, error=completion.error, cut=cut)
+    parsed = parse_verdict(completion.text)
+    return Reflection(satisfied=parsed.value.consensus, text=completion.text, rule=parsed.rule, cut=cut)
+
+
+async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
+    """Ask the summarizer to sum up the debate so far: the last round, and its own account of those before."""
+    before = rounds[-2].digest if len(rounds) > 1 else None
+    values = {"stances": everybody(rounds), "digest": before.text if before and not before.error else None}
+    completion, cut = await scene.call("digest", "summarizer", rounds[-1].n, values)
+    return Digest(text=completion.text, error=completion.error, cut=cut)
+
+
+async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
+    """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
+    completion, cut = await _closing(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    if completion.error is not None:
+        return Verdict(consensus=None, text=completion.text, error=completion.error, cut=cut)
+    sides = [debater.name for debater in scene.protocol.cast]
+    parsed = parse_verdict(completion.text, sides=sides, read=scene.read)
+    found = parsed.value
+    return Verdict(
+        consensus=found.consensus,
+        side=found.side,
+        answer=found.answer,
+        reason=found.reason,
+        text=completion.text,
+        rule=parsed.rule,
+        cut=cut,
+    )
+
+
+async def extract(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """Ask the judge for the answer of the whole debate (Liang et al., extractive mode)."""
+    return await _answer(scene, "extract", "judge", rounds, history=True)
+
+
+async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
+    return await _answer(scene, "summarize", "summarizer", rounds)
+
+
+async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
+    """Ask the judge which debater's last stance is the best; its name is None where none could be read."""
+    completion, cut = await _closing(scene, "pick", "judge", rounds)
+    if completion.error is not None:
+        return Final(by="judge", status="failed", text=completion.text, error=completion.error, cut=cut), None
+    parsed = parse_pick(completion.text, [spoken.agent for spoken in everybody(rounds)])
+    return Final(by="judge", status=parsed.status, text=completion.text, rule=parsed.rule, cut=cut), parsed.value
+
+
+def allowed(scene: Scene, debater: Debater) -> list[int]:
+    """The numbers of the passages that a debater may see at all."""
+    knowledge = scene.protocol.knowledge
+    if knowledge is None or knowledge.select == "none":
+        return []
+    if knowledge.select == "one_each":
+        place = next(n for n, other in enumerate(scene.protocol.cast) if other.name == debater.name)
+        return [place] if place < len(scene.pool.passages) else []
+    sources = (knowledge.per_debater_sources or {}).get(debater.name)
+    return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
+
+
+async def _answer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
+    completion, cut = await _closing(scene, stage, agent, rounds, history)
+    if completion.error is not None:
+        return Final(by=agent, status="failed", text=completion.text, error=completion.error, cut=cut)
+    parsed = parse_answer(completion.text, scene.read, scene.protocol.marker)
+    return Final(by=agent, text=completion.text, answer=parsed.value, status=parsed.status, rule=parsed.rule, cut=cut)
+
+
+async def _closing(
+    scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False
+) -> tuple[Completion, Cut | None]:
+    """A call of the judge or the summarizer. What may be dropped from it is history: never the last round."""
+    stances = everybody(rounds, history=history)
+    old = sum(spoken.round < rounds[-1].n for spoken in stances)
+    return await scene.call(stage, agent, rounds[-1].n, {"stances": stances}, droppable=old)
+
+
+async def _ask(
+    scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
+) -> tuple[Completion, Cut | None]:
+    texts = scene.prepared.get(debater.name, {})
+    own = {
+        "debater": debater.name,
+        "persona": persona_of(debater, scene.protocol.cast, round_n, scene.protocol.order),
+        "prepared": {name: texts.get(name) for other in scene.protocol.cast for name in other.prepare},
+    }
+    return await scene.call(
+        stage,
+        debater.name,
+        round_n,
+        {**values, **own},
+        prompt=debater.prompt,
+        temperature=debater.temperature,
+        droppable=droppable,
     )

@@ -1,15 +1,95 @@
-"""When a debate ends before its last round, where no model decides it."""
+"""When a debate ends before its last round. One small function a rule.
+
+Each takes the scene and the rounds so far and returns the last round, with what the rule found out in it, and the
+reason to stop; None to go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
-from madke.core.transcript import Turn
-from madke.engine.finish import answer_groups
-from madke.tasks.base import Task
+from madke.concurrency import together
+from madke.core.transcript import Round, Turn, Verdict
+from madke.engine import roles
+from madke.engine.groups import agreed
+from madke.engine.scene import Scene
+from madke.engine.view import everybody
+
+Outcome = tuple[Round, str | None]
+Stop = Callable[[Scene, Sequence[Round]], Awaitable[Outcome]]
 
 
-def agreement(turns: Sequence[Turn], task: Task) -> bool:
-    """Whether at least two debaters spoke, every stance was parsed, and all answers are the same."""
-    answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
-    return len(answers) > 1 and None not in answers and len(answer_groups(turns, task)) == 1
+async def never(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+    """All rounds are played."""
+    return rounds[-1], None
+
+
+async def judge(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+    """The judge finds the debate settled. One surviving debater is no consensus: no call, no verdict."""
+    heard = everybody(rounds)
+    verdict = Verdict(consensus=None, rule="too_few") if len(heard) < 2 else await roles.judge(scene, rounds)
+    return replace(rounds[-1], verdict=verdict), "consensus" if verdict.consensus else None
+
+
+async def agreement(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+    """All answers are the same under the task's matcher."""
+    return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.task) else None
+
+
+async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+    """The matcher sees agreement, or else the judge does."""
+    entry, reason = await agreement(scene, rounds)
+    return (entry, reason) if reason else await judge(scene, rounds)
+
+
+async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+    """Every debater, asked to scrutinise its own stance, is satisfied. The last round has nothing to decide."""
+    entry = rounds[-1]
+    if entry.n == scene.protocol.rounds:
+        return entry, None
+    debaters = {debater.name: debater for debater in scene.protocol.cast}
+
+    async def scrutinised(turn: Turn) -> Turn:
+        if turn.stance.status == "failed" or turn.agent not in debaters:
+            return turn
+        found = await roles.reflect(scene, debaters[turn.agent], entry.n, turn.stance.text)
+        return replace(turn, reflection=found)
+
+    turns = tuple(await together(scrutinised(turn) for turn in entry.turns))
+    found = [turn.reflection for turn in turns if turn.reflection is not None]
+    content = bool(found) and all(reflection.satisfied for reflection in found)
+    return replace(entry, turns=turns), "satisfied" if content else None
+
+
+async def stability(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+    """Every debater who spoke gives the answer that it gave in the round before."""
+    if len(rounds) < 2:
+        return rounds[-1], None
+    before = {turn.agent: turn.stance.answer for turn in rounds[-2].turns}
+    said = [turn for turn in rounds[-1].turns if turn.stance.status != "failed"]
+    stable = all(
+        (now := turn.stance.answer) is not None
+        and (then := before.get(turn.agent)) is not None
+        and scene.task.same(now, then)
+        for turn in said
+    )
+    return rounds[-1], "stability" if stable and said else None
+
+
+async def budget(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+    """The question has used up its tokens."""
+    limit = scene.protocol.token_budget
+    return rounds[-1], "budget" if limit is not None and scene.tokens >= limit else None
+
+
+STOPS: Mapping[str, Stop] = {
+    "never": never,
+    "judge": judge,
+    "agreement": agreement,
+    "agreement_then_judge": agreement_then_judge,
+    "satisfied": satisfied,
+    "stability": stability,
+    "budget": budget,
+}
+"""Every value of ``Protocol.stop``."""

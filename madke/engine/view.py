@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from madke.core.transcript import Round, Turn
-from madke.engine.protocol import Protocol
+from madke.engine.groups import answer_groups
+from madke.engine.protocol import Protocol, sparse_count
+from madke.tasks.base import Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,6 +18,20 @@ class Spoken:
     agent: str
     """The speaker's name; empty where the protocol is anonymous."""
     text: str
+    """Empty where only answers are shown."""
+    answer: str | None = None
+    confidence: float | None = None
+    round: int = 1
+    own: bool = False
+    """Whether it is the reader's own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Peers who hold the same answer."""
+
+    answer: str
+    members: tuple[Spoken, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,11 +39,27 @@ class View:
     """What a debater sees of the debate when its turn comes."""
 
     peers: tuple[Spoken, ...] = ()
+    """The others' stances, where no history is shown."""
     own: str | None = None
     """Its own stance of the round before; None in round 1, where hidden, or where that turn failed."""
+    history: tuple[Spoken, ...] = ()
+    """Where the protocol shows a history: the peers' stances, the reader's own or both, in the order of time."""
+    groups: tuple[Group, ...] = ()
+    digest: str | None = None
+    critique: str | None = None
+    """What it found when it scrutinised its stance of the round before."""
+    reads: tuple[str, ...] = ()
+    """The names of the peers, in the order in which they are shown."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to reply to."""
+        return not self.peers and not self.history and self.own is None and self.digest is None
 
 
-def view(protocol: Protocol, agent: str, rounds: Sequence[Round], spoken: Sequence[Turn]) -> View:
+def view(
+    protocol: Protocol, agent: str, rounds: Sequence[Round], spoken: Sequence[Turn], order: Sequence[str], task: Task
+) -> View:
     """The view of one debater.
 
     Args:
@@ -35,19 +67,86 @@ def view(protocol: Protocol, agent: str, rounds: Sequence[Round], spoken: Sequen
         agent: The debater whose turn it is.
         rounds: The finished rounds.
         spoken: Turns of the round under way that are over; a simultaneous round passes none.
+        order: All who have spoken, in the order in which this reader reads them.
+        task: Its matcher groups answers.
     """
-    before = {turn.agent: turn for turn in rounds[-1].turns} if rounds else {}
-    shown = dict(before)
-    if protocol.sees.peers == "latest":
-        shown.update({turn.agent: turn for turn in spoken})
-    peers = tuple(
-        Spoken(agent="" if protocol.sees.anonymous else debater.name, text=shown[debater.name].stance.text)
-        for debater in protocol.cast
-        if debater.name != agent and debater.name in shown and shown[debater.name].stance.status != "failed"
-    )
+    sees = protocol.sees
+    hidden = unread(protocol, agent)
+    before = {turn.agent: turn for turn in rounds[-1].turns if turn.stance.status != "failed"} if rounds else {}
     mine = before.get(agent)
-    remembered = protocol.sees.own == "last_round" and mine is not None and mine.stance.status != "failed"
-    return View(
-        peers=() if protocol.sees.peers == "none" else peers,
-        own=mine.stance.text if mine and remembered else None,
+    common = View(
+        own=mine.stance.text if mine and sees.own != "none" else None,
+        critique=mine.reflection.text if mine and mine.reflection and mine.reflection.error is None else None,
+        digest=rounds[-1].digest.text if rounds and rounds[-1].digest and not rounds[-1].digest.error else None,
     )
+    if protocol.talk.later == "simultaneous_with_summary":
+        return common
+
+    n = len(rounds)
+    if sees.peers == "history" or sees.own == "history":
+        kept = [
+            (number, turn)
+            for number, turn in _all_turns(rounds, spoken)
+            if (sees.own == "history" if turn.agent == agent else sees.peers == "history" and turn.agent not in hidden)
+        ]
+        history = tuple(_shown(protocol, turn, number, own=turn.agent == agent) for number, turn in kept)
+        common = replace(common, history=history, reads=tuple(t.agent for _, t in kept if t.agent != agent))
+    if sees.peers in ("history", "none"):
+        return common
+    latest = {turn.agent: (n, turn) for turn in before.values()}
+    if sees.peers == "latest":
+        latest.update({t.agent: (n + 1, t) for t in spoken if t.stance.status != "failed"})
+    read = [latest[name] for name in order if name in latest and name not in hidden]
+    peers = tuple(_shown(protocol, turn, number) for number, turn in read)
+    if sees.grouped:
+        shown = {turn.agent: peer for (_, turn), peer in zip(read, peers, strict=True)}
+        groups = answer_groups([turn for _, turn in read], task)
+        common = replace(
+            common,
+            groups=tuple(
+                Group(answer=group[0].stance.answer or "", members=tuple(shown[turn.agent] for turn in group))
+                for group in groups
+            ),
+        )
+    return replace(common, peers=peers, reads=tuple(turn.agent for _, turn in read))
+
+
+def everybody(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoken, ...]:
+    """The stances that judge and summarizer read: those of the last round, or of all, whose calls succeeded."""
+    turns = _all_turns(rounds if history else rounds[-1:], ())
+    return tuple(_spoken(turn, number) for number, turn in turns)
+
+
+def unread(protocol: Protocol, reader: str) -> frozenset[str]:
+    """The debaters whom a debater may not read, itself included. Who is not in the cast (a given stance) is read."""
+    names = [debater.name for debater in protocol.cast]
+    here, n = names.index(reader), len(names)
+    topology = protocol.sees.topology
+    if not isinstance(topology, str):
+        read = {place for place, reads in enumerate(topology[here]) if reads}
+    elif topology == "ring":
+        read = {(here - 1) % n, (here + 1) % n}
+    elif topology == "star":
+        read = set(range(n)) if here == 0 else {0}
+    else:
+        k = sparse_count(topology)
+        read = set(range(n)) if k is None else {(here + step) % n for step in range(1, k + 1)}
+    return frozenset(names[place] for place in range(n) if place not in read - {here})
+
+
+def _all_turns(rounds: Sequence[Round], spoken: Iterable[Turn]) -> list[tuple[int, Turn]]:
+    said = [(entry.n, turn) for entry in rounds for turn in entry.turns]
+    said += [(rounds[-1].n + 1 if rounds else 1, turn) for turn in spoken]
+    return [(number, turn) for number, turn in said if turn.stance.status != "failed"]
+
+
+def _shown(protocol: Protocol, turn: Turn, number: int, *, own: bool = False) -> Spoken:
+    shown = _spoken(turn, number)
+    if protocol.sees.peers == "answers":
+        shown = replace(shown, text="")
+    return replace(shown, agent="" if protocol.sees.anonymous else turn.agent, own=own)
+
+
+def _spoken(turn: Turn, number: int) -> Spoken:
+    stance = turn.stance
+    return Spoken(agent=turn.agent, text=stance.text, answer=stance.answer, confidence=stance.confidence, round=number)

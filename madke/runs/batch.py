@@ -9,7 +9,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
-from madke.engine.roles import Cast, Prompts
+from madke.engine.scene import Cast, Prompts
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import Meter
 from madke.tasks import get_task

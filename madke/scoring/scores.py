@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
-from madke.engine.stop import agreement
+from madke.engine.groups import agreed
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -159,7 +159,7 @@ def _row(transcript: Transcript) -> dict[str, float]:
     if last.verdict is not None:
         consistent["judge"] = bool(last.verdict.consensus)
     if len(last.turns) > 1:
-        consistent["matcher"] = agreement(last.turns, task)
+        consistent["matcher"] = agreed(last.turns, task)
     for by, value in consistent.items():
         row[f"cons_{by}"] = float(value)
         if "correct" in row:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError, meta
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from madke.assets import asset
@@ -19,47 +19,88 @@ from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
 from madke.core.question import Question
 from madke.engine.protocol import Protocol
-from madke.engine.roles import STAGE_VALUES
-from madke.engine.view import Spoken
+from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
+from madke.engine.view import Group, Spoken
 from madke.tasks.choice import lettered
-from madke.variants.tasks import TaskPrompt, task_prompt
+from madke.variants.tasks import TaskPrompt, marked, task_prompt
 from madke.variants.yaml_file import read_mapping, validated
 
 _BLOCKS = ("system", "user")
+"""A template needs both."""
+_OPENING = "opening"
+"""A template may have this block too: a user message that stands before a history which is shown as a chat."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A debate variant: a protocol with the templates of its stages. Make one with :func:`load_variant`.
 
-    A template is a Jinja file with a ``system`` and a ``user`` block. Values (questions, passages, stances) are
-    inserted as text and never rendered themselves.
+    A template is a Jinja file with a ``system`` and a ``user`` block, and an ``opening`` block where the history comes
+    as a chat. Values (questions, passages, stances) are inserted as text and never rendered themselves. The filter
+    ``marked`` puts an answer into the protocol's marker.
     """
 
     name: str
     folder: Path
     protocol: Protocol
     _tasks: dict[str, TaskPrompt] = field(default_factory=dict, repr=False)
+    _blocks: dict[str, dict[str, list[Any]]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _environment(self) -> Environment:
-        return ImmutableSandboxedEnvironment(
+        environment = ImmutableSandboxedEnvironment(
             loader=FileSystemLoader([self.folder, asset("prompts", "_shared")]),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            keep_trailing_newline=True,  # an included file is whole lines
             autoescape=False,  # prompts are plain text
         )
+        environment.filters["marked"] = lambda answer: marked(answer, self.protocol.marker)
+        return environment
 
-    def render(self, stage: str, task: str, values: Mapping[str, Any]) -> tuple[Message, ...]:
-        """The messages of a stage: the ``system`` block (left out if empty), then the ``user`` block."""
+    def render(
+        self, stage: str, task: str, values: Mapping[str, Any], *, prompt: str | None = None
+    ) -> tuple[Message, ...]:
+        """The messages of a stage: the blocks ``system``, ``opening`` and ``user``, empty ones left out."""
         if task not in self._tasks:
-            self._tasks[task] = task_prompt(task)
-        template = self._environment.get_template(f"{stage}.j2")
+            self._tasks[task] = task_prompt(task, self.protocol.marker)
+        name = self.template_file(stage, prompt).name
         options = lettered(values["question"].choices)
-        context = template.new_context({**values, "task": self._tasks[task], "options": options})
-        texts = {role: _tidy("".join(template.blocks[role](context))) for role in _BLOCKS}
-        return tuple(Message(role=role, content=texts[role]) for role in _BLOCKS if texts[role])  # type: ignore[arg-type]
+        context = self._environment.get_template(name).new_context(
+            {**values, "task": self._tasks[task], "options": options}
+        )
+        context.blocks = self.blocks(name)
+        texts = {
+            block: _tidy("".join(context.blocks[block][0](context)))
+            for block in ("system", _OPENING, "user")
+            if block in context.blocks
+        }
+        return tuple(
+            Message(role="system" if block == "system" else "user", content=text)
+            for block, text in texts.items()
+            if text
+        )
+
+    def blocks(self, name: str) -> dict[str, list[Any]]:
+        """The blocks of a template, those of the templates that it extends behind its own."""
+        if name not in self._blocks:
+            found: dict[str, list[Any]] = {}
+            parent: str | None = name
+            while parent is not None:
+                for block, function in self._environment.get_template(parent).blocks.items():
+                    found.setdefault(block, []).append(function)
+                assert self._environment.loader is not None
+                source, _, _ = self._environment.loader.get_source(self._environment, parent)
+                extends = self._environment.parse(source).find(nodes.Extends)
+                parent = extends.template.as_const() if extends else None
+            self._blocks[name] = found
+        return self._blocks[name]
+
+    def template_file(self, stage: str, prompt: str | None = None) -> Path:
+        """The template of a stage, a debater's own (``<stage>.<prompt>.j2``) where the folder has it."""
+        own = self.folder / f"{stage}.{prompt}.j2"
+        return own if prompt and own.is_file() else self.folder / f"{stage}.j2"
 
     def with_settings(self, settings: Mapping[str, Any]) -> Variant:
         """The same variant with some protocol fields replaced.
@@ -154,41 +195,68 @@ def setting(text: str) -> tuple[str, Any]:
         raise UserError(f"--set {text!r}: the value is not YAML") from None
 
 
+_SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
+
 _EXAMPLE: dict[str, Any] = {
     "question": Question(id="q", question="?", task="choice", choices=("yes", "no")),
     "round": 1,
     "rounds": 1,
+    "debaters": ("name",),
+    "level": 2,
+    "debater": "name",
     "persona": "p",
     "knowledge": [(0, "title", "text")],
     "max_selected": 1,
+    "requery": True,
     "own": "text",
-    "peers": (Spoken(agent="name", text="text"),),
-    "stances": (Spoken(agent="name", text="text"),),
+    "peers": (_SPOKEN,),
+    "history": (_SPOKEN,),
+    "groups": (Group(answer="A", members=(_SPOKEN,)),),
+    "digest": "text",
+    "critique": "text",
+    "stances": (_SPOKEN,),
 }
 """Values to try templates with, so that a mistake shows when a variant is loaded, not in the middle of a run."""
 
 
 def _check_templates(variant: Variant) -> None:
-    environment = variant._environment
-    for stage in variant.protocol.stages:
-        path = variant.folder / f"{stage}.j2"
-        if not path.is_file():
-            raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
-        try:
-            template = environment.get_template(path.name)
-            used = meta.find_undeclared_variables(environment.parse(path.read_text(encoding="utf-8")))
-        except TemplateSyntaxError as error:
-            raise UserError(f"is not a template: {error.message}", file=path, line=error.lineno) from None
-        for block in _BLOCKS:
-            if block not in template.blocks:
-                raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_BLOCKS)}", file=path)
-        if undeclared := sorted(used - STAGE_VALUES[stage]):
-            known = ", ".join(sorted(STAGE_VALUES[stage]))
-            raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {known}", file=path)
-        try:
-            variant.render(stage, _EXAMPLE["question"].task, _EXAMPLE)
-        except TemplateError as error:
-            raise UserError(f"cannot be rendered: {error.message}", file=path) from None
+    protocol = variant.protocol
+    prepared = {stage for debater in protocol.cast for stage in debater.prepare}
+    own = {debater.prompt for debater in protocol.cast if debater.prompt}
+    for own_prompt in sorted(own):
+        if not any((variant.folder / f"{stage}.{own_prompt}.j2").is_file() for stage in protocol.stages):
+            raise UserError(f"has no template <stage>.{own_prompt}.j2", file=variant.folder)
+    for stage in protocol.stages:
+        allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
+        for prompt in {None, *(debater.prompt for debater in protocol.cast)}:
+            _check_template(variant, stage, prompt, allowed, prepared)
+
+
+def _check_template(
+    variant: Variant, stage: str, prompt: str | None, allowed: frozenset[str], prepared: set[str]
+) -> None:
+    environment, path = variant._environment, variant.template_file(stage, prompt)
+    if not path.is_file():
+        raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
+    try:
+        blocks = variant.blocks(path.name)
+        used = meta.find_undeclared_variables(environment.parse(path.read_text(encoding="utf-8")))
+    except TemplateSyntaxError as error:
+        raise UserError(f"is not a template: {error.message}", file=path, line=error.lineno) from None
+    except TemplateError as error:
+        raise UserError(f"is not a template: {error.message}", file=path) from None
+    for block in _BLOCKS:
+        if block not in blocks:
+            raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_BLOCKS)}", file=path)
+    if undeclared := sorted(used - allowed):
+        known = ", ".join(sorted(allowed))
+        raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {known}", file=path)
+    values = {name: value for name, value in _EXAMPLE.items() if name in allowed}
+    values["prepared"] = dict.fromkeys(prepared, "text")
+    try:
+        variant.render(stage, _EXAMPLE["question"].task, values, prompt=prompt)
+    except TemplateError as error:
+        raise UserError(f"cannot be rendered: {error.message}", file=path) from None
 
 
 def _tidy(text: str) -> str:

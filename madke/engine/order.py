@@ -1,0 +1,87 @@
+"""In which order debaters read each other (Zhang et al., "role allocation")."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+from madke.core.question import Question
+from madke.core.transcript import Round, Turn
+from madke.engine.groups import answer_groups
+from madke.engine.protocol import Debater, Order
+from madke.tasks.base import Task
+
+
+def reading_order(
+    order: Order, rounds: Sequence[Round], names: Sequence[str], *, question: Question, task: Task, seed: str
+) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    """The order of a round that comes after ``rounds``, for all readers.
+
+    Args:
+        order: The strategy.
+        rounds: The finished rounds. Before the first, everybody stands in the order of the cast.
+        names: The debaters, in the order of the cast.
+        question: Its golds decide who is right, for ``truth_first`` and ``truth_last``.
+        task: Its matcher decides which answers are the same.
+        seed: What a random order depends on.
+
+    Returns:
+        The agents, first read first, and, for ``madc``, each one's score.
+    """
+    if order.by == "random":
+        spoke = [turn.agent for turn in rounds[-1].turns] if rounds else names
+        return tuple(random.Random(sha256(seed.encode()).digest()).sample(list(spoke), len(spoke))), {}
+    if not rounds:
+        return tuple(names), {}
+    turns = _in_order([turn.agent for turn in rounds[-1].turns], rounds[-1].turns, names)
+    if order.by in ("truth_first", "truth_last"):
+        right = {t.agent: t.stance.answer is not None and task.accepts(t.stance.answer, question) for t in turns}
+        first = order.by == "truth_first"
+        return tuple(t.agent for t in sorted(turns, key=lambda t: right[t.agent] != first)), {}
+    if order.by == "madc":
+        scores = path_consistency(turns, task)
+        for agent in (entry.order[-1] for entry in rounds[1:]):
+            scores[agent] = scores.get(agent, 0.0) * order.decay
+        return _ascending(turns, scores, task), scores
+    return tuple(turn.agent for turn in turns), {}
+
+
+def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], task: Task) -> tuple[str, ...]:
+    """The ``madc`` order of one reader, whose own answer does not count (as in the authors' released code)."""
+    others = _in_order([turn.agent for turn in turns], [turn for turn in turns if turn.agent != reader], names)
+    return _ascending(others, path_consistency(others, task), task)
+
+
+def path_consistency(turns: Sequence[Turn], task: Task) -> dict[str, float]:
+    """How many other debaters hold the same answer (Zhang et al., Eq. 2, counted).
+
+    A stance without a parsed answer scores 0 and counts for nobody.
+    """
+    scores = {turn.agent: 0.0 for turn in turns}
+    for group in answer_groups(turns, task):
+        scores.update({turn.agent: float(len(group) - 1) for turn in group})
+    return scores
+
+
+def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], task: Task) -> tuple[str, ...]:
+    """By score; ties by answer group (that of the earliest debater first), then by the debater's number."""
+    place = {turn.agent: n for n, turn in enumerate(turns)}
+    group = {t.agent: place[members[0].agent] for members in answer_groups(turns, task) for t in members}
+    return tuple(
+        sorted(place, key=lambda agent: (scores.get(agent, 0.0), group.get(agent, place[agent]), place[agent]))
+    )
+
+
+def _in_order(agents: Sequence[str], turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
+    """The turns by the cast's order; agents from outside it (given stances) after it, as they came."""
+    place = {name: n for n, name in enumerate(dict.fromkeys((*(n for n in names if n in agents), *agents)))}
+    return sorted(turns, key=lambda turn: place[turn.agent])
+
+
+def persona_of(debater: Debater, cast: Sequence[Debater], round_n: int, order: Order) -> str:
+    """The persona that a debater plays in a round: its own, or one that has moved on to it."""
+    if not order.rotate_personas:
+        return debater.persona
+    place = next(n for n, other in enumerate(cast) if other.name == debater.name)
+    return cast[(place + round_n - 1) % len(cast)].persona

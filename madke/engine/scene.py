@@ -1,0 +1,232 @@
+"""What every call of one debate shares, and the one way in which a call is made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from typing import Protocol as TypingProtocol
+
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
+from madke.core.knowledge import Hits, KnowledgePool, Passage
+from madke.core.question import Question
+from madke.core.transcript import Cut, PoolEntry, StageUsage
+from madke.engine.parse import without_reasoning
+from madke.engine.protocol import Protocol
+from madke.engine.seeds import call_seed
+from madke.engine.view import Spoken
+from madke.tasks.base import Task
+
+
+class Prompts(TypingProtocol):
+    """The templates of a variant. :class:`madke.variants.Variant` is one."""
+
+    def render(
+        self, stage: str, task: str, values: Mapping[str, Any], *, prompt: str | None = None
+    ) -> tuple[Message, ...]:
+        """The messages of a stage, for a task and a debater's own ``prompt``, with the stage's values filled in."""
+        ...
+
+
+Cast = Mapping[str, ChatModel]
+"""Which model plays each of :attr:`Protocol.roles`."""
+
+Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
+"""Answers a search that a debater asked for: the query, and what the call is for."""
+
+Estimate = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
+"""Scores candidate answers of a question without its golds; the highest is the best."""
+
+_SHARE = 8
+"""A prompt that is too long loses an eighth of its stances, or passages, at each attempt."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Scene:
+    """What every call of one debate shares, and the running account of what the calls used."""
+
+    question: Question
+    task: Task
+    protocol: Protocol
+    prompts: Prompts
+    cast: Cast
+    pool: KnowledgePool
+    """Grows where debaters may search."""
+    repeat: int = 0
+    seed: int | None = None
+    retrieve: Retrieve | None = None
+    estimate: Estimate | None = None
+    usage: dict[str, StageUsage] = field(default_factory=dict)
+    prepared: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Debater -> stage -> text."""
+    unprepared: dict[str, str] = field(default_factory=dict)
+    """Debater -> why its preparation failed."""
+    found: dict[int, PoolEntry] = field(default_factory=dict)
+    """Pool numbers that debaters' searches added."""
+
+    def read(self, raw: str) -> str | None:
+        """The task's reader for this question."""
+        return self.task.read(raw, self.question)
+
+    def purpose(self, stage: str, agent: str, round_n: int) -> Purpose:
+        """What a call is for."""
+        return Purpose(question=self.question.id, stage=stage, agent=agent, round=round_n, repeat=self.repeat)
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens so far."""
+        return sum(used.prompt_tokens + used.completion_tokens for used in self.usage.values())
+
+    async def call(
+        self,
+        stage: str,
+        agent: str,
+        round_n: int,
+        values: Mapping[str, Any],
+        *,
+        prompt: str | None = None,
+        temperature: float | None = None,
+        droppable: int = 0,
+    ) -> tuple[Completion, Cut | None]:
+        """Make one call.
+
+        Args:
+            stage: Whose template is rendered.
+            agent: The cast member who answers.
+            round_n: The round, 1-based.
+            values: The stage's own values. ``history``, ``peers`` or ``stances`` are stances in the order of time or
+                reading; ``knowledge`` is a sequence of pool numbers.
+            prompt: The debater's own templates.
+            temperature: None takes the protocol's.
+            droppable: How many stances may be dropped, from the front, where the prompt is too long.
+
+        Returns:
+            The completion, its text being what was said (no hidden reasoning, nothing that cannot be written), and
+            what had to be left out of the prompt; None if nothing had to be.
+        """
+        purpose = self.purpose(stage, agent, round_n)
+        kept = dict(values)
+        cut = Cut()
+        attempts = 0
+        while True:
+            request = ChatRequest(
+                messages=self._messages(stage, round_n, kept, prompt),
+                purpose=purpose,
+                temperature=self.protocol.temperature if temperature is None else temperature,
+                max_tokens=self.protocol.max_tokens,
+                stop=self.protocol.stop_strings,
+                seed=call_seed(self.seed, purpose),
+            )
+            completion = await self.cast[agent].complete(request)
+            attempts += completion.attempts
+            if completion.outcome != "too_long" or self.protocol.overflow == "fail":
+                break
+            if (smaller := self._shortened(kept, cut, droppable)) is None:
+                break
+            kept, cut = smaller
+        self.account(stage, replace(completion, attempts=attempts))
+        error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
+        said = _writable(without_reasoning(completion.text))
+        return replace(completion, text=said, error=error and _writable(error)), None if cut == Cut() else cut
+
+    def account(self, stage: str, completion: Completion) -> None:
+        """Add a call to the stage's usage."""
+        self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion)
+
+    def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
+        """The pool numbers of passages that a search found; those the pool lacks are added to it."""
+        numbers = {(p.source, p.key): n for n, p in enumerate(self.pool.passages)}
+        pool = list(self.pool.passages)
+        for passage in passages:
+            if (passage.source, passage.key) not in numbers:
+                n = numbers[passage.source, passage.key] = len(pool)
+                pool.append(passage)
+                self.found[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
+        self.pool = replace(self.pool, passages=tuple(pool))
+        return tuple(dict.fromkeys(numbers[p.source, p.key] for p in passages))
+
+    def pool_entries(self) -> tuple[PoolEntry, ...]:
+        """Where every passage of the pool came from."""
+        return tuple(self.found.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
+
+    def _messages(self, stage: str, round_n: int, values: Mapping[str, Any], prompt: str | None) -> tuple[Message, ...]:
+        shown = {
+            "question": self.question,
+            "round": round_n,
+            "rounds": self.protocol.rounds,
+            "debaters": tuple(debater.name for debater in self.protocol.cast),
+            "level": self.protocol.level,
+            **values,
+        }
+        if "knowledge" in values:
+            shown["knowledge"] = self._numbered(values["knowledge"])
+        chat: Sequence[Spoken] = ()
+        if self.protocol.sees.form == "chat" and "history" in values:
+            chat, shown["history"] = values["history"], ()
+        messages = self.prompts.render(stage, self.task.name, shown, prompt=prompt)
+        return _with_chat(messages, chat) if chat else messages
+
+    def _numbered(self, numbers: Sequence[int]) -> list[tuple[int, str, str]]:
+        """(number, title, text) of pool passages. White space is folded: a passage is one line of a prompt."""
+        passages = self.pool.passages
+        return [(n, " ".join(passages[n].title.split()), " ".join(passages[n].text.split())) for n in numbers]
+
+    def _shortened(self, values: dict[str, Any], cut: Cut, droppable: int) -> tuple[dict[str, Any], Cut] | None:
+        """The values without some of the oldest stances, or else lowest-ranked passages; None if none is left."""
+        left = droppable - cut.stances
+        said = next((name for name in ("history", "peers", "stances") if values.get(name)), None)
+        if said is not None and left > 0:
+            less = min(left, -(-len(values[said]) // _SHARE))
+            return {**values, said: values[said][less:]}, replace(cut, stances=cut.stances + less)
+        numbers: Sequence[int] = values.get("knowledge", ())
+        if not numbers:
+            return None
+        by_rank = sorted(numbers, key=lambda n: (self.pool.passages[n].rank, n))
+        less = -(-len(numbers) // _SHARE)
+        dropped = by_rank[-less:]
+        kept = [n for n in numbers if n not in dropped]
+        return {**values, "knowledge": kept}, replace(cut, passages=(*cut.passages, *dropped))
+
+
+def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
+    return PoolEntry(n=n, source=passage.source, key=passage.key, title=passage.title, **asked)
+
+
+def _with_chat(messages: Sequence[Message], history: Sequence[Spoken]) -> tuple[Message, ...]:
+    """The history as chat messages before the last message.
+
+    Neighbours of one role become one message, since many chat templates want the roles to alternate.
+    """
+    said = [Message(role="assistant" if spoken.own else "user", content=_line(spoken)) for spoken in history]
+    merged: list[Message] = []
+    for message in (*messages[:-1], *said, messages[-1]):
+        if merged and merged[-1].role == message.role:
+            merged[-1] = replace(message, content=f"{merged[-1].content}\n\n{message.content}")
+        else:
+            merged.append(message)
+    return tuple(merged)
+
+
+def _line(spoken: Spoken) -> str:
+    return spoken.text if spoken.own or not spoken.agent else f"{spoken.agent}: {spoken.text}"
+
+
+def _writable(text: str) -> str:
+    """The text with ``?`` for half surrogate pairs, which models emit and UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _added(total: StageUsage, completion: Completion) -> StageUsage:
+    used = completion.usage
+    return StageUsage(
+        calls=total.calls + 1,
+        paid=total.paid + completion.paid,
+        failed=total.failed + (completion.outcome != "ok"),
+        retries=total.retries + max(0, completion.attempts - 1),
+        prompt_tokens=total.prompt_tokens + used.prompt_tokens,
+        cached_tokens=total.cached_tokens + used.cached_tokens,
+        completion_tokens=total.completion_tokens + used.completion_tokens,
+        reasoning_tokens=total.reasoning_tokens + used.reasoning_tokens,
+        estimated=total.estimated + used.estimated,
+        seconds=total.seconds + completion.seconds,
+    )
