@@ -36,11 +36,14 @@ async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence
     def seen(debater: Debater) -> View:
         reading = order
         if protocol.order.score == "per_reader" and rounds:
-            reading = order_for(debater.name, rounds[-1].turns, names, scene.task)
+            own_order = order_for(debater.name, rounds[-1].turns, names, scene.task)
+            reading = tuple(dict.fromkeys((*own_order, *order)))
         return view(protocol, debater.name, rounds, turns, reading, scene.task)
 
     timing = protocol.talk.first if n == 1 else protocol.talk.later
     if timing == "sequential":
+        # Who has not spoken yet (after given stances of others) comes after those who have.
+        order = tuple(dict.fromkeys((*order, *names)))
         for debater in sorted(debaters, key=lambda debater: order.index(debater.name)):
             turns.append(await _turn(scene, debater, n, seen(debater)))
     elif protocol.knowledge is not None and protocol.knowledge.requery:

@@ -18,11 +18,12 @@ from madke.assets import asset
 from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
 from madke.core.question import Question
-from madke.engine.protocol import Protocol
+from madke.engine.marker import marked
+from madke.engine.protocol import Knowledge, Protocol
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.engine.view import Group, Spoken
 from madke.tasks.choice import lettered
-from madke.variants.tasks import TaskPrompt, marked, task_prompt
+from madke.variants.tasks import TaskPrompt, task_prompt
 from madke.variants.yaml_file import read_mapping, validated
 
 _BLOCKS = ("system", "user")
@@ -129,13 +130,19 @@ class Variant:
         """The same variant over these knowledge sources; over no knowledge at all if there are none.
 
         A protocol that had no knowledge gets the whole pool (``select: all``), as retrieval-augmented generation
-        does: whether its debaters can choose is for the protocol to say.
+        does: whether its debaters can choose is for the protocol to say. Where the protocol has a number for each
+        source, one that it does not name takes the default number.
         """
         if not names:
             return self.with_settings({"knowledge": None})
-        if self.protocol.knowledge is None:
+        knowledge = self.protocol.knowledge
+        if knowledge is None:
             return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}})
-        return self.with_settings({"knowledge.sources": list(names)})
+        settings: dict[str, Any] = {"knowledge.sources": list(names)}
+        if isinstance(knowledge.per_source, dict):
+            usual = Knowledge.model_fields["per_source"].default
+            settings["knowledge.per_source"] = {name: knowledge.per_source.get(name, usual) for name in names}
+        return self.with_settings(settings)
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of every file that can change a prompt, by name; frozen into a run."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from madke.assets import asset
+from madke.engine.marker import marked
 from madke.engine.parse import Marker
 from madke.tasks.choice import lettered
 from madke.variants.yaml_file import read_yaml
@@ -31,7 +32,7 @@ class WorkedExample(BaseModel):
 
 
 class TaskPrompt(BaseModel):
-    """The wording of one answer format. Templates reach it as ``task``.
+    r"""The wording of one answer format. Templates reach it as ``task``.
 
     ``<<X>>`` in a text is the answer X, put into the variant's marker: ``[X]``, ``(X)`` or ``\\boxed{X}``.
     """
@@ -56,19 +57,6 @@ class TaskPrompt(BaseModel):
 def task_prompt(name: str, marker: Marker) -> TaskPrompt:
     """The wording of the task called ``name``, from the shipped prompts, with answers in a marker."""
     return read_yaml(Path(asset("prompts", "tasks", f"{name}.yaml")), TaskPrompt).in_marker(marker)
-
-
-def marked(answer: str, marker: Marker) -> str:
-    """An answer in its marker."""
-    match marker:
-        case "brackets":
-            return f"[{answer}]"
-        case "parentheses":
-            return f"({answer})"
-        case "boxed":
-            return rf"\boxed{{{answer}}}"
-        case "text":
-            return answer
 
 
 def _marked_inside(text: str, marker: Marker) -> str:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from madke.core.chat import ChatRequest, Message, Purpose
-from madke.engine.parse import parse_answer, parse_selection, parse_verdict
+from madke.engine.parse import (
+    parse_answer,
+    parse_confidence,
+    parse_pick,
+    parse_search,
+    parse_selection,
+    parse_verdict,
+)
 from madke.llm.offline import OfflineChat
 from madke.llm.offline.text import content
 
@@ -75,7 +82,7 @@ def speak(question, numbers=(), own="", others=(), noun="Question"):
     before = f"Your previous answer:\n{own}\n\n" if own else ""
     peers = "".join(f"Debater {n + 2}: {text}\n\n" for n, text in enumerate(others))
     return (
-        f"Close with the final answer in the form [answer].\n\nKnowledge:\n{lines(numbers)}\n\n{before}"
+        f"Close with the final answer marked like this: [answer].\n\nKnowledge:\n{lines(numbers)}\n\n{before}"
         + (f"Answers of the others:\n{peers}" if others else "")
         + f"{noun}: {question}\nReason step by step."
     )
@@ -87,7 +94,9 @@ def judge(*texts):
 
 
 def summarize(*texts):
-    return judge(*texts).replace("Reply [Yes] if all agree, else [No].", "Close with the answer in the form [answer].")
+    return judge(*texts).replace(
+        "Reply [Yes] if all agree, else [No].", "Close with the answer, marked like this: [answer]."
+    )
 
 
 # --- selection ---------------------------------------------------------------------------------------------------
@@ -251,7 +260,7 @@ def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(mod
     ],
 )
 def test_the_judge_compares_the_answers(model, texts, consensus):
-    assert parse_verdict(ask(model, judge(*texts)).text).value is consensus
+    assert parse_verdict(ask(model, judge(*texts)).text).value.consensus is consensus
 
 
 @pytest.mark.parametrize(
@@ -265,6 +274,48 @@ def test_the_judge_compares_the_answers(model, texts, consensus):
 )
 def test_the_summarizer_reports_what_most_debaters_say(model, texts, expected):
     assert answer_of(ask(model, summarize(*texts)).text) == expected
+
+
+def test_a_judge_who_is_asked_for_a_record_gives_one(model):
+    asked = 'Reply with a JSON object with the keys "settled", "side", "reason" and "answer".'
+    prompt = judge("It is [Sicily].", "It is [Sicily].").replace("Reply [Yes] if all agree, else [No].", asked)
+    found = parse_verdict(ask(model, prompt).text, sides=["Debater 1", "Debater 2"], read=lambda raw: raw).value
+
+    assert (found.consensus, found.side, found.answer) == (True, "Debater 1", "Sicily")
+
+
+def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model):
+    prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].").replace(
+        "Reply [Yes] if all agree, else [No].", "Close with the name in the form [name]."
+    )
+
+    assert parse_pick(ask(model, prompt).text, ["Debater 1", "Debater 2", "Debater 3"]).value == "Debater 2"
+
+
+@pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])
+def test_it_is_satisfied_with_what_its_knowledge_says(model, own, satisfied):
+    prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].").replace(
+        "Close with the final answer marked like this: [answer].", "Reply [Yes] if it stands, else [No]."
+    )
+
+    assert parse_verdict(ask(model, prompt).text).value.consensus is satisfied
+
+
+@pytest.mark.parametrize(("shown", "marker"), [("(answer)", "parentheses"), (r"\boxed{answer}", "boxed")])
+def test_the_answer_is_marked_as_asked(model, shown, marker):
+    text = ask(model, speak("Who climbed Mount Etna?", [0]).replace("[answer]", shown)).text
+
+    assert parse_answer(text, lambda raw: raw, marker).value == "Lucy Harper"
+
+
+def test_it_states_a_confidence_and_searches_only_where_asked(model):
+    sure = ask(model, speak("Who climbed Mount Etna?", [0]) + "\nEnd with a line Confidence: P.").text
+    lost = select("Which composer wrote Aida?").replace("[No Found].", "[No Found], or ask for one [Search: ...].")
+
+    assert 0.5 <= parse_confidence(sure).value <= 1
+    assert parse_confidence(ask(model, speak("Who climbed Mount Etna?", [0])).text).value is None
+    assert "Aida" in parse_search(ask(model, lost).text).value
+    assert parse_search(ask(model, select("Which composer wrote Aida?")).text).value is None
 
 
 # --- as a chat model ---------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ Knowledge pool:
 Question: On which island is Mount Etna?
 Weigh the entries step by step."""
 
-REPLY = """Check what was said. Close with the final answer in the form [answer]. A worked example:
+REPLY = """Check what was said. Close with the final answer marked like this: [answer]. A worked example:
 
 Question: Who is this?
 Debater 1: The answer is [nobody].
@@ -66,7 +66,7 @@ def test_judge_and_summarizer_differ_by_the_markers_of_their_instructions():
     answers = "\n\nAnswers of the debaters:\nDebater 1: It is [Yes] and [No].\n\nQuestion: Is it?\nDecide."
 
     assert read("Reply [Yes] if all agree, else [No]." + answers).stage == "judge"
-    assert read("Sum up, in the form [answer]." + answers).stage == "summarize"
+    assert read("Sum up, marked like this: [answer]." + answers).stage == "summarize"
 
 
 def test_choice_and_claim():
@@ -102,6 +102,39 @@ def test_an_assistant_message_is_the_previous_answer():
     ]
 
     assert read_prompt(messages).previous == "The answer is [Italy]."
+
+
+def test_a_history_holds_everybodys_last_word_and_the_readers_own():
+    history = """What was said so far:
+Critic (round 1): It is [Malta].
+
+You (round 1): It is [Italy].
+
+General Public (round 2): It is [Sicily].
+Note: really.
+
+Critic (round 2): No, [Sicily]."""
+    prompt = read(REPLY[: REPLY.index("Your previous")] + history + REPLY[REPLY.index("\n\nQuestion: On") :])
+
+    assert prompt.previous == "It is [Italy]."
+    assert {remark.who: remark.text for remark in prompt.remarks} == {
+        "Critic": "No, [Sicily].",
+        "General Public": "It is [Sicily].\nNote: really.",
+    }
+
+
+def test_a_chat_holds_the_opponents_words_under_its_name():
+    system = "The topic below is debated by 2 debaters: Affirmative, Negative. They speak in turn."
+    messages = [
+        Message(role="system", content=system),
+        Message(role="user", content="The debate is open."),
+        Message(role="assistant", content="It is [Italy]."),
+        Message(role="user", content="Negative: Rather [Sicily].\n\nIt is your turn.\n\nQuestion: Where is Etna?"),
+    ]
+    prompt = read_prompt(messages)
+
+    assert (prompt.stage, prompt.previous) == ("speak", "It is [Italy].")
+    assert [remark.who for remark in prompt.remarks] == ["Negative"]
 
 
 @given(st.text(max_size=300))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from madke.engine.parse import parse_answer
+from madke.engine.marker import marked
+from madke.engine.parse import Marker, parse_answer
 from madke.llm.offline.decide import answers
 from madke.llm.offline.passages import rank_passages
-from madke.llm.offline.prompt import Prompt, Remark
+from madke.llm.offline.prompt import Prompt
 from madke.llm.offline.rank import Candidate
-from madke.llm.offline.text import normal, same
+from madke.llm.offline.text import content, normal, same
 
 if TYPE_CHECKING:
     from madke.llm.offline.passages import Embed
@@ -43,20 +45,31 @@ def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) 
         temperature: Scales the noise on the scores; at 0 the reply depends on the prompt alone.
         rng: Where the noise comes from.
     """
-    if prompt.stage == "select":
-        return _selection(prompt, embed, temperature, rng)
-    if prompt.stage == "judge":
-        return _verdict(prompt.remarks)
-    if prompt.stage == "summarize":
-        return _summary(prompt.remarks)
-    return _stance(prompt, embed, temperature, rng)
+    match prompt.stage:
+        case "select":
+            return _selection(prompt, embed, temperature, rng)
+        case "speak":
+            return _stance(prompt, embed, temperature, rng)
+        case "reflect":
+            return _review(prompt, embed)
+        case "judge":
+            return _record(prompt) if prompt.wants_record else _verdict(prompt)
+        case "pick":
+            return _pick(prompt)
+        case "summarize":
+            return _summary(prompt)
+        case "digest":
+            return _account(prompt)
+        case "note":
+            return f"The words that carry most of it: {', '.join(dict.fromkeys(content(prompt.question)))}."
 
 
 # --- selection ---------------------------------------------------------------------------------------------------
 
 
 def _selection(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) -> str:
-    query = f"{prompt.question} {stated_answer(prompt.previous) or ''}".strip()
+    own = stated_answer(prompt.previous, prompt.marker)
+    query = f"{prompt.question} {own or ''}".strip()
     ranked = rank_passages(query, prompt.knowledge, embed)
     noisy = [(passage, score + _PASSAGE_NOISE * temperature * rng.gauss(0, 1)) for passage, score in ranked]
     noisy.sort(key=lambda scored: -scored[1])
@@ -65,7 +78,9 @@ def _selection(prompt: Prompt, embed: Embed, temperature: float, rng: random.Ran
     if not chosen:
         return (
             "I compared every passage of the pool with the question, by its words and by its meaning. They share too "
-            "little with what is asked, so I would rather rely on none of them. [No Found]"
+            "little with what is asked, so I would rather rely on none of them. "
+            + (f"[Search: {_plain(query)}] " if prompt.may_search else "")
+            + "[No Found]"
         )
     about = "; ".join(dict.fromkeys(_plain(passage.title or passage.text[:40]) for passage in chosen))
     return (
@@ -80,7 +95,7 @@ def _selection(prompt: Prompt, embed: Embed, temperature: float, rng: random.Ran
 
 
 def _stance(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) -> str:
-    before = stated_answer(prompt.previous)
+    before = stated_answer(prompt.previous, prompt.marker)
     ranked = _weighed(answers(prompt, embed), prompt, before)
     noisy = [replace(found, score=found.score + _ANSWER_NOISE * temperature * rng.gauss(0, 1)) for found in ranked]
     best = max(noisy, key=lambda found: found.score, default=None)
@@ -90,9 +105,17 @@ def _stance(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random
             "its answer, so I cannot tell and give none."
         )
     answer = _plain(best.answer)
-    agreeing = [remark.who for remark in prompt.remarks if (said := stated_answer(remark.text)) and same(said, answer)]
+    agreeing = list(dict.fromkeys(who for who, said in _given(prompt) if said and same(said, answer)))
     attitude = _attitude(answer, before, agreeing)
-    return " ".join(part for part in (attitude, _grounds(best, prompt), f"So the answer is [{answer}].") if part)
+    stated = f"So the answer is {marked(answer, prompt.marker)}."
+    said = " ".join(part for part in (attitude, _grounds(best, prompt), stated) if part)
+    return f"{said}\nConfidence: {_confidence(best, ranked):.2f}" if prompt.wants_confidence else said
+
+
+def _confidence(best: Candidate, ranked: list[Candidate]) -> float:
+    """How far the best candidate is ahead of the next different one, from 0.5 to 1."""
+    others = [found.score for found in ranked if not same(found.answer, best.answer)]
+    return min(1.0, max(0.5, 0.5 + best.score - max(others, default=0.0)))
 
 
 def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
@@ -102,7 +125,7 @@ def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list
     said = [(before, _OWN_BONUS)]
     for remark in prompt.remarks:
         evidence = _EVIDENCE_BONUS if re.search(r"\[\d+\]", remark.text) else 0.0
-        said.append((stated_answer(remark.text), _PEER_BONUS + evidence))
+        said.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + evidence))
     for answer, gain in said:
         if answer and normal(answer):
             known = next((c.answer for c in found if same(c.answer, answer)), answer)
@@ -144,38 +167,87 @@ def _grounds(best: Candidate, prompt: Prompt) -> str:
     return said
 
 
+def _review(prompt: Prompt, embed: Embed) -> str:
+    own = stated_answer(prompt.previous, prompt.marker)
+    if own is None:
+        return "My answer states nothing that could be checked, so it cannot stay as it is. [No]"
+    best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
+    if best is None or same(best.answer, own):
+        return f'Nothing that I can read speaks against "{own}". [Yes]'
+    return f'Reading again, the knowledge speaks for "{_plain(best.answer)}" rather than "{own}". [No]'
+
+
 # --- judge and summarizer ----------------------------------------------------------------------------------------
 
 
-def _verdict(remarks: tuple[Remark, ...]) -> str:
-    given = [(remark.who, stated_answer(remark.text)) for remark in remarks]
-    account = " ".join(f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in given)
+def _verdict(prompt: Prompt) -> str:
+    agreed, why = _agreement(prompt)
+    return f"{why} [{'Yes' if agreed else 'No'}]"
+
+
+def _record(prompt: Prompt) -> str:
+    agreed, why = _agreement(prompt)
+    holder, answer = _leader(prompt) or ("", "")
+    record = {"reason": why, "settled": agreed, "side": holder if agreed else "", "answer": answer if agreed else ""}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _agreement(prompt: Prompt) -> tuple[bool, str]:
+    given = _given(prompt)
+    account = _account(prompt)
     said = [answer for _, answer in given if answer]
     if len(said) < len(given) or len(said) < 2:
-        return f"{account} Without an answer from everyone there is nothing to agree on. [No]"
+        return False, f"{account} Without an answer from everyone there is nothing to agree on."
     if all(same(said[0], answer) for answer in said[1:]):
-        return f"{account} These say the same thing, if perhaps in different words. [Yes]"
-    return f"{account} These are different answers. [No]"
+        return True, f"{account} These say the same thing, if perhaps in different words."
+    return False, f"{account} These are different answers."
 
 
-def _summary(remarks: tuple[Remark, ...]) -> str:
-    given = [(remark.who, answer) for remark in remarks if (answer := stated_answer(remark.text))]
-    if not given:
+def _account(prompt: Prompt) -> str:
+    lines = (f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in _given(prompt))
+    return " ".join(lines)
+
+
+def _summary(prompt: Prompt) -> str:
+    leader = _leader(prompt)
+    if leader is None:
         return "None of the debaters states an answer, so there is none to report."
-    votes = [sum(same(answer, other) for _, other in given) for _, answer in given]
-    _, answer = given[votes.index(max(votes))]
-    holders = [who for who, other in given if same(answer, other)]
+    _, answer = leader
+    holders = [who for who, other in _given(prompt) if other and same(answer, other)]
     verb = "gives" if len(holders) == 1 else "give"
     who = " and ".join(holders)
-    return f"{who} {verb} this answer, and no other has more debaters behind it. The answer is [{answer}]."
+    stated = marked(answer, prompt.marker)
+    return f"{who} {verb} this answer, and no other has more debaters behind it. The answer is {stated}."
+
+
+def _pick(prompt: Prompt) -> str:
+    leader = _leader(prompt)
+    if leader is None:
+        return "None of the debaters states an answer, so I can pick nobody."
+    return f"No other answer has more debaters behind it than the one that {leader[0]} gives. [{leader[0]}]"
+
+
+def _leader(prompt: Prompt) -> tuple[str, str] | None:
+    """The answer with the most debaters behind it, and the first of them; None where nobody states one."""
+    given = [(who, answer) for who, answer in _given(prompt) if answer]
+    if not given:
+        return None
+    votes = [sum(same(answer, other) for _, other in given) for _, answer in given]
+    return given[votes.index(max(votes))]
 
 
 # --- reading replies ---------------------------------------------------------------------------------------------
 
 
-def stated_answer(text: str) -> str | None:
+def _given(prompt: Prompt) -> list[tuple[str, str | None]]:
+    """Each debater's name and the answer that it states, if any."""
+    return [(remark.who, stated_answer(remark.text, prompt.marker)) for remark in prompt.remarks]
+
+
+def stated_answer(text: str, marker: Marker = "brackets") -> str | None:
     """The answer that a reply states, as the engine's parser reads it; None where it states none."""
-    return parse_answer(text, lambda raw: raw or None).value
+    found = parse_answer(text, lambda raw: raw or None, marker)
+    return found.value if found.rule in ("cue", "last", "boxed") else None
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,76 @@
+"""The worked example of prompts/README.md, made as the page says, runs; what is wrong in a folder is one line."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from madke.assets import asset
+from tests.support.cli import madke, refused
+
+STANCES = {"Proposer": "I say [Lena].", "Tester": "The weak step is the lake. The answer is [Angara]."}
+
+
+@pytest.fixture
+def variant(tmp_path):
+    page = Path(asset("prompts", "README.md")).read_text(encoding="utf-8")
+    folder = tmp_path / "mine" / "second-look"
+    folder.mkdir(parents=True)
+    pieces = re.findall(r"`second-look/(\S+)`.*?```\w+\n(.*?)```", page, re.DOTALL)
+    for name, text in pieces:
+        (folder / name).write_text(text, encoding="utf-8")
+    assert {path.name for path in folder.iterdir()} == {"protocol.yaml", "speak.j2", "reply.j2", "reply.tester.j2"}
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path, variant):
+    (tmp_path / "data.jsonl").write_text(
+        json.dumps({"id": "q", "question": "Which river leaves Lake Baikal?", "golden_answers": ["Angara"]}) + "\n"
+    )
+    rules = [{"agent": "Proposer", "round": 2, "reply": "You are right: [Angara]."}]
+    rules += [{"agent": agent, "reply": said} for agent, said in STANCES.items()]
+    (tmp_path / "script.yaml").write_text(json.dumps(rules))
+    options = ["--prompts", variant.parent, "-p", "second-look", "--model", f"scripted/{tmp_path / 'script.yaml'}"]
+    return ["run", tmp_path / "data.jsonl", *options, "--out", tmp_path / "out"]
+
+
+def test_the_page_example_debates_as_it_says(tmp_path, run):
+    done = madke(*run)
+    assert done.returncode == 0, done.stderr
+    (transcript,) = map(json.loads, (tmp_path / "out" / "transcripts.jsonl").read_text().splitlines())
+    assert (transcript["answer"], transcript["stop_reason"]) == ("Angara", "agreement")
+    reads = [[(turn["agent"], turn["reads"]) for turn in entry["turns"]] for entry in transcript["rounds"]]
+    assert reads == [
+        [("Proposer", []), ("Tester", ["Proposer"])],
+        [("Proposer", ["Tester"]), ("Tester", ["Proposer"])],
+    ]
+    assert sum(used["calls"] for used in transcript["usage"].values()) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("protocol.yaml", lambda text: text + "rouns: 2\n", "protocol.yaml: unknown key 'rouns'"),
+        ("protocol.yaml", lambda text: text.replace("latest", "last_round"), "needs sees.peers = latest or history"),
+        (
+            "protocol.yaml",
+            lambda text: text.replace("prompt: tester", "prompt: judge"),
+            "has no template <stage>.judge.j2",
+        ),
+        ("protocol.yaml", lambda text: text.replace("name: Tester", "name: Judge"), "cannot be called 'judge'"),
+        ("protocol.yaml", lambda text: text.replace("finish: majority", "finish: summarizer"), "summarize.j2: missing"),
+        ("reply.j2", lambda text: text.replace("Keep it", "{{ verdict }} Keep it"), "unknown placeholder 'verdict'"),
+        ("reply.j2", lambda text: text.replace("answer_form", "answer_from"), "reply.j2: cannot be rendered"),
+        ("reply.j2", lambda text: text.replace("{% endblock %}", "", 1), "reply.j2"),
+        ("reply.tester.j2", lambda text: text.replace("block user", "block users"), "has no {% block user %}"),
+        ("speak.j2", lambda text: '{% extends "nothing.j2" %}', "speak.j2: is not a template: "),
+        ("speak.j2", lambda text: None, "speak.j2: missing"),
+    ],
+)
+def test_what_is_wrong_in_a_folder_is_one_line(tmp_path, run, variant, name, change, said):
+    text = change((variant / name).read_text())
+    (variant / name).write_text(text) if text is not None else (variant / name).unlink()
+    assert said in refused(*run)
+    assert not (tmp_path / "out").exists()
