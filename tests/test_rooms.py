@@ -12,8 +12,8 @@ FLOORS = [
     {"tasks"},
     {"engine"},
     {"scoring", "knowledge", "llm", "data", "variants"},
-    {"runs", "indexing"},
-    {"report"},
+    {"runs", "indexing", "adapters"},
+    {"report", "lemmas"},
     {"cli"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

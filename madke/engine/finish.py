@@ -59,18 +59,25 @@ async def judge_pick(scene: Scene, rounds: Sequence[Round]) -> Final:
 async def convergence(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The last stance whose words overlap most with the others'; ties go to the earliest debater.
 
-    The overlap of two texts is the Jaccard index of their word sets; a stance is scored by its mean over the others.
     Only stances with a parsed answer take part: a missing parse is no convergence.
     """
     turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
     if not turns:
         return Final(by="convergence", status="abstained", rule="none")
-    bags = [frozenset(turn.stance.text.casefold().split()) for turn in turns]
-    scores = {
-        turn.agent: sum(_jaccard(bag, other) for m, other in enumerate(bags) if m != n) / max(1, len(bags) - 1)
-        for n, (turn, bag) in enumerate(zip(turns, bags, strict=True))
-    }
-    return _best(turns, scores, by="convergence", rule="overlap")
+    scores = overlaps([turn.stance.text for turn in turns])
+    return _best(
+        turns, dict(zip((turn.agent for turn in turns), scores, strict=True)), by="convergence", rule="overlap"
+    )
+
+
+def overlaps(texts: Sequence[str]) -> list[float]:
+    """Of each text the overlap with the others, summed: the Jaccard index of their sets of lower-case words.
+
+    The order of the sum is that of the texts, as in the package lemmas: from four texts on, its ties hang on the last
+    bit.
+    """
+    bags = [frozenset(text.lower().split()) for text in texts]
+    return [sum((_jaccard(bag, other) for m, other in enumerate(bags) if m != n), 0.0) for n, bag in enumerate(bags)]
 
 
 async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
@@ -146,4 +153,4 @@ def _best(turns: Sequence[Turn], scores: Mapping[str, float], *, by: str, rule: 
 
 
 def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
-    return len(left & right) / len(left | right) if left | right else 0.0
+    return len(left & right) / max(1, len(left | right))

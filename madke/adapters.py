@@ -1,0 +1,141 @@
+"""Clients you already have, as completion functions for :func:`madke.debate`.
+
+A completion function takes chat messages and returns the reply's text. Any function of yours will do; those made here
+return a :class:`Reply`, a ``str`` that also says what the provider counted.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+from madke.core.chat import Usage
+from madke.llm.openai_wire import _usage as openai_usage
+
+ChatMessages = list[dict[str, str]]
+"""Messages with ``role`` and ``content``, as OpenAI's interface takes them."""
+
+CompleteFn = Callable[[ChatMessages], str | None]
+"""Messages in, the reply's text out; None counts as an empty reply."""
+
+AsyncCompleteFn = Callable[[ChatMessages], Awaitable[str | None]]
+
+
+class Reply(str):
+    """The text of a reply, with the provider's own token counts (None where it sent none)."""
+
+    __slots__ = ("usage",)
+    usage: Usage | None
+
+    def __new__(cls, text: str, usage: Usage | None = None) -> Self:  # noqa: D102
+        reply = super().__new__(cls, text)
+        reply.usage = usage
+        return reply
+
+
+def openai_complete(
+    client: Any,
+    model: str = "gpt-4o-mini",
+    temperature: float = 0.7,
+    max_tokens: int = 1024,
+    **extra: Any,
+) -> Callable[[ChatMessages], Any]:
+    """A completion function over an ``openai`` client.
+
+    Args:
+        client: An ``OpenAI`` client (also ``AzureOpenAI``, or one with a ``base_url`` of its own); with an
+            ``AsyncOpenAI`` client the function is asynchronous, for :func:`madke.adebate`.
+        model: The model's name on that server.
+        temperature: Sampling temperature.
+        max_tokens: Completion tokens per call.
+        **extra: Further parameters of ``chat.completions.create``: ``top_p``, ``seed``, ``stop``, ...
+
+    Returns:
+        The function. What the client raises, it raises.
+    """
+
+    def read(response: Any) -> Reply:
+        text = response.choices[0].message.content or ""
+        return Reply(text.strip(), openai_usage(getattr(response, "usage", None)))
+
+    def complete(messages: ChatMessages) -> Any:
+        response = client.chat.completions.create(
+            model=model,
+            messages=[dict(message) for message in messages],
+            temperature=temperature,
+            max_tokens=max_tokens,
+            **extra,
+        )
+        return _now_or_later(response, read)
+
+    return complete
+
+
+def anthropic_complete(
+    client: Any,
+    model: str = "claude-haiku-4-5-20251001",
+    temperature: float = 0.7,
+    max_tokens: int = 1024,
+) -> Callable[[ChatMessages], Any]:
+    """A completion function over an ``anthropic`` client.
+
+    Anthropic takes system text apart from the messages, so messages whose role is ``system`` are sent there.
+
+    Args:
+        client: An ``Anthropic`` client; with an ``AsyncAnthropic`` client the function is asynchronous, for
+            :func:`madke.adebate`.
+        model: The model's name.
+        temperature: Sampling temperature.
+        max_tokens: Completion tokens per call.
+
+    Returns:
+        The function. What the client raises, it raises.
+    """
+
+    def read(response: Any) -> Reply:
+        blocks = getattr(response, "content", ())
+        text = "".join(block.text for block in blocks if getattr(block, "type", "") == "text")
+        return Reply(text.strip(), _anthropic_usage(getattr(response, "usage", None)))
+
+    def complete(messages: ChatMessages) -> Any:
+        system = "\n".join(message.get("content") or "" for message in messages if message.get("role") == "system")
+        response = client.messages.create(
+            model=model,
+            messages=[
+                {"role": message.get("role", "user"), "content": message.get("content", "")}
+                for message in messages
+                if message.get("role") != "system"
+            ],
+            temperature=temperature,
+            max_tokens=max_tokens,
+            **({"system": system.strip()} if system.strip() else {}),
+        )
+        return _now_or_later(response, read)
+
+    return complete
+
+
+def _now_or_later(response: Any, read: Callable[[Any], Reply]) -> Any:
+    """What ``read`` makes of the response: at once, or awaitable where the client is asynchronous."""
+    if not inspect.isawaitable(response):
+        return read(response)
+
+    async def later() -> Reply:
+        return read(await response)
+
+    return later()
+
+
+def _anthropic_usage(usage: Any) -> Usage | None:
+    """Anthropic's counts: its ``input_tokens`` leave out what was read from a cache or written to one."""
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    prompt, completion, read, written = (getattr(usage, name, None) for name in names)
+    if not isinstance(prompt, int) or not isinstance(completion, int):
+        return None
+    cached = read if isinstance(read, int) else 0
+    return Usage(
+        prompt_tokens=prompt + cached + (written if isinstance(written, int) else 0),
+        cached_tokens=cached,
+        completion_tokens=completion,
+    )

@@ -1,0 +1,236 @@
+"""``debate`` and ``adebate``: the package's arguments and results around the engine and the variant ``lemmas``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
+from madke.core.chat import Purpose
+from madke.core.question import Question
+from madke.engine.debate import debate as play_debate
+from madke.engine.protocol import CLOSERS, Debater, Protocol
+from madke.lemmas.calls import Ask, Call, Caller, in_this_thread, span
+from madke.lemmas.records import DebateResult, DebateRound, Tracer
+from madke.lemmas.winner import converged, picked
+from madke.tasks import get_task
+from madke.variants import Variant, load_variant
+
+AnyCompleteFn = CompleteFn | AsyncCompleteFn
+
+_NO_JUDGE = "(convergence-based, no judge)"
+
+
+def debate(
+    query: str,
+    agents: Sequence[tuple[str, CompleteFn]] | CompleteFn,
+    rounds: int = 2,
+    n_agents_if_single: int = 3,
+    personas: Sequence[str] | None = None,
+    judge: CompleteFn | None = None,
+    tracer: Tracer | None = None,
+    *,
+    own_draft: bool = False,
+    unique_labels: bool = False,
+    whole_words: bool = False,
+) -> DebateResult:
+    """Debate a question between completion functions, as ``lemmas.debate`` 0.4.0 does.
+
+    Each agent drafts an answer; in every further round it reads the others' last drafts and drafts anew. The judge
+    picks a draft, or the one whose words overlap most with the others' wins. That takes k (R + 1) calls for k agents
+    and R rounds, and one for the judge, all made in the caller's thread, one after another.
+
+    It keeps the package's contract also where madke's own debates would not: of two agents with one label only the
+    later one's drafts count; an empty draft stays in the debate; a judge whose words name nobody has picked the first
+    agent; a label counts as named where it is part of a word. The last three keywords are remedies.
+
+    Args:
+        query: The question.
+        agents: (label, completion function) pairs; or one function, which plays ``n_agents_if_single`` agents called
+            ``AGENT_A``, ``AGENT_B``, ... A function takes a list of messages (``{"role": ..., "content": ...}``) and
+            returns a text; None is an empty one.
+        rounds: Rounds of revision after the first drafts; below 0 counts as 0.
+        n_agents_if_single: How many agents a single function plays.
+        personas: A text for each agent, to begin its prompts with. None: five of ours, in turn.
+        judge: A completion function that names the label of the best draft. None: convergence.
+        tracer: Told when the debate and each call in it begin and end.
+        own_draft: Show an agent its own last draft as well, which the package does not.
+        unique_labels: Number equal labels (``A``, ``A_2``), so that no draft is lost.
+        whole_words: Read a label in the judge's words only where it stands as a whole word.
+
+    Returns:
+        The result, with the fields of the package's and two more, ``usage`` and ``transcript``.
+
+    Raises:
+        ValueError: There is no agent, or another number of personas than of agents.
+        TypeError: A function is asynchronous; that takes :func:`adebate`.
+        Exception: What a completion function raises, unchanged. Nobody is asked after it.
+    """
+    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
+        play = _Play(query, seats, rounds, judge, tracer, own_draft, whole_words)
+        return in_this_thread(play.through)
+
+
+async def adebate(
+    query: str,
+    agents: Sequence[tuple[str, AnyCompleteFn]] | AnyCompleteFn,
+    rounds: int = 2,
+    n_agents_if_single: int = 3,
+    personas: Sequence[str] | None = None,
+    judge: AnyCompleteFn | None = None,
+    tracer: Tracer | None = None,
+    *,
+    own_draft: bool = False,
+    unique_labels: bool = False,
+    whole_words: bool = False,
+) -> DebateResult:
+    """:func:`debate` for asynchronous completion functions: the drafts of one round are written at the same time.
+
+    The package has no such call; its synchronous one has the same arguments and result. A function that is not
+    asynchronous is called as it is, and keeps the event loop waiting. The first exception of a function cancels the
+    calls under way and comes out.
+    """
+    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
+        return await _Play(query, seats, rounds, judge, tracer, own_draft, whole_words).through(Call.later)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Seat:
+    """One agent at the table."""
+
+    label: str
+    name: str
+    """What the engine calls it: the label where it can, for its names are distinct and some are taken."""
+    persona: str
+    complete: Callable[[ChatMessages], Any]
+    heard: bool
+    """Not the case where a later agent has the same label."""
+
+
+def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique_labels: bool) -> tuple[_Seat, ...]:
+    if callable(agents):
+        agents = [(f"AGENT_{chr(ord('A') + n)}", agents) for n in range(n_if_single)]
+    if not agents:
+        raise ValueError("debate: at least one agent required")
+    if personas is not None and len(personas) != len(agents):
+        raise ValueError("personas length must match number of agents")
+    labels = [label for label, _ in agents]
+    if unique_labels:
+        labels = _numbered(labels)
+    # From the end, so that the agent who is heard under a label has it as its name.
+    names = _numbered([str(label) for label in reversed(labels)], taken=CLOSERS)[::-1]
+    return tuple(
+        _Seat(
+            label=label,
+            name=names[n],
+            # An empty persona is one too: the templates must not take it for none.
+            persona="" if personas is None else str(personas[n]) or " ",
+            complete=complete,
+            heard=label not in labels[n + 1 :],
+        )
+        for n, (label, (_, complete)) in enumerate(zip(labels, agents, strict=True))
+    )
+
+
+def _numbered(labels: Sequence[str], taken: Collection[str] = ()) -> list[str]:
+    """The labels, made distinct from each other and from those taken, whatever their case."""
+    names: list[str] = []
+    for label in labels:
+        name, n = label, 1
+        while name in names or name.casefold() in taken or (n > 1 and name in labels):
+            n += 1
+            name = f"{label}_{n}"
+        names.append(name)
+    return names
+
+
+@cache
+def _variant() -> Variant:
+    return load_variant("lemmas").with_settings({"marker": "text"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    """One debate: the arguments as a protocol with its cast, and the transcript as a result."""
+
+    query: str
+    seats: tuple[_Seat, ...]
+    rounds: int
+    judge: Callable[[ChatMessages], Any] | None
+    tracer: Tracer | None
+    own_draft: bool
+    whole_words: bool
+
+    async def through(self, ask: Ask) -> DebateResult:
+        """Play it; ``ask`` has the calls made."""
+        agents = [self._agent(seat, ask) for seat in self.seats]
+        cast = {seat.name: agent for seat, agent in zip(self.seats, agents, strict=True)}
+        judge = None if self.judge is None else self._judge(self.judge, ask)
+        transcript = await play_debate(
+            Question(id="debate", question=str(self.query)),
+            self._protocol(),
+            cast if judge is None else {**cast, "judge": judge},
+            task=get_task("short_answer"),
+            prompts=_variant(),
+        )
+        rounds = [
+            DebateRound(n, {seat.label: agent.said[n] for seat, agent in zip(self.seats, agents, strict=True)})
+            for n in range(len(transcript.rounds))
+        ]
+        judgment = _NO_JUDGE if judge is None else judge.said[0]
+        winner = converged(rounds[-1].drafts) if judge is None else self._picked(judgment)
+        return DebateResult(
+            final=rounds[-1].drafts[winner],
+            winner_label=winner,
+            rounds=rounds,
+            judgment=judgment,
+            usage=transcript.usage,
+            transcript=transcript,
+        )
+
+    def _protocol(self) -> Protocol:
+        base, seats = _variant().protocol, self.seats
+        topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
+        # Copied, not validated: a protocol may not have a single debater's draft judged, and the package does.
+        return base.model_copy(
+            update={
+                "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
+                "rounds": max(0, operator.index(self.rounds)) + 1,
+                "sees": base.sees.model_copy(
+                    update={"own": "last" if self.own_draft else "none", "topology": topology}
+                ),
+                "finish": "convergence" if self.judge is None else "judge_pick",
+            }
+        )
+
+    def _picked(self, verdict: str) -> str:
+        labels = list(dict.fromkeys(seat.label for seat in self.seats))
+        return picked(verdict, labels, whole_words=self.whole_words)
+
+    def _agent(self, seat: _Seat, ask: Ask) -> Caller:
+        def described(purpose: Purpose) -> tuple[str, Mapping[str, Any]]:
+            name = "lemmas.debate.draft" if purpose.round == 1 else "lemmas.debate.revise"
+            return name, {"agent": seat.label, "round": purpose.round - 1}
+
+        return Caller(
+            seat.complete,
+            ask=ask,
+            tracer=self.tracer,
+            span=described,
+            found=lambda draft: {"draft_len": len(draft)},
+            heard=seat.heard,
+        )
+
+    def _judge(self, judge: Callable[[ChatMessages], Any], ask: Ask) -> Caller:
+        return Caller(
+            judge,
+            ask=ask,
+            tracer=self.tracer,
+            span=lambda _: ("lemmas.debate.judge", {}),
+            found=lambda verdict: {"winner": self._picked(verdict)},
+        )

@@ -1,0 +1,172 @@
+"""Clients as completion functions: what they send, what they return, and that ``lemmas`` does the same."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from madke import adapters
+from madke.core.chat import Usage
+from tests.support.openai_server import chat, error, openai_server
+
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How deep is Lake Baikal?"}]
+USAGE = {
+    "prompt_tokens": 20,
+    "completion_tokens": 5,
+    "total_tokens": 25,
+    "prompt_tokens_details": {"cached_tokens": 16},
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
+
+
+def openai_client(server):
+    from openai import OpenAI
+
+    return OpenAI(base_url=server.url, api_key="k", max_retries=0)
+
+
+def asked_of_openai(make, reply, **settings):
+    """What the adapter returned for one call, and the body that went over the wire."""
+    with openai_server(reply) as server, openai_client(server) as client:
+        said = make(client, **settings)(MESSAGES)
+    (request,) = server.requests
+    return said, request.body
+
+
+class AnthropicDouble:
+    """What the adapter uses of an Anthropic client."""
+
+    def __init__(self, *blocks, usage=None):
+        self.messages = self
+        self.asked = []
+        self._response = SimpleNamespace(content=list(blocks), **({"usage": usage} if usage else {}))
+
+    def create(self, **parameters):
+        self.asked.append(parameters)
+        return self._response
+
+
+class AsyncAnthropicDouble(AnthropicDouble):
+    async def create(self, **parameters):
+        return super().create(**parameters)
+
+
+def text(said):
+    return SimpleNamespace(type="text", text=said)
+
+
+def test_openai_is_asked_with_the_defaults_and_its_words_are_stripped():
+    said, body = asked_of_openai(adapters.openai_complete, chat("  1,642 metres.\n", usage=USAGE))
+    assert said == "1,642 metres."
+    assert body == {"model": "gpt-4o-mini", "messages": MESSAGES, "temperature": 0.7, "max_tokens": 1024}
+    assert said.usage == Usage(prompt_tokens=20, cached_tokens=16, completion_tokens=5, reasoning_tokens=2)
+
+
+def test_further_parameters_reach_openai():
+    settings = {"model": "m", "temperature": 0, "max_tokens": 9, "seed": 4, "top_p": 0.5}
+    _, body = asked_of_openai(adapters.openai_complete, chat(), **settings)
+    assert body == {"messages": MESSAGES, **settings}
+
+
+def test_no_text_and_no_usage_are_an_empty_reply_without_counts():
+    said, _ = asked_of_openai(adapters.openai_complete, chat(None, usage=None))
+    assert (said, said.usage) == ("", None)
+
+
+def test_what_the_client_raises_comes_out():
+    from openai import AuthenticationError
+
+    with pytest.raises(AuthenticationError):
+        asked_of_openai(adapters.openai_complete, error(401, "no such key"))
+
+
+def test_an_asynchronous_openai_client_makes_an_asynchronous_function():
+    from openai import AsyncOpenAI
+
+    async def ask(url):
+        async with AsyncOpenAI(base_url=url, api_key="k", max_retries=0) as client:
+            return await adapters.openai_complete(client)(MESSAGES)
+
+    with openai_server(chat(" Deep. ", usage=USAGE)) as server:
+        said = asyncio.run(ask(server.url))
+    assert (said, said.usage.prompt_tokens) == ("Deep.", 20)
+
+
+def test_anthropic_gets_system_text_apart_and_its_text_blocks_are_joined():
+    client = AnthropicDouble(text(" 1,642 "), SimpleNamespace(type="thinking", thinking="hm"), text("metres. "))
+    said = adapters.anthropic_complete(client, model="c", max_tokens=7)(MESSAGES)
+    assert (said, said.usage) == ("1,642 metres.", None)
+    assert client.asked == [
+        {
+            "model": "c",
+            "messages": [{"role": "user", "content": "How deep is Lake Baikal?"}],
+            "temperature": 0.7,
+            "max_tokens": 7,
+            "system": "Be brief.",
+        }
+    ]
+
+
+def test_without_system_text_anthropic_gets_no_system():
+    client = AnthropicDouble(text("Yes."))
+    adapters.anthropic_complete(client)([{"role": "system", "content": "  "}, MESSAGES[1]])
+    assert "system" not in client.asked[0]
+
+
+def test_anthropics_prompt_tokens_include_what_its_cache_held():
+    usage = SimpleNamespace(
+        input_tokens=10, output_tokens=3, cache_read_input_tokens=80, cache_creation_input_tokens=None
+    )
+    said = adapters.anthropic_complete(AnthropicDouble(text("Yes."), usage=usage))(MESSAGES)
+    assert said.usage == Usage(prompt_tokens=90, cached_tokens=80, completion_tokens=3)
+
+
+def test_an_asynchronous_anthropic_client_makes_an_asynchronous_function():
+    client = AsyncAnthropicDouble(text("Yes. "))
+    assert asyncio.run(adapters.anthropic_complete(client)(MESSAGES)) == "Yes."
+
+
+@pytest.mark.parametrize("reply", [chat(" Deep. "), chat(None), chat("x", usage=None), error(429, "slow down")])
+def test_openai_parity(reply):
+    theirs = pytest.importorskip("lemmas.adapters")
+
+    def outcome(make):
+        with openai_server(reply) as server, openai_client(server) as client:
+            try:
+                said = make(client, seed=3)(MESSAGES)
+            except Exception as raised:
+                said = type(raised)
+        return said, [request.body for request in server.requests]
+
+    assert outcome(adapters.openai_complete) == outcome(theirs.openai_complete)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        MESSAGES,
+        MESSAGES[1:],
+        [{"content": "no role"}, {"role": "assistant"}],
+        [{"role": "system", "content": "one "}, {"role": "system", "content": None}, *MESSAGES],
+    ],
+)
+def test_anthropic_parity(messages):
+    theirs = pytest.importorskip("lemmas.adapters")
+
+    def outcome(make):
+        client = AnthropicDouble(text(" a"), SimpleNamespace(type="tool_use"), text("b "))
+        return make(client)(messages), client.asked
+
+    assert outcome(adapters.anthropic_complete) == outcome(theirs.anthropic_complete)
+
+
+@pytest.mark.parametrize("name", ["openai_complete", "anthropic_complete"])
+def test_signatures_are_the_packages(name):
+    import inspect
+
+    theirs = pytest.importorskip("lemmas.adapters")
+
+    def shape(function):
+        return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+
+    assert shape(getattr(adapters, name)) == shape(getattr(theirs, name))

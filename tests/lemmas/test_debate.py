@@ -1,0 +1,226 @@
+"""What ``madke.debate`` does beyond the published package, and how it treats those who call it."""
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import madke
+from madke.adapters import Reply, openai_complete
+from madke.core.chat import Usage
+from tests.lemmas.script import Script, run
+from tests.support.openai_server import chat, openai_server
+
+
+def test_import_madke_loads_no_engine():
+    program = (
+        "import sys, madke; assert 'pydantic' not in sys.modules; from madke import debate, adebate; print(debate)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_functions_are_called_one_after_another_in_the_callers_thread_and_context():
+    place = contextvars.ContextVar("place", default="elsewhere")
+    place.set("here")
+    seen = []
+
+    def complete(messages):
+        seen.append((threading.current_thread(), place.get(), asyncio.run(asyncio.sleep(0, "a loop of its own"))))
+        return "x"
+
+    madke.debate("Why?", complete, rounds=1)
+    assert seen == [(threading.current_thread(), "here", "a loop of its own")] * 6
+
+
+def test_it_works_where_a_loop_runs_already():
+    async def in_a_notebook():
+        return madke.debate("Why?", Script(["x", "y", "y"]).role("only"), rounds=0)
+
+    assert asyncio.run(in_a_notebook()).final == "y"
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), StopIteration("no more"), ValueError("gone")])
+@pytest.mark.parametrize("at", [1, 2, 5, 7])
+def test_what_a_function_raises_comes_out_unchanged_and_ends_the_debate(raised, at):
+    script = Script(["x"] * (at - 1) + [raised])
+    with pytest.raises(type(raised)) as caught:
+        madke.debate("Why?", [(x, script.role(x)) for x in "ABC"], rounds=1, judge=script.role("judge"))
+    assert caught.value is raised
+    assert len(script.calls) == at
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("madke-debate")]
+
+
+def test_an_asynchronous_function_is_sent_to_adebate():
+    async def complete(messages):
+        return "x"
+
+    with pytest.raises(TypeError, match=r"madke\.adebate"):
+        madke.debate("Why?", complete)
+
+
+# --- our remedies ------------------------------------------------------------------------------------------------
+
+
+def test_own_drafts_are_shown_when_asked_for():
+    replies = [f"draft{n}." for n in range(6)]
+    for own_draft in (False, True):
+        _, script = run(madke.debate, replies, "AB", judged=False, own_draft=own_draft)
+        assert [("draft0." in prompt, "draft1." in prompt) for prompt in script.prompts[2:4]] == [
+            (own_draft, True),
+            (True, own_draft),
+        ]
+
+
+def test_unique_labels_lose_no_draft():
+    labels = ["A", "A", "A_2", "B", "A"]
+    outcome, script = run(madke.debate, "uvwxy", labels, judged=False, rounds=1, unique_labels=True)
+    assert [label for label, _ in outcome.result[2][0][1]] == ["A", "A_3", "A_2", "B", "A_4"]
+    assert [draft for _, draft in outcome.result[2][0][1]] == list("uvwxy")
+    assert "A_3: v" in script.prompts[5]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "winner"),
+    [
+        ("AGENT_10 is best", "AGENT_10"),
+        ("agent_10: clearer than AGENT_1", "AGENT_10"),
+        ("AGENT_1: clearer than AGENT_10", "AGENT_1"),
+        ("The winner is [AGENT_10], before AGENT_1.", "AGENT_10"),
+        ("They are close, AGENT_1 and AGENT_10.", "AGENT_1"),
+        ("AGENT_100 is best", "A"),
+        ("Because all are good", "A"),
+        ("", "A"),
+    ],
+)
+def test_whole_words_are_read_when_asked_for(verdict, winner):
+    labels = ["A", "AGENT_1", "AGENT_10"]
+    outcome, _ = run(madke.debate, ["x", "y", "z", verdict], labels, judged=True, rounds=0, whole_words=True)
+    assert outcome.result[1] == winner
+
+
+# --- what the result tells ---------------------------------------------------------------------------------------
+
+
+def test_usage_is_the_providers_own_where_a_reply_carries_it():
+    counted = Usage(prompt_tokens=100, cached_tokens=60, completion_tokens=10)
+    script = Script([Reply("x", counted), Reply("y", counted), "z" * 8, "AGENT_A: yes"])
+    found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
+    speak, pick = found.usage["speak"], found.usage["pick"]
+    assert (speak.calls, speak.estimated, speak.cached_tokens, speak.completion_tokens) == (3, 1, 120, 22)
+    assert speak.prompt_tokens > 200
+    assert (pick.calls, pick.estimated) == (1, 1)
+
+
+def test_the_transcript_holds_the_whole_debate():
+    script = Script(["Oslo it is", "Rome", "Oslo it was"] * 2)
+    found = madke.debate("Which city?", script.role("only"), rounds=1)
+    transcript = found.transcript
+    assert (transcript.question, transcript.stop_reason, len(transcript.rounds)) == ("Which city?", "rounds", 2)
+    assert [(turn.agent, turn.stance.text) for turn in transcript.rounds[1].turns] == list(
+        found.rounds[1].drafts.items()
+    )
+    assert transcript.rounds[1].turns[0].reads == ("AGENT_B", "AGENT_C")
+    assert (transcript.final.by, transcript.final.agent) == ("convergence", found.winner_label)
+
+
+def test_the_form_of_verdict_that_the_judge_is_asked_for_is_read_by_the_package_and_by_the_engine():
+    script = Script(["x", "y", "z", "AGENT_B: more careful than AGENT_A. [AGENT_B]"])
+    found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
+    assert "Start with that name and a colon" in script.prompts[3]
+    assert "in the form [name]" in script.prompts[3]
+    assert (found.winner_label, found.transcript.final.agent) == ("AGENT_B", "AGENT_B")
+
+
+def test_where_nobody_is_named_the_transcript_says_so():
+    script = Script(["x", "y", "z", "all are good"])
+    found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
+    assert found.winner_label == "AGENT_A"
+    assert (found.transcript.status, found.transcript.final.agent) == ("abstained", None)
+
+
+def test_hidden_reasoning_stays_in_the_draft_and_is_not_shown_to_others():
+    outcome, script = run(madke.debate, ["<think>secret</think>Oslo", "Rome"], "AB", judged=True, rounds=1)
+    assert outcome.result[2][0][1][0] == ("A", "<think>secret</think>Oslo")
+    assert not any("secret" in prompt for prompt in script.prompts)
+    assert "Oslo" in script.prompts[3]
+
+
+def test_texts_are_never_templates():
+    hostile = "{{ 7 * 7 }} {% block user %} {query}"
+    script = Script([hostile] * 7)
+    found = madke.debate(hostile, script.role("only"), personas=[hostile] * 3, rounds=1, judge=script.role("judge"))
+    assert found.final == hostile
+    assert script.prompts[3].count(hostile) == 4
+
+
+# --- adebate -----------------------------------------------------------------------------------------------------
+
+
+def test_adebate_is_debate_with_the_drafts_of_a_round_at_the_same_time():
+    together = asyncio.Barrier(3)
+
+    def agent(label, gather):
+        drafts = iter([f"{label} says Oslo", f"{label} says Oslo or Rome", f"{label} Oslo"])
+
+        def now(messages):
+            return next(drafts)
+
+        async def later(messages):
+            await together.wait()  # nobody goes on before all three are here
+            return next(drafts)
+
+        return later if gather else now
+
+    async def ask():
+        async with asyncio.timeout(20):
+            return await madke.adebate("Why?", [(x, agent(x, True)) for x in "ABC"])
+
+    expected = madke.debate("Why?", [(x, agent(x, False)) for x in "ABC"])
+    found = asyncio.run(ask())
+    assert (found.final, found.winner_label, found.rounds) == (expected.final, expected.winner_label, expected.rounds)
+
+
+def test_adebate_takes_plain_functions_and_an_asynchronous_judge():
+    async def judge(messages):
+        return "AGENT_B: yes"
+
+    found = asyncio.run(madke.adebate("Why?", lambda messages: " x ", rounds=0, judge=judge))
+    assert (found.final, found.winner_label, found.judgment) == ("x", "AGENT_B", "AGENT_B: yes")
+
+
+def test_an_exception_comes_out_of_adebate_alone():
+    async def fails(messages):
+        raise ConnectionError("gone")
+
+    async def waits(messages):
+        await asyncio.Event().wait()
+
+    async def ask():
+        async with asyncio.timeout(20):
+            await madke.adebate("Why?", [("A", waits), ("B", fails)])
+
+    with pytest.raises(ConnectionError, match="gone"):
+        asyncio.run(ask())
+
+
+def test_adebate_over_an_asynchronous_client():
+    from openai import AsyncOpenAI
+
+    async def ask(url):
+        async with AsyncOpenAI(base_url=url, api_key="k") as client:
+            return await madke.adebate("Why?", openai_complete(client, model="m"), rounds=1)
+
+    with openai_server(lambda body, n: chat(f"draft {n}")) as server:
+        found = asyncio.run(ask(server.url))
+    assert len(server.requests) == 6
+    reply = found.usage["reply"]
+    assert (reply.calls, reply.estimated, reply.prompt_tokens) == (3, 0, 60)
+
+
+def test_adebate_refuses_bad_arguments_when_it_is_awaited():
+    with pytest.raises(ValueError, match="at least one agent"):
+        asyncio.run(madke.adebate("Why?", []))

@@ -1,0 +1,194 @@
+"""The variant ``lemmas`` in batch: calls, who sees what, how the answer is taken, and its prompts word for word."""
+
+import asyncio
+import re
+
+import pytest
+
+from madke.core.chat import Completion
+from madke.core.question import Question
+from madke.engine.debate import debate
+from madke.llm import ScriptedChat
+from madke.tasks import get_task
+from madke.variants import load_variant
+
+QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
+ANSWERS = {"Debater 1": "Lake Tanganyika", "Debater 2": "Lake Baikal", "Debater 3": "Lake Baikal"}
+
+
+def stance(request):
+    purpose = request.purpose
+    return f"{purpose.agent} in round {purpose.round}: the answer is [{ANSWERS.get(purpose.agent, 'Lake Baikal')}]."
+
+
+def run(replies=stance, settings=None, **options):
+    variant = load_variant("lemmas").with_settings(settings or {})
+    model = ScriptedChat(replies)
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    task = get_task(QUESTION.task)
+    return asyncio.run(debate(QUESTION, variant.protocol, cast, task=task, prompts=variant, **options)), model
+
+
+def prompts(model, n):
+    return {r.purpose.agent: r.messages[-1].content for r in model.requests if r.purpose.round == n}
+
+
+@pytest.mark.parametrize(
+    ("settings", "calls"),
+    [
+        ({}, 3 * 3),
+        ({"rounds": 1}, 3),
+        ({"debaters": 7, "rounds": 2}, 7 * 2),
+        ({"finish": "judge_pick"}, 3 * 3 + 1),
+    ],
+)
+def test_calls_are_k_times_rounds_and_one_for_the_judge(settings, calls):
+    transcript, model = run(settings=settings)
+    assert model.calls == calls == sum(used.calls for used in transcript.usage.values())
+    assert transcript.stop_reason == "rounds"
+
+
+def test_each_reads_the_others_drafts_of_the_round_before_and_not_its_own():
+    transcript, model = run()
+    for n in (1, 2, 3):
+        for agent, prompt in prompts(model, n).items():
+            seen = set(re.findall(r"Debater \d in round \d", prompt))
+            assert seen == {f"{other} in round {n - 1}" for other in ANSWERS if n > 1 and other != agent}
+    assert transcript.rounds[1].turns[0].reads == ("Debater 2", "Debater 3")
+
+
+def test_own_drafts_are_an_option():
+    _, model = run(settings={"sees.own": "last"})
+    assert "Your previous answer:\nDebater 1 in round 1" in prompts(model, 2)["Debater 1"]
+
+
+def test_the_draft_nearest_to_the_others_is_taken():
+    transcript, _ = run()
+    final = transcript.final
+    assert (final.by, final.agent, transcript.answer, final.tie) == ("convergence", "Debater 2", "Lake Baikal", True)
+    assert final.scores["Debater 1"] < final.scores["Debater 2"] == final.scores["Debater 3"]
+
+
+def test_a_draft_without_an_answer_takes_no_part_in_the_convergence():
+    same = "No answer comes to mind here"
+    replies = {
+        ("reply", "Debater 1"): same,
+        ("reply", "Debater 2"): same,
+        "reply": "I say [Lake Baikal].",
+        "speak": "?",
+    }
+    transcript, _ = run(replies)
+    assert (transcript.answer, transcript.final.agent) == ("Lake Baikal", "Debater 3")
+    transcript, _ = run({"reply": same, "speak": same})
+    assert (transcript.status, transcript.answer) == ("abstained", None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer"),
+    [
+        ("Debater 1 is more careful than Debater 2. [Debater 1]", "Lake Tanganyika"),
+        ("All of them have a point. [Debater 3]", "Lake Baikal"),
+        ("All of them have a point. [name]", None),
+        ("", None),
+    ],
+)
+def test_the_judge_picks_a_debater_by_name(verdict, answer):
+    pick = Completion(text=verdict)
+    transcript, _ = run(lambda r: pick if r.purpose.stage == "pick" else stance(r), {"finish": "judge_pick"})
+    assert (transcript.final.by, transcript.answer) == ("judge", answer)
+    assert transcript.status == ("abstained" if answer is None else "ok")
+
+
+def test_a_failed_call_is_left_out_and_the_rest_go_on():
+    failed = Completion(outcome="failed", error="the server is gone")
+    transcript, model = run(lambda r: failed if r.purpose.agent == "Debater 2" else stance(r))
+    assert transcript.degraded
+    assert "Debater 2" not in prompts(model, 2)["Debater 1"]
+    assert (transcript.final.agent, transcript.final.tie) == ("Debater 1", True)
+
+
+def test_five_personas_are_shared_out_in_turn_unless_debaters_have_their_own():
+    _, model = run(settings={"debaters": 6, "rounds": 1})
+    texts = list(prompts(model, 1).values())
+    assert len(set(texts)) == 5
+    assert texts[5] == texts[0]
+    _, model = run(settings={"debaters": [{"name": "Ada", "persona": "You are a chemist."}], "rounds": 1})
+    assert prompts(model, 1)["Ada"].startswith("You are a chemist.\n\n")
+
+
+def test_any_of_the_tasks_and_a_pool_fit_in(pool):
+    variant = load_variant("lemmas").with_sources(["wiki"])
+    model = ScriptedChat(stance)
+    claim = Question(id="q2", question="Lake Baikal is deep.", task="claim", answers=("SUPPORTS",))
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    asyncio.run(debate(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant))
+    for request in model.requests:
+        assert "\n[1] Lake Tanganyika: Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
+        assert request.messages[-1].content.endswith("\n\nClaim: Lake Baikal is deep.")
+
+
+FORM = (
+    "Close your reply with the final answer, marked like this: [answer]. Inside the marker stands only the answer "
+    "itself, as short as it can be - a name, a date, a number, yes or no."
+)
+PROOFS = (
+    "You think in proofs: you take a problem apart, go from premise to conclusion, and trust what can be shown or "
+    "counted."
+)
+
+
+def test_the_prompt_of_the_first_round():
+    _, model = run()
+    (message,) = model.requests[0].messages
+    assert message.role == "user"
+    assert message.content == (
+        f"{PROOFS}\n"
+        "\n"
+        "Answer the task at the end. Work it out step by step, and let the reasons stand beside what you conclude.\n"
+        f"{FORM}\n"
+        "\n"
+        "Question: Which lake is the deepest?"
+    )
+
+
+def test_the_prompt_of_the_second_round():
+    _, model = run()
+    (message,) = model.requests[3].messages
+    assert message.role == "user"
+    assert message.content == (
+        f"{PROOFS}\n"
+        "\n"
+        "Others have drafted answers to the task at the end. Weigh each of them: what it gets right, and where it goes "
+        "wrong. Then write your own draft anew. Give way where somebody's reasons are better than yours; where yours "
+        "hold, stay with them and support them further.\n"
+        f"{FORM}\n"
+        "\n"
+        "Answers of the others:\n"
+        "Debater 2: Debater 2 in round 1: the answer is [Lake Baikal].\n"
+        "\n"
+        "Debater 3: Debater 3 in round 1: the answer is [Lake Baikal].\n"
+        "\n"
+        "Question: Which lake is the deepest?"
+    )
+
+
+def test_the_prompt_of_the_judge():
+    _, model = run(settings={"finish": "judge_pick", "rounds": 1, "debaters": 2})
+    (message,) = model.requests[-1].messages
+    assert message.content == (
+        "Each of the debaters below has answered the task at the end. Find the best answer and name its debater.\n"
+        "Compare the answers step by step, then close with that name in square brackets, in the form [name].\n"
+        "\n"
+        "Answers of the debaters:\n"
+        "Debater 1: Debater 1 in round 1: the answer is [Lake Tanganyika].\n"
+        "\n"
+        "Debater 2: Debater 2 in round 1: the answer is [Lake Baikal].\n"
+        "\n"
+        "Question: Which lake is the deepest?"
+    )
+
+
+def test_free_text_has_no_marker():
+    _, model = run(settings={"marker": "text", "finish": "judge_pick"})
+    assert not any("marked like this" in r.messages[-1].content for r in model.requests)
+    assert "Start with that name and a colon" in model.requests[-1].messages[-1].content
