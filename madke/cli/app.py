@@ -63,9 +63,10 @@ def _complain(message: str) -> NoReturn:
 
 
 def _register() -> None:
-    from madke.cli import ask, doctor, index, pool, protocols, report, run, score
+    from madke.cli import ask, compare, doctor, index, pool, protocols, report, run, score
 
-    for verb in (ask, run, score, report, protocols, doctor):
+    for verb in (ask, run, score, compare, report, doctor):
         app.command(name=verb.__name__.rpartition(".")[2])(verb.command)
+    app.add_typer(protocols.app, name="protocols")
     app.add_typer(pool.app, name="pool")
     app.add_typer(index.app, name="index")

@@ -1,24 +1,38 @@
-"""``madke protocols``: the debate variants there are."""
+"""``madke protocols``: the debate variants there are, and one of them as a diagram."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from madke.cli import options
+from madke.core.errors import UserError
 
-def command(
-    prompts: Annotated[Path | None, typer.Option(help="A folder of your own variants, searched first.")] = None,
+app = typer.Typer(help="List the debate variants, or draw one: madke protocols show NAME.")
+
+
+@app.callback(invoke_without_command=True)
+def _list(
+    context: typer.Context,
+    prompts: options.Prompts = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print name, source and folder as JSON lines.")] = False,
 ) -> None:
-    """List the debate variants with the paper or code that each follows."""
+    """List the debate variants with the paper or code that each follows; `show NAME` draws one."""
+    if context.invoked_subcommand is not None:
+        if prompts is not None or as_json:
+            raise UserError(
+                f"--prompts and --json before {context.invoked_subcommand} are for the list; give them after"
+            )
+        return
     import json
 
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     from madke.cli.console import output
+    from madke.terminal import printable
     from madke.variants import load_variant, variant_folders
 
     variants = [load_variant(name, prompts) for name in variant_folders(prompts)]
@@ -32,5 +46,20 @@ def command(
         protocol = variant.protocol
         knowledge = "+".join(protocol.knowledge.sources) if protocol.knowledge else "none"
         settings = (str(len(protocol.cast)), str(protocol.rounds), knowledge, protocol.stop, protocol.finish)
-        table.add_row(variant.name, *settings, protocol.source)
+        table.add_row(*(Text(printable(cell)) for cell in (variant.name, *settings, protocol.source)))
     output().print(table)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The variant.")],
+    prompts: options.Prompts = None,
+    settings: options.Settings = None,
+) -> None:
+    """Draw one debate from its protocol: who speaks when, who reads whom, when it ends, what it costs."""
+    from madke.report.diagram import diagram
+    from madke.variants import load_variant
+    from madke.variants.load import setting
+
+    variant = load_variant(name, prompts).with_settings(dict(setting(text) for text in settings or ()))
+    typer.echo(diagram(variant.name, variant.protocol))

@@ -1,0 +1,160 @@
+"""Scores from a program of another environment, for metrics whose packages cannot be installed beside ours.
+
+COMET and BLEURT are such metrics: their packages pin older versions of what the rest of Madke needs. Each is wired
+up once, in an environment of its own::
+
+    python -m venv comet-env
+    comet-env/bin/pip install unbabel-comet
+
+with a script of a few lines that loads the model, reads all of standard input and answers every line with one number.
+For COMET, ``comet_scorer.py`` may be::
+
+    import contextlib, json, sys
+    from comet import download_model, load_from_checkpoint
+
+    asked = [json.loads(line) for line in sys.stdin]
+    data = [{"src": a["source"], "mt": a["candidate"], "ref": "".join(a["references"][:1])} for a in asked]
+    with contextlib.redirect_stdout(sys.stderr):
+        found = load_from_checkpoint(download_model(sys.argv[1])).predict(data, gpus=0)
+    for score in found.scores:
+        print(score)
+
+and the command is ``comet-env/bin/python comet_scorer.py Unbabel/wmt21-comet-qe-da``. Whatever such a script says
+besides its numbers belongs on standard error. Some of these models ask for an account: the script's environment is
+that of the caller, so a token set there reaches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from madke.core.errors import UserError
+
+_QUOTED = 200
+"""Characters of the program's own words that an error quotes."""
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_SECRET_LENGTH = 8
+"""A shorter value is a switch, such as that of TOKENIZERS_PARALLELISM."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One text to score."""
+
+    source: str
+    """What was to be translated, or answered."""
+    candidate: str
+    references: tuple[str, ...] = ()
+    """Empty for an estimator, which judges without them."""
+
+
+class CommandScorer:
+    """A scorer behind a command.
+
+    The command is started without a shell, once for each batch. It gets one JSON object a line on standard input,
+    ``{"source": ..., "candidate": ..., "references": [...]}``, then the end of the input, and answers with one line
+    for each, in order: a JSON number, or ``{"score": number}``. Blank lines are passed over.
+
+    Args:
+        command: The command line, quoted as for a shell.
+        timeout: Seconds that one batch may take, starting included; then the command is killed, with whatever it
+            started.
+
+    Raises:
+        UserError: The command line is empty, or a quotation in it is not closed.
+    """
+
+    def __init__(self, command: str, *, timeout: float = 3600.0) -> None:
+        try:
+            self._arguments = shlex.split(command)
+        except ValueError as error:
+            raise UserError(f"scorer {_quoted(command)}: {error}; expected a command line") from None
+        if not self._arguments:
+            raise UserError(f"scorer {_quoted(command)}: expected a command line, found nothing")
+        self.command = command
+        self._timeout = timeout
+
+    def scores(self, items: Sequence[Item]) -> list[float]:
+        """One finite number an item, in order. No items start no command.
+
+        Raises:
+            UserError: The command is missing, failed, took too long, or did not answer with a number for each item.
+        """
+        if not items:
+            return []
+        return self._read(self._start(), items)
+
+    async def ascores(self, items: Sequence[Item]) -> list[float]:
+        """Like :meth:`scores`, while the loop goes on. Cancelling it kills the command."""
+        if not items:
+            return []
+        process = self._start()
+        try:
+            return await asyncio.to_thread(self._read, process, items)
+        except asyncio.CancelledError:
+            _kill(process)
+            raise
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        try:
+            return subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise self._error(f"cannot be started: {why}; expected a program that is there") from None
+
+    def _read(self, process: subprocess.Popen[bytes], items: Sequence[Item]) -> list[float]:
+        # ASCII only: any text at all can be sent, half characters too, whatever the program takes for its encoding.
+        lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
+        with process:
+            try:
+                out, err = process.communicate(lines, timeout=self._timeout)
+            except BaseException as error:
+                _kill(process)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise self._error(f"did not end within {self._timeout:g} s") from None
+                raise
+        if process.returncode:
+            said = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
+            why = f"; it said: {_quoted(said[-1])}" if said else ""
+            raise self._error(f"ended with status {process.returncode}{why}")
+        answers = [line for line in out.decode(errors="replace").split("\n") if line.strip()]
+        if len(answers) != len(items):
+            raise self._error(f"answered {len(items)} items with {len(answers)} lines; expected one number a line")
+        return [self._number(line, n) for n, line in enumerate(answers, start=1)]
+
+    def _number(self, line: str, n: int) -> float:
+        with suppress(ValueError, RecursionError, OverflowError):
+            found = json.loads(line)
+            found = found.get("score") if isinstance(found, dict) else found
+            if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
+                return float(found)
+        raise self._error(f'line {n} of its output is {_quoted(line)}; expected a finite number or {{"score": number}}')
+
+    def _error(self, what: str) -> UserError:
+        return UserError(f"scorer {_quoted(self.command)}: {what}")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the command and whatever it started in its own session."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _quoted(text: str) -> str:
+    """Words of a program, short, without the keys of the environment that it may have repeated."""
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= _SECRET_LENGTH:
+            text = text.replace(value, "***")
+    return repr(text.strip()[:_QUOTED])

@@ -1,0 +1,49 @@
+"""``madke protocols``: the list, and one of them drawn."""
+
+import json
+
+import pytest
+
+from tests.support.cli import madke, refused
+
+MINE = {
+    "protocol.yaml": 'source: "our own"\nknowledge: none\nrounds: 2\nstop: agreement\nfinish: majority\n',
+    "speak.j2": "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}",
+    "reply.j2": "{% block system %}{% endblock %}{% block user %}{{ peers }}{% endblock %}",
+}
+
+
+@pytest.fixture
+def mine(tmp_path):
+    folder = tmp_path / "mine" / "pair"
+    folder.mkdir(parents=True)
+    for name, text in MINE.items():
+        (folder / name).write_text(text)
+    return folder.parent
+
+
+def test_all_are_listed_with_their_source(mine):
+    listed = madke("protocols").stdout
+    assert "madke " in listed
+    assert "Learning to Break:" in listed
+    found = [json.loads(line) for line in madke("protocols", "--json", "--prompts", mine).stdout.splitlines()]
+    (pair,) = [record for record in found if record["name"] == "pair"]
+    assert pair == {"name": "pair", "source": "our own", "folder": str(mine / "pair")}
+    assert len(found) > 6
+
+
+def test_one_is_drawn_with_settings_changed(mine):
+    done = madke("protocols", "show", "pair", "--prompts", mine, "--set", "debaters=3", "--set", "rounds=4")
+    assert done.returncode == 0, done.stderr
+    assert "settings    debaters=3, knowledge=none, rounds=4, stop=agreement, finish=majority\n" in done.stdout
+    assert "├─ rounds 2 to 4, all at once " in done.stdout
+    assert "n = 3; r = 1: 3; r = 4: 12\n" in done.stdout
+
+
+def test_what_cannot_be_drawn(mine):
+    assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "show", "makde")
+    assert "rounds: Input should be" in refused("protocols", "show", "madke", "--set", "rounds=0")
+    assert "Missing argument 'NAME'" in refused("protocols", "show")
+    assert "for the list" in refused("protocols", "--prompts", mine, "show", "pair")
+    (mine / "pair" / "reply.j2").unlink()
+    assert "reply.j2: missing" in refused("protocols", "show", "pair", "--prompts", mine)

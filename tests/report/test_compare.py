@@ -1,0 +1,190 @@
+"""Runs side by side: which questions are compared, what counts as right, what a reader is shown."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from madke.core.errors import UserError
+from madke.core.transcript import Final, Verdict
+from madke.report.compare import compare
+from madke.report.side_by_side import debate_columns, pair_table, question_table
+from tests.support.transcripts import transcript
+
+BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
+HOSTILE = "[bold red]x[/] \x1b[31mred\x1b[0m \u202eabc\n--- round 9 ---\n== forged"
+
+
+def answered(id_, answer, **changes):
+    return transcript(id_, said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
+
+
+def run(*answers, **changes):
+    return [answered(f"q{n}", answer, **changes) for n, answer in enumerate(answers)]
+
+
+def shown(renderable, width=140):
+    console = Console(width=width, markup=False, highlight=False, record=True, file=None)
+    with console.capture() as captured:
+        console.print(renderable)
+    return captured.get()
+
+
+def counts(pair):
+    return pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out
+
+
+def test_pairs_count_who_was_right_where():
+    comparison = compare(
+        {
+            "a": run(BAIKAL, BAIKAL, "x", None, "the lake baikal"),
+            "b": run(BAIKAL, "x", BAIKAL, "y", BAIKAL),
+            "c": run(*["z"] * 5),
+        }
+    )
+    assert [(pair.first, pair.second, *counts(pair)) for pair in comparison.pairs] == [
+        ("a", "b", 2, 1, 1, 1, 0),
+        ("a", "c", 0, 3, 0, 2, 0),
+        ("b", "c", 0, 3, 0, 2, 0),
+    ]
+
+
+def test_failed_questions_and_those_without_gold_are_nobodys_mistake():
+    failed = [answered("q0", None, status="failed"), answered("q1", BAIKAL), answered("q2", "x", golds=())]
+    comparison = compare({"a": failed, "b": [answered(f"q{n}", BAIKAL, golds=t.answers) for n, t in enumerate(failed)]})
+    (pair,) = comparison.pairs
+    assert counts(pair) == (1, 0, 0, 0, 2)
+    assert [row.runs[0].correct for row in comparison.questions] == [None, 1.0, None]
+
+
+def test_a_graded_metric_is_a_figure_and_in_no_pair():
+    translations = {"task": "translation", "golds": ("The lake is deep.",)}
+    comparison = compare(
+        {"a": [answered("q0", "The lake is deep.", **translations)], "b": [answered("q0", "The lake.", **translations)]}
+    )
+    (row,) = comparison.questions
+    exact, partial = (outcome.correct for outcome in row.runs)
+    assert exact == pytest.approx(1)
+    assert 0 < partial < 1
+    assert counts(comparison.pairs[0])[-1] == 1
+    assert f"{100 * partial:.0f} The lake. (1)" in shown(question_table(comparison.questions))
+
+
+def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted():
+    comparison = compare({"a": run(*[BAIKAL] * 4), "b": reversed(run(*[BAIKAL] * 2)), "c": run(*[BAIKAL] * 3)})
+    assert [row.id for row in comparison.questions] == ["q0", "q1"]
+    assert comparison.unshared == {"a": 2, "b": 0, "c": 1}
+
+
+def test_the_same_id_with_another_text_is_another_question():
+    other = [replace(entry, question="Which river is the longest?") for entry in run(BAIKAL)]
+    with pytest.raises(UserError, match="no question is in all of a, b"):
+        compare({"a": run(BAIKAL), "b": other})
+
+
+def test_the_first_repeat_is_compared_whichever_finished_first():
+    repeats = [answered("q0", answer, repeat=n) for n, answer in ((1, "x"), (0, BAIKAL), (2, "y"))]
+    comparison = compare({"a": repeats, "b": run("x")})
+    first, second = comparison.questions[0].runs
+    assert (first.answer, first.repeat, first.repeats, second.repeats) == (BAIKAL, 0, 3, 1)
+    assert "a (first of 3 repeats)" in shown(question_table(comparison.questions))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "differs"),
+    [
+        (answered("q0", BAIKAL), answered("q0", BAIKAL), False),
+        (answered("q0", "x", golds=()), answered("q0", "the X", golds=()), False),
+        (answered("q0", "x", golds=()), answered("q0", "y", golds=()), True),
+        (answered("q0", "x"), answered("q0", "y"), True),
+        (answered("q0", BAIKAL), answered("q0", TANGANYIKA), True),
+        (answered("q0", "x"), answered("q0", None), True),
+        (answered("q0", None), answered("q0", None), False),
+        (answered("q0", None), answered("q0", None, status="failed"), True),
+    ],
+)
+def test_runs_differ_where_answers_or_their_rightness_do(left, right, differs):
+    (row,) = compare({"a": [left], "b": [left], "c": [right]}).questions
+    assert row.differs is differs
+
+
+def test_each_answer_has_its_mark_and_its_rounds():
+    rows = compare({"a": run(BAIKAL, None), "b": run(TANGANYIKA, BAIKAL)}).questions
+    lines = shown(question_table(rows)).splitlines()
+    (first,) = [line for line in lines if " q0 " in line]
+    (second,) = [line for line in lines if " q1 " in line]
+    assert "+ Lake Baikal (1)" in first
+    assert "- Lake Tanganyika (1)" in first
+    assert "- no answer (1)" in second
+
+
+def columns(runs, width=140):
+    comparison = compare({name: [entry] for name, entry in runs.items()})
+    return shown(debate_columns(comparison.questions[0], list(runs.values()), width), width)
+
+
+def longer(entry, rounds):
+    (only,) = entry.rounds
+    return replace(entry, rounds=tuple(replace(only, n=n) for n in range(1, rounds + 1)))
+
+
+def test_rounds_stand_side_by_side_and_ends_on_one_line():
+    text = columns({"short": answered("q0", BAIKAL), "long": longer(answered("q0", TANGANYIKA), 3)})
+    (first,) = [line for line in text.splitlines() if "--- round 1 ---" in line]
+    (third,) = [line for line in text.splitlines() if "--- round 3 ---" in line]
+    (end,) = [line for line in text.splitlines() if "Final answer" in line]
+    assert first.count("--- round 1 ---") == 2
+    assert third.startswith(" ")
+    assert "Lake Baikal, right" in end
+    assert "Lake Tanganyika, wrong" in end
+    assert text.index("short") < text.index("--- round 1") < text.index("--- round 3") < text.index("Final answer")
+
+
+@pytest.mark.parametrize(("width", "in_a_row"), [(140, 3), (100, 2), (60, 1), (20, 1)])
+def test_there_are_as_many_columns_as_there_is_room_for(width, in_a_row):
+    text = columns({name: answered("q0", BAIKAL) for name in "abcd"}, width)
+    assert max(line.count("== ") for line in text.splitlines()) == in_a_row
+    assert sum(line.count("== ") for line in text.splitlines()) == 4
+    assert all(len(line) <= width for line in text.splitlines())
+
+
+def test_a_debate_shows_selections_verdict_and_what_became_of_it():
+    entry = answered("q0", BAIKAL)
+    (only,) = entry.rounds
+    verdict = Verdict(consensus=True, side="Debater 2", answer=BAIKAL, text="...")
+    extracted = Final(by="judge", answer="x")
+    failed = replace(only.turns[0], stance=replace(only.turns[0].stance, status="failed", answer=None, error="gone"))
+    entry = replace(
+        entry,
+        rounds=(replace(only, turns=(failed, *only.turns[1:]), verdict=verdict, extracted=extracted),),
+        final=Final(by="judge", answer=BAIKAL, agent="Debater 2", tie=True),
+        given=True,
+        oracle=True,
+    )
+    text = columns({"a": entry, "b": answered("q0", BAIKAL)})
+    for part in (
+        "a (analysis: reads the gold answers)",
+        "--- round 1, given ---",
+        "Debater 1: failed: gone; chose [0]",
+        "Judge: consensus; sides with Debater 2; says Lake Baikal",
+        "Judge, of all so far: x",
+        "Final answer, by judge (of Debater 2): Lake Baikal, right, a tie",
+        "Rounds: 1, calls: 2, tokens: 110.",
+    ):
+        assert part in " ".join(text.split()), part
+
+
+def test_text_of_others_is_no_markup_and_cannot_forge_a_line():
+    entry = answered(HOSTILE, HOSTILE, golds=(HOSTILE,))
+    entry = replace(entry, question=HOSTILE, stop_reason=HOSTILE)
+    rows = compare({HOSTILE: [entry], "b": [entry]}).questions
+    texts = [
+        shown(question_table(rows), 400),
+        shown(debate_columns(rows[0], [entry, entry], 400), 400),
+        shown(pair_table(compare({HOSTILE: [entry], "b": [entry]}).pairs), 400),
+    ]
+    for text in texts:
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "[bold red]x[/]" in text
+        assert not any(line.strip().startswith(("--- round 9", "== forged")) for line in text.splitlines())
