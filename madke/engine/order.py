@@ -84,4 +84,4 @@ def persona_of(debater: Debater, cast: Sequence[Debater], round_n: int, order: O
     if not order.rotate_personas:
         return debater.persona
     place = next(n for n, other in enumerate(cast) if other.name == debater.name)
-    return cast[(place + round_n - 1) % len(cast)].persona
+    return cast[(place - (round_n - 1)) % len(cast)].persona

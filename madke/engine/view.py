@@ -79,22 +79,21 @@ def view(
         critique=mine.reflection.text if mine and mine.reflection and mine.reflection.error is None else None,
         digest=rounds[-1].digest.text if rounds and rounds[-1].digest and not rounds[-1].digest.error else None,
     )
-    if protocol.talk.later == "simultaneous_with_summary":
-        return common
-
+    # After round 1 the summary may stand for the others.
+    peers_shown = "none" if rounds and protocol.talk.later == "simultaneous_with_summary" else sees.peers
     n = len(rounds)
-    if sees.peers == "history" or sees.own == "history":
+    if peers_shown == "history" or sees.own == "history":
         kept = [
             (number, turn)
             for number, turn in _all_turns(rounds, spoken)
-            if (sees.own == "history" if turn.agent == agent else sees.peers == "history" and turn.agent not in hidden)
+            if (sees.own == "history" if turn.agent == agent else peers_shown == "history" and turn.agent not in hidden)
         ]
         history = tuple(_shown(protocol, turn, number, own=turn.agent == agent) for number, turn in kept)
         common = replace(common, history=history, reads=tuple(t.agent for _, t in kept if t.agent != agent))
-    if sees.peers in ("history", "none"):
+    if peers_shown in ("history", "none"):
         return common
     latest = {turn.agent: (n, turn) for turn in before.values()}
-    if sees.peers == "latest":
+    if peers_shown == "latest":
         latest.update({t.agent: (n + 1, t) for t in spoken if t.stance.status != "failed"})
     read = [latest[name] for name in order if name in latest and name not in hidden]
     peers = tuple(_shown(protocol, turn, number) for number, turn in read)
@@ -142,7 +141,7 @@ def _all_turns(rounds: Sequence[Round], spoken: Iterable[Turn]) -> list[tuple[in
 
 def _shown(protocol: Protocol, turn: Turn, number: int, *, own: bool = False) -> Spoken:
     shown = _spoken(turn, number)
-    if protocol.sees.peers == "answers":
+    if protocol.sees.peers == "answers" and not own:
         shown = replace(shown, text="")
     return replace(shown, agent="" if protocol.sees.anonymous else turn.agent, own=own)
 

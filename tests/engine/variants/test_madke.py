@@ -1,29 +1,16 @@
 """MADKE against its paper: who is called, who sees what, when it ends, how failures are carried."""
 
-import asyncio
-
 import pytest
 
 from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
-from madke.core.question import Question
 from madke.core.transcript import to_json
-from madke.engine.debate import debate
-from madke.llm import ScriptedChat
-from madke.tasks import TASKS
-from madke.variants import load_variant
-
-QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
+from tests.support.debates import QUESTION, asked, failing, golden, play, prompts
 
 
-def run(replies, pool, settings=None, question=QUESTION, **options):
-    variant = load_variant("madke").with_settings(settings or {})
-    model = ScriptedChat(replies)
-    cast = dict.fromkeys(variant.protocol.roles, model)
-    task = TASKS[question.task]
-    transcript = asyncio.run(debate(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
-    return transcript, model
+def run(replies, pool, settings=None, **options):
+    return play("madke", replies, pool=pool, settings=settings, **options)
 
 
 def disagreeing_until(last_round):
@@ -157,18 +144,9 @@ def test_a_tie_goes_to_the_earliest_debater_and_is_recorded(pool):
     assert (transcript.answer, transcript.final.tie) == ("Lake Baikal", True)
 
 
-def failing(stage, agent, reply):
-    def answer(request):
-        if (request.purpose.stage, request.purpose.agent) == (stage, agent):
-            return Completion(outcome="failed", error="the server is gone")
-        return reply(request)
-
-    return answer
-
-
 @pytest.mark.parametrize("stage", ["select", "speak"])
 def test_one_surviving_debater_is_no_consensus_and_the_debate_goes_on(pool, stage):
-    transcript, model = run(failing(stage, "Debater 2", disagreeing_until(1)), pool)
+    transcript, model = run(failing(disagreeing_until(1), stage=stage, agent="Debater 2"), pool)
     assert transcript.rounds[0].verdict.consensus is None
     assert prompts_of(model, "judge", 1) == []
     assert transcript.degraded
@@ -184,7 +162,7 @@ def test_with_nobody_left_the_question_failed_and_has_no_answer(pool):
 
 
 def test_a_failed_summary_fails_the_question_and_is_not_replaced_by_a_vote(pool):
-    transcript, _ = run(failing("summarize", "summarizer", disagreeing_until(1)), pool)
+    transcript, _ = run(failing(disagreeing_until(1), stage="summarize"), pool)
     assert (transcript.status, transcript.answer) == ("failed", None)
 
 
@@ -241,3 +219,12 @@ def test_text_of_others_cannot_become_a_template_or_a_line_of_ours():
     (prompt,) = prompts_of(model, "select", 1, "Debater 1")
     assert "{{ 7 * 7 }} Question: what is 2 + 2?" in prompt
     assert sum(line.startswith(("Question:", "[1]")) for line in prompt.splitlines()) == 1
+
+
+def test_the_prompts_of_every_stage(pool):
+    _, model = run(disagreeing_until(2), pool)
+    for n in (1, 2):
+        found = prompts([*asked(model, agent="Debater 2", round=n), *asked(model, agent="judge", round=n)])
+        assert found == golden(f"madke_round{n}", found)
+    found = prompts(asked(model, stage="summarize"))
+    assert found == golden("madke_summary", found)

@@ -1,0 +1,73 @@
+"""The baselines of Wang et al., section 4.2, as configurations of the same engine."""
+
+import pytest
+
+from madke.variants import load_variant
+from tests.support.debates import asked, golden, play, prompts
+
+
+def run(name, answers=("Lake Baikal",), **options):
+    agents = [debater.name for debater in load_variant(name).protocol.cast]
+
+    def reply(request):
+        agent = request.purpose.agent
+        answer = answers[agents.index(agent) % len(answers)] if agent in agents else answers[0]
+        return f"{agent}: the answer is [{answer}]."
+
+    return play(name, reply, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "calls"),
+    [
+        ("standard", {}, 1),
+        ("cot", {}, 1),
+        ("rag", {}, 1),
+        ("self-consistency", {}, 5),
+        ("self-consistency", {"debaters": 9}, 9),
+    ],
+)
+def test_calls_per_question(pool, name, settings, calls):
+    transcript, model = run(name, pool=pool, settings=settings)
+    assert model.calls == calls
+    assert (transcript.stop_reason, transcript.answer) == ("rounds", "Lake Baikal")
+
+
+def test_rag_gets_the_whole_pool_and_the_others_none(pool):
+    for name, shown in (
+        ("rag", True),
+        ("cot", False),
+        ("standard", False),
+        ("self-consistency", False),
+    ):
+        _, model = run(name, pool=pool)
+        prompts = [request.messages[-1].content for request in model.requests]
+        assert all(("[2] Deep lakes:" in prompt) == shown for prompt in prompts), name
+        assert all(("Knowledge:" in prompt) == shown for prompt in prompts), name
+
+
+def test_any_of_them_can_be_given_a_pool(pool):
+    for name in ("standard", "cot", "self-consistency"):
+        transcript, model = run(name, pool=pool, sources=("wiki", "google"))
+        assert all("[2] Deep lakes:" in request.messages[-1].content for request in model.requests), name
+        assert transcript.rounds[0].turns[0].selection is None
+
+
+def test_standard_prompting_asks_for_no_reasoning():
+    (_, standard), (_, cot) = run("standard"), run("cot")
+    assert "step by step" not in standard.requests[0].messages[-1].content
+    assert "step by step" in cot.requests[0].messages[-1].content
+
+
+def test_self_consistency_is_a_vote_under_the_tasks_matcher():
+    transcript, model = run("self-consistency", answers=("Lake Tanganyika", "Lake Baikal", "the lake baikal", "x", "y"))
+    assert (transcript.answer, transcript.final.tie) == ("Lake Baikal", False)
+    assert len({request.purpose.agent for request in model.requests}) == 5
+    assert len({request.messages for request in model.requests}) == 1
+
+
+@pytest.mark.parametrize("name", ["standard", "cot", "self-consistency", "rag"])
+def test_the_prompt(pool, name):
+    _, model = run(name, pool=pool)
+    found = prompts(asked(model)[:1])
+    assert found == golden(f"{name}_round1", found)

@@ -1,0 +1,270 @@
+"""Tit-for-tat debate with a judge, against Liang et al., 2023, Algorithm 1."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from madke.core.question import Question
+from madke.runs.cast import role_models
+from madke.tasks import TASKS
+from madke.variants import load_variant
+from tests.support.debates import QUESTION, asked, failing, golden, play, prompts, shown
+
+SIDES = ("Affirmative", "Negative")
+OPEN = {"reason": "Both have a point.", "settled": False, "side": "", "answer": ""}
+SETTLED = {"reason": "The figures decide it.", "settled": True, "side": "Negative", "answer": "Lake Baikal"}
+
+
+def settled_in(last=None, verdict=SETTLED):
+    """The judge settles in iteration ``last`` (None: never); debaters say who they are and when."""
+
+    def reply(request):
+        purpose = request.purpose
+        match purpose.stage:
+            case "judge":
+                return json.dumps(verdict if purpose.round == last else OPEN)
+            case "extract":
+                return f"Extracted after iteration {purpose.round}: [Lake Tanganyika]."
+        return f"{purpose.agent} in iteration {purpose.round}: the answer is [Lake {purpose.agent}]."
+
+    return reply
+
+
+def said(n, agent):
+    return f"{agent} in iteration {n}:"
+
+
+@pytest.mark.parametrize("debaters", [None, 3])
+@pytest.mark.parametrize("last", [1, 2, 3, None])
+def test_an_iteration_takes_n_plus_1_calls_and_one_more_extracts_what_was_never_settled(last, debaters):
+    transcript, model = play("liang", settled_in(last), settings={"debaters": debaters} if debaters else {})
+    n, iterations = debaters or 2, last or 3
+    assert len(transcript.rounds) == iterations
+    assert model.calls == (n + 1) * iterations + (last is None)
+    assert transcript.stop_reason == ("consensus" if last else "rounds")
+    assert len(asked(model, stage="extract")) == (last is None)
+
+
+def test_a_debater_reads_all_that_was_said_before_it_even_in_its_own_iteration():
+    transcript, model = play("liang", settled_in())
+    assert [[turn.reads for turn in entry.turns] for entry in transcript.rounds] == [
+        [(), ("Affirmative",)],
+        [("Negative",), ("Affirmative",) * 2],
+        [("Negative",) * 2, ("Affirmative",) * 3],
+    ]
+    spoken = [(n, agent) for n in (1, 2, 3) for agent in SIDES]
+    for place, (n, agent) in enumerate(spoken):
+        (request,) = [
+            *asked(model, stage="speak", round=n, agent=agent),
+            *asked(model, stage="reply", round=n, agent=agent),
+        ]
+        text = shown(request)
+        assert [turn for turn in spoken if said(*turn) in text] == spoken[:place]
+
+
+def test_they_speak_in_a_fixed_order_each_iteration():
+    transcript, model = play("liang", settled_in())
+    assert [entry.order for entry in transcript.rounds] == [SIDES] * 3
+    assert [request.purpose.agent for request in model.requests] == [*SIDES, "judge"] * 3 + ["judge"]
+    assert [request.purpose.stage for request in model.requests[:5]] == ["speak", "reply", "judge", "reply", "reply"]
+
+
+@pytest.mark.parametrize("debaters", [2, 3])
+def test_the_history_is_a_chat_own_turns_as_assistant_the_others_as_user(debaters):
+    transcript, model = play("liang", settled_in(), settings={"debaters": debaters})
+    names = [f"Debater {number}" for number in range(1, debaters + 1)]
+    for request in asked(model, stage="speak") + asked(model, stage="reply"):
+        first, *chat = request.messages
+        assert first.role == "system"
+        assert [message.role for message in chat] == ["user", "assistant"] * (len(chat) // 2) + ["user"]
+        me = request.purpose.agent
+        mine = [t.stance.text for e in transcript.rounds[: request.purpose.round - 1] for t in e.turns if t.agent == me]
+        assert [message.content for message in chat if message.role == "assistant"] == mine
+        heard = "\n".join(message.content for message in chat if message.role == "user")
+        assert me + " in iteration" not in heard
+        for name in names:
+            assert (f"{name}: {name} in iteration" in heard) == (said(1, name) in heard)
+
+
+def test_the_judge_reads_the_whole_history_and_decides_after_each_iteration():
+    _, model = play("liang", settled_in())
+    for n in (1, 2, 3):
+        (request,) = asked(model, stage="judge", round=n)
+        lines = [f"{agent} (round {k}): {said(k, agent)}" for k in (1, 2, 3) for agent in SIDES]
+        assert [line for line in lines if line in shown(request)] == lines[: 2 * n]
+    (request,) = asked(model, stage="extract")
+    assert all(line in shown(request) for line in lines)
+
+
+def test_the_verdict_keeps_side_reason_and_answer_and_is_the_final_answer():
+    transcript, _ = play("liang", settled_in(2))
+    first, last = (entry.verdict for entry in transcript.rounds)
+    assert (first.consensus, first.side, first.answer) == (False, None, None)
+    assert (last.consensus, last.side, last.answer) == (True, "Negative", "Lake Baikal")
+    assert last.reason == "The figures decide it."
+    assert (transcript.answer, transcript.final.by, transcript.final.agent) == ("Lake Baikal", "judge", "Negative")
+    assert (transcript.final.rule, transcript.final.text) == (last.rule, last.text)
+
+
+def test_what_was_never_settled_is_extracted_from_the_whole_history():
+    transcript, _ = play("liang", settled_in())
+    assert (transcript.answer, transcript.final.by, transcript.final.agent) == ("Lake Tanganyika", "judge", None)
+
+
+def test_an_unreadable_verdict_settles_nothing():
+    base = settled_in(1)
+    transcript, model = play(
+        "liang", lambda r: "The negative side did well." if r.purpose.stage == "judge" else base(r)
+    )
+    assert [entry.verdict.consensus for entry in transcript.rounds] == [None, None, None]
+    assert (transcript.stop_reason, model.calls) == ("rounds", 3 * 3 + 1)
+
+
+def test_a_verdict_without_a_readable_answer_settles_and_the_answer_is_extracted():
+    transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": ""}))
+    assert (transcript.stop_reason, transcript.rounds[0].verdict.side) == ("consensus", "Negative")
+    assert (transcript.answer, model.calls) == ("Lake Tanganyika", 3 + 1)
+
+
+def test_the_extraction_can_be_asked_for_always():
+    transcript, model = play("liang", settled_in(1), settings={"extract": "always"})
+    assert (transcript.stop_reason, transcript.answer, model.calls) == ("consensus", "Lake Tanganyika", 3 + 1)
+
+
+def test_without_adaptive_break_every_iterations_forced_extraction_is_recorded():
+    transcript, model = play("liang", settled_in(1), settings={"stop": "never", "extract": "each_round"})
+    assert model.calls == (2 + 1) * 3
+    assert [entry.extracted.text for entry in transcript.rounds] == [
+        f"Extracted after iteration {n}: [Lake Tanganyika]." for n in (1, 2, 3)
+    ]
+    assert all(entry.verdict is None for entry in transcript.rounds)
+    assert (transcript.stop_reason, transcript.final) == ("rounds", transcript.rounds[-1].extracted)
+    assert said(2, "Affirmative") not in shown(asked(model, stage="extract", round=1)[0])
+
+
+def test_the_level_changes_the_debaters_system_text_and_nothing_else():
+    by_level = []
+    for level in (0, 1, 2, 3):
+        _, model = play("liang", settled_in(), settings={"level": level})
+        by_level.append(model.requests)
+    for requests in zip(*by_level, strict=True):
+        judges = requests[0].purpose.agent == "judge"
+        assert len({request.messages[0].content for request in requests}) == (1 if judges else 4)
+        assert len({request.messages[1:] for request in requests}) == 1
+    _, default = play("liang", settled_in())
+    assert default.requests[0].messages == by_level[2][0].messages
+
+
+def test_debaters_without_sides_share_their_system_text():
+    _, model = play("liang", settled_in(), settings={"debaters": 3})
+    systems = {request.messages[0].content for request in model.requests if request.purpose.agent != "judge"}
+    assert len(systems) == 1
+    _, sided = play("liang", settled_in())
+    (affirmative, negative) = (request.messages[0].content for request in sided.requests[:2])
+    assert "affirmative side" in affirmative
+    assert "you disagree" in negative
+    assert "you disagree" not in affirmative
+
+
+def test_meta_prompts_name_topic_debaters_and_iteration_limit():
+    _, model = play("liang", settled_in(), settings={"rounds": 5})
+    for request in model.requests:
+        system = request.messages[0].content
+        assert "Affirmative, Negative" in system
+        assert "5" in system
+        assert shown(request).splitlines()[-2] == f"Question: {QUESTION.question}"
+        assert (QUESTION.question in system) == (request.purpose.agent != "judge")
+
+
+def test_a_failed_turn_leaves_one_voice_which_is_no_verdict():
+    transcript, model = play("liang", failing(settled_in(2), agent="Negative", round=1))
+    assert transcript.degraded
+    assert (transcript.rounds[0].verdict.consensus, asked(model, stage="judge", round=1)) == (None, [])
+    assert [[turn.reads for turn in entry.turns] for entry in transcript.rounds] == [
+        [(), ("Affirmative",)],
+        [(), ("Affirmative",) * 2],
+    ]
+    assert "the server is gone" not in "".join(map(shown, model.requests))
+    assert (transcript.status, transcript.answer) == ("ok", "Lake Baikal")
+
+
+def test_who_has_nobody_to_respond_to_opens_the_debate():
+    _, model = play("liang", failing(settled_in(2), agent="Affirmative", round=1))
+    assert [request.purpose.stage for request in model.requests[:2]] == ["speak", "speak"]
+
+
+def test_it_can_be_given_a_pool_that_the_judge_does_not_see(pool):
+    _, model = play("liang", settled_in(), sources=("wiki", "google"), pool=pool)
+    assert model.calls == 3 * 3 + 1
+    for request in model.requests:
+        assert ("[1] Lake Tanganyika:" in shown(request)) == (request.purpose.agent != "judge")
+
+
+def test_different_models_can_play_the_roles():
+    protocol = load_variant("liang").protocol
+    named = role_models(protocol, "offline", {"affirmative": "openai/a", "negative": "openai/b", "judge": "openai/c"})
+    assert named == {"Affirmative": "openai/a", "Negative": "openai/b", "judge": "openai/c"}
+
+
+def test_defaults_are_those_of_the_released_code():
+    protocol = load_variant("liang").protocol
+    assert (protocol.rounds, protocol.temperature, protocol.level) == (3, 0, 2)
+    _, model = play("liang", settled_in(1))
+    assert {request.temperature for request in model.requests} == {0}
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_it_debates_every_task(task):
+    question = Question(id="q", question="Which?", task=task, choices=("one", "two") if task == "choice" else ())
+    answer = {"choice": "B", "claim": "REFUTES", "math": "3/2"}.get(task, "two")
+    transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": answer}), question=question)
+    assert (transcript.answer, model.calls) == (answer, 3)
+
+
+def test_golden_prompts():
+    _, model = play("liang", settled_in(2))
+    for n in (1, 2):
+        found = prompts(asked(model, round=n))
+        assert found == golden(f"liang_round{n}", found)
+    _, model = play("liang", settled_in())
+    found = prompts(asked(model, stage="extract"))
+    assert found == golden("liang_extract", found)
+
+
+def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data):
+    lines = gzip.decompress((shared_data / "recorded" / "mad_commonmt_debates_100.jsonl.gz").read_bytes()).splitlines()
+    assert len(lines) == 100
+    for record in map(json.loads, lines):
+        said = {
+            name: [message["content"] for message in messages if message["role"] == "assistant"]
+            for name, messages in record["players"].items()
+        }
+        question = Question(id="q", question=record["source"], task="translation")
+        transcript, _ = play("liang", replaying(said), question=question, settings={"rounds": 4})
+        assert len(transcript.rounds) == len(said["Moderator"])
+        assert (transcript.stop_reason, "extract" in transcript.usage) == (
+            ("rounds", True) if "Judge" in said else ("consensus", False)
+        )
+        assert letters(transcript.answer) == letters(record["debate translation"])
+
+
+def replaying(said):
+    def reply(request):
+        n = request.purpose.round
+        match request.purpose.stage, request.purpose.agent:
+            case "judge", _:
+                return said["Moderator"][n - 1]
+            case "extract", _:
+                return said["Judge"][-1]
+            case _, "Affirmative":
+                return said["Affirmative side"][n]  # the base translation stands before it
+        return said["Negative side"][n - 1]
+
+    return reply
+
+
+def letters(answer):
+    """The file has lost some apostrophes."""
+    return re.sub(r"\W", "", answer)

@@ -1,0 +1,86 @@
+"""``mad`` against Du et al.: simultaneous rounds, each reads the others' of the round before, the majority answers."""
+
+from dataclasses import replace
+
+import pytest
+
+from madke.variants import load_variant
+from tests.support.debates import asked, failing, golden, play, prompts, shown
+
+NAMES = ["Debater 1", "Debater 2", "Debater 3"]
+
+
+def holding(*answers):
+    def reply(request):
+        agent, n = request.purpose.agent, request.purpose.round
+        return f"{agent} in round {n}: the answer is [{answers[NAMES.index(agent)]}]."
+
+    return reply
+
+
+@pytest.mark.parametrize(("debaters", "rounds", "calls"), [(3, 2, 6), (2, 3, 6), (3, 1, 3), (1, 2, 2)])
+def test_a_question_takes_n_times_r_calls_even_where_all_agree(debaters, rounds, calls):
+    settings = {"debaters": debaters, "rounds": rounds}
+    transcript, model = play("mad", holding("x", "x", "x"), settings=settings)
+    assert model.calls == calls
+    assert (transcript.stop_reason, len(transcript.rounds)) == ("rounds", rounds)
+
+
+def test_the_papers_settings_are_the_defaults():
+    protocol = load_variant("mad").protocol
+    assert (len(protocol.cast), protocol.rounds, protocol.knowledge, protocol.stop) == (3, 2, None, "never")
+    assert (protocol.talk.first, protocol.talk.later, protocol.order.by) == ("simultaneous", "simultaneous", "fixed")
+
+
+def test_everybody_reads_the_others_of_the_round_before_and_its_own_answer():
+    transcript, model = play("mad", holding("Rome", "Oslo", "Bern"), settings={"rounds": 3})
+    for entry in transcript.rounds:
+        for turn in entry.turns:
+            others = tuple(name for name in NAMES if name != turn.agent)
+            assert turn.reads == (others if entry.n > 1 else ())
+            (request,) = asked(model, agent=turn.agent, round=entry.n)
+            own, _, theirs = shown(request).partition("Answers of the others:")
+            for n in (1, 2, 3):
+                before = n == entry.n - 1
+                assert (f"{turn.agent} in round {n}" in own) == before
+                assert all((f"{other} in round {n}" in theirs) == before for other in others)
+    assert [turn.stance.stage for turn in transcript.rounds[1].turns] == ["reply"] * 3
+
+
+def test_the_answer_is_the_majoritys_under_the_tasks_matcher():
+    transcript, _ = play("mad", holding("Oslo", "Lake Baikal", "the lake baikal"))
+    assert (transcript.final.by, transcript.answer, transcript.final.tie) == ("majority", "Lake Baikal", False)
+
+
+def test_a_tie_goes_to_the_earliest_agent_and_is_recorded():
+    transcript, _ = play("mad", holding("Oslo", "Rome", "Bern"))
+    assert (transcript.answer, transcript.final.tie) == ("Oslo", True)
+
+
+def test_a_failed_agent_is_left_out_of_its_round():
+    transcript, _ = play("mad", failing(holding("Oslo", "Rome", "Rome"), agent="Debater 1", round=2))
+    assert (transcript.answer, transcript.degraded, transcript.status) == ("Rome", True, "ok")
+
+
+@pytest.mark.parametrize(
+    ("sources", "numbers"),
+    [((), ()), (("wiki",), (0, 1)), (("google",), (0,)), (("wiki", "google"), (0, 1, 2))],
+    ids=["w/o", "w wiki", "w google", "w all"],
+)
+def test_the_rows_with_and_without_knowledge_differ_in_the_sources_alone(pool, sources, numbers):
+    kept = tuple(passage for passage in pool.passages if passage.source in sources)
+    transcript, model = play("mad", holding("x", "x", "x"), sources=sources, pool=replace(pool, passages=kept))
+    assert model.calls == 6
+    assert tuple(entry.n for entry in transcript.pool) == numbers
+    for request in model.requests:
+        prompt = shown(request)
+        assert ("Knowledge:" in prompt) == bool(sources)
+        lines = [line for line in prompt.splitlines() if line.startswith("[")]
+        assert lines == [f"[{n}] {passage.title}: {passage.text}" for n, passage in enumerate(kept)]
+
+
+def test_the_prompts_of_both_rounds():
+    _, model = play("mad", holding("Rome", "Oslo", "Bern"))
+    for n in (1, 2):
+        found = prompts(asked(model, agent="Debater 2", round=n))
+        assert found == golden(f"mad_round{n}", found)

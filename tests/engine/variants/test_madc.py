@@ -1,0 +1,126 @@
+"""``madc`` against Zhang et al.; the orders themselves are tested in ``test_order``."""
+
+import pytest
+
+from madke.core.question import Question
+from madke.tasks import TASKS
+from madke.variants import load_variant
+from tests.support.debates import QUESTION, asked, failing, golden, play, prompts, shown
+
+NAMES = [f"Debater {n}" for n in range(1, 11)]
+FIRST = ["Lake Chad"] * 2 + ["Lake Baikal"] * 3 + ["Lake Como"] + ["Lake Geneva"] * 4
+"""What the ten hold in round 1: the order of round 2 is Como, Chad, Baikal, Geneva."""
+
+
+def debating(first=FIRST, then="Lake Baikal"):
+    def reply(request):
+        n = request.purpose.round
+        answer = first[NAMES.index(request.purpose.agent)] if n == 1 else then
+        return f"{request.purpose.agent} in round {n}: the answer is ({answer})."
+
+    return reply
+
+
+@pytest.mark.parametrize(("debaters", "rounds"), [(10, 2), (10, 3), (4, 2), (2, 4)])
+def test_a_question_takes_n_times_r_calls(debaters, rounds):
+    settings = {"debaters": debaters, "rounds": rounds}
+    transcript, model = play("madc", debating(), settings=settings)
+    assert model.calls == debaters * rounds
+    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "majority")
+
+
+def test_without_settings_ten_agents_debate_once():
+    assert play("madc", debating())[1].calls == 20
+
+
+def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer():
+    _, model = play("madc", debating())
+    for request in asked(model, round=1):
+        prompt = shown(request)
+        assert prompt.count("The answer is (") == 4
+        assert "Debater" not in prompt
+    assert not any("A worked example" in shown(request) for request in asked(model, round=2))
+
+
+def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last():
+    transcript, model = play("madc", debating())
+    order = [NAMES[n] for n in (5, 0, 1, 2, 3, 4, 6, 7, 8, 9)]
+    second = transcript.rounds[1]
+    assert list(second.order) == order
+    assert [second.scores[agent] for agent in order] == [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]
+    for turn in second.turns:
+        assert turn.reads == tuple(agent for agent in order if agent != turn.agent)
+        (request,) = asked(model, agent=turn.agent, round=2)
+        own, _, others = shown(request).partition("Answers of the others:")
+        assert f"{turn.agent} in round 1" in own
+        assert [line.partition(":")[0] for line in others.splitlines() if " in round 1" in line] == list(turn.reads)
+
+
+def test_the_majority_of_the_last_round_is_the_answer():
+    transcript, _ = play("madc", debating(then="Lake Como"))
+    assert (transcript.answer, transcript.final.tie) == ("Lake Como", False)
+
+
+def test_a_tie_goes_to_the_earliest_agent_and_is_recorded():
+    transcript, _ = play("madc", debating(["x", "y", "y", "x"]), settings={"debaters": 4, "rounds": 1})
+    assert (transcript.answer, transcript.final.tie) == ("x", True)
+
+
+def test_a_failed_agent_is_read_by_nobody_and_speaks_again():
+    transcript, model = play("madc", failing(debating(), agent="Debater 10", round=1))
+    assert transcript.degraded
+    assert not any("Debater 10" in turn.reads for turn in transcript.rounds[1].turns)
+    (request,) = asked(model, agent="Debater 10", round=2)
+    assert "Your previous answer:" not in shown(request)
+    assert transcript.rounds[1].turns[9].stance.answer == "Lake Baikal"
+
+
+@pytest.mark.parametrize("by", ["fixed", "random", "truth_first", "truth_last"])
+def test_another_order_is_one_setting(by):
+    transcript, model = play("madc", debating(), settings={"order": by}, seed=1)
+    assert model.calls == 20
+    assert sorted(transcript.rounds[1].order) == sorted(NAMES)
+    assert transcript.oracle == by.startswith("truth")
+    right = [NAMES.index(agent) in (2, 3, 4) for agent in transcript.rounds[1].order]
+    if by.startswith("truth"):
+        assert right == sorted(right, reverse=by == "truth_first")
+
+
+def test_personas_rotate_and_stand_in_the_prompts():
+    debaters = [{"name": name, "persona": f"You are {name}."} for name in ("a chemist", "a poet")]
+    settings = {"debaters": debaters, "order.rotate_personas": True}
+    _, model = play("madc", lambda r: "It is (x).", settings=settings)
+    shown_to = {
+        (r.purpose.agent, r.purpose.round): r.messages[0].content.rpartition("You are ")[2] for r in model.requests
+    }
+    assert shown_to["a chemist", 1] == shown_to["a poet", 2] == "a chemist."
+    assert shown_to["a poet", 1] == shown_to["a chemist", 2] == "a poet."
+
+
+def test_a_pool_can_be_given(pool):
+    _, model = play("madc", debating(), sources=("wiki", "google"), pool=pool)
+    assert all("[2] Deep lakes:" in shown(request) for request in model.requests)
+
+
+def test_an_answer_may_hold_parentheses_of_its_own():
+    question = Question(id="m2", question="Where does its centre go?", answers=("(2, -2)",), task="math")
+    transcript, model = play("madc", lambda r: "The answer is: ((2,-2)).", question=question, settings={"debaters": 2})
+    assert TASKS["math"].accepts(transcript.answer, question)
+    assert "marked like this: (answer)" in shown(model.requests[0])
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_every_task_has_four_examples_in_the_papers_form(task):
+    question = Question(id="q", question="Which?", answers=("A",), task=task, choices=("x", "y"))
+    variant = load_variant("madc")
+    values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": []}
+    (_, user) = variant.render("speak", task, values)
+    assert user.content.count("The answer is (") == 4
+
+
+def test_the_prompts_of_both_rounds():
+    answers = ["Lake Chad", "Lake Baikal", "Lake Como", "Lake Baikal"]
+    _, model = play("madc", debating(answers), settings={"debaters": 4}, question=QUESTION)
+    for n in (1, 2):
+        found = prompts(asked(model, agent="Debater 1", round=n))
+        assert found == golden(f"madc_round{n}", found)

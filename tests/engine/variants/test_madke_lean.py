@@ -1,0 +1,99 @@
+"""``madke-lean``: the matcher before the judge, no debate where round 1 agrees, one neighbour to read."""
+
+import pytest
+
+from tests.support.debates import asked, failing, golden, play, prompts, shown
+
+NAMES = ["Debater 1", "Debater 2", "Debater 3"]
+SAME = ("Lake Baikal", "the lake baikal", "Lake Baikal")
+OTHER = ("Lake Baikal", "Baikal, in Siberia", "Lake Baikal")
+"""The same answer to a judge, not to the matcher."""
+
+
+def holding(by_round, judge="[No]"):
+    """The answers of the three in each round; the last ones stay."""
+
+    def reply(request):
+        purpose = request.purpose
+        match purpose.stage:
+            case "select":
+                return "The most helpful is [0]."
+            case "judge":
+                return judge
+            case "summarize":
+                return "The final answer is [summed up]."
+        answers = by_round[min(purpose.round, len(by_round)) - 1]
+        answer = answers[NAMES.index(purpose.agent)]
+        said = "is open" if answer is None else f"is [{answer}]"
+        return f"{purpose.agent} in round {purpose.round}: the answer {said}."
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("by_round", "judge", "calls", "reason", "by"),
+    [
+        ([SAME], "[No]", 6, "agreement", "agreement"),
+        ([OTHER, SAME], "[No]", 12 + 1, "agreement", "agreement"),
+        ([OTHER, OTHER, SAME], "[No]", 18 + 2, "agreement", "agreement"),
+        ([OTHER], "[Yes]", 6 + 1 + 1, "consensus", "summarizer"),
+        ([OTHER], "[No]", 18 + 3 + 1, "rounds", "summarizer"),
+    ],
+    ids=["agreed at once", "agreed in round 2", "agreed in round 3", "settled by the judge", "never"],
+)
+def test_calls_stop_reason_and_final_rule(pool, by_round, judge, calls, reason, by):
+    transcript, model = play("madke-lean", holding(by_round, judge), pool=pool)
+    assert (model.calls, transcript.stop_reason, transcript.final.by) == (calls, reason, by)
+    assert transcript.answer == ("Lake Baikal" if by == "agreement" else "summed up")
+
+
+def test_where_the_matcher_sees_agreement_nobody_is_asked_for_a_verdict(pool):
+    transcript, model = play("madke-lean", holding([OTHER, SAME]), pool=pool)
+    assert [r.purpose.round for r in asked(model, stage="judge")] == [1]
+    assert [entry.verdict and entry.verdict.consensus for entry in transcript.rounds] == [False, None]
+    assert asked(model, agent="summarizer") == []
+
+
+def test_each_reads_the_next_one_in_a_circle(pool):
+    transcript, model = play("madke-lean", holding([OTHER]), pool=pool)
+    for entry in transcript.rounds:
+        for place, turn in enumerate(entry.turns):
+            neighbour = NAMES[(place + 1) % 3]
+            assert turn.reads == ((neighbour,) if entry.n > 1 else ())
+            if entry.n > 1:
+                (request,) = asked(model, agent=turn.agent, round=entry.n, stage="reply")
+                for name in NAMES:
+                    assert (f"{name} in round {entry.n - 1}:" in shown(request)) == (name in (turn.agent, neighbour))
+
+
+def test_a_judge_that_is_asked_reads_all_three(pool):
+    _, model = play("madke-lean", holding([OTHER]), pool=pool)
+    (request,) = asked(model, stage="judge", round=2)
+    assert all(f"{name} in round 2:" in shown(request) for name in NAMES)
+
+
+def test_without_a_pool_nobody_selects():
+    _, model = play("madke-lean", holding([OTHER, SAME]))
+    assert model.calls == 6 + 1
+
+
+def test_an_unreadable_answer_is_no_agreement(pool):
+    transcript, _ = play("madke-lean", holding([("x", "x", None)]), pool=pool)
+    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
+
+
+def test_two_survivors_can_agree_but_one_cannot(pool):
+    two = failing(holding([SAME]), agent="Debater 3")
+    transcript, model = play("madke-lean", two, pool=pool)
+    assert (transcript.stop_reason, transcript.degraded, len(model.requests)) == ("agreement", True, 5)
+    one = failing(two, agent="Debater 2")
+    transcript, model = play("madke-lean", one, pool=pool)
+    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
+    assert asked(model, stage="judge") == []
+
+
+def test_the_prompts_of_both_rounds(pool):
+    _, model = play("madke-lean", holding([OTHER, SAME]), pool=pool)
+    for n in (1, 2):
+        found = prompts([*asked(model, agent="Debater 2", round=n), *asked(model, stage="judge", round=n)])
+        assert found == golden(f"madke-lean_round{n}", found)

@@ -1,0 +1,194 @@
+"""``madke-live``: a debater may ask for one search a round; the pool grows, and says where it grew from."""
+
+import asyncio
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits
+from tests.conftest import passage
+from tests.support.debates import asked, golden, play, prompts, shown
+
+ONE, TWO = "Debater 1", "Debater 2"
+
+
+def asking(queries, agree_in=2):
+    """Debaters choose passage 0 and ask for ``queries[agent, round]``, where there is one."""
+
+    def reply(request):
+        purpose = request.purpose
+        match purpose.stage:
+            case "select":
+                query = queries.get((purpose.agent, purpose.round))
+                return "Entry [0] helps." + (f" I would still look for [Search: {query}]." if query else "")
+            case "judge":
+                return "[Yes]" if purpose.round >= agree_in else "[No]"
+        return f"{purpose.agent} in round {purpose.round}: the answer is [Lake Baikal]."
+
+    return reply
+
+
+class Library:
+    """Answers searches from a mapping of queries to passages or error texts, and remembers what it was asked."""
+
+    def __init__(self, found):
+        self.found = found
+        self.asked = []
+
+    async def __call__(self, query, purpose):
+        self.asked.append((query, purpose.stage, purpose.agent, purpose.round))
+        found = self.found[query]
+        return Hits(error=found) if isinstance(found, str) else Hits(passages=tuple(found))
+
+
+def book(key, text="A new text."):
+    return passage("google", key, f"Title of {key}", text)
+
+
+def test_what_a_search_finds_joins_the_pool_with_its_provenance(pool):
+    library = Library({"deepest lake": [book("a"), book("b")], "lake depths": [book("c")]})
+    queries = {(ONE, 1): "deepest lake", (TWO, 2): "lake depths"}
+    transcript, _ = play("madke-live", asking(queries), pool=pool, retrieve=library)
+    assert [(e.n, e.key, e.asked_by, e.query, e.round) for e in transcript.pool[3:]] == [
+        (3, "a", ONE, "deepest lake", 1),
+        (4, "b", ONE, "deepest lake", 1),
+        (5, "c", TWO, "lake depths", 2),
+    ]
+    assert [(e.asked_by, e.query, e.round) for e in transcript.pool[:3]] == [(None, None, None)] * 3
+    searches = [[turn.search for turn in entry.turns] for entry in transcript.rounds]
+    assert [[search and (search.query, search.ids) for search in entry] for entry in searches] == [
+        [("deepest lake", (3, 4)), None],
+        [None, ("lake depths", (5,))],
+    ]
+    assert library.asked == [("deepest lake", "search", ONE, 1), ("lake depths", "search", TWO, 2)]
+
+
+def test_its_debater_reads_it_in_the_same_turn_and_everybody_may_choose_it_in_the_next_round(pool):
+    library = Library({"deepest lake": [book("a")]})
+    _, model = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)
+    new = "[3] Title of a: A new text."
+    first = {r.purpose.agent: shown(r) for r in asked(model, stage="speak")}
+    assert (new in first[ONE], new in first[TWO]) == (True, False)
+    assert "[0] Lake Baikal:" in first[ONE]
+    assert not any(new in shown(request) for request in asked(model, stage="select", round=1))
+    assert all(new in shown(request) for request in asked(model, stage="select", round=2))
+    assert not any(new in shown(request) for request in asked(model, stage="reply", round=2))
+
+
+def test_numbers_go_by_the_debaters_whoever_was_answered_first(pool):
+    second_answered = asyncio.Event()
+
+    async def slow_for_the_first(query, purpose):
+        if purpose.agent == ONE:
+            await second_answered.wait()
+        else:
+            second_answered.set()
+        return Hits(passages=(book(f"{query} 1"), book(f"{query} 2")))
+
+    queries = {(ONE, 1): "mine", (TWO, 1): "theirs"}
+    transcript, _ = play("madke-live", asking(queries), pool=pool, retrieve=slow_for_the_first)
+    assert [(e.n, e.key, e.asked_by) for e in transcript.pool[3:]] == [
+        (3, "mine 1", ONE),
+        (4, "mine 2", ONE),
+        (5, "theirs 1", TWO),
+        (6, "theirs 2", TWO),
+    ]
+
+
+def test_a_passage_that_the_pool_holds_keeps_its_number(pool):
+    library = Library({"baikal": [pool.passages[2], book("a")], "again": [book("a"), pool.passages[0]]})
+    queries = {(ONE, 1): "baikal", (TWO, 1): "again"}
+    transcript, model = play("madke-live", asking(queries), pool=pool, retrieve=library)
+    assert [turn.search.ids for turn in transcript.rounds[0].turns] == [(2, 3), (3, 0)]
+    assert [(e.n, e.asked_by) for e in transcript.pool[3:]] == [(3, ONE)]
+    (request,) = asked(model, stage="speak", agent=TWO)
+    assert shown(request).count("[0] Lake Baikal:") == 1
+
+
+def test_a_failed_search_is_recorded_and_its_error_becomes_no_knowledge(pool):
+    library = Library({"deepest lake": "the search engine is gone"})
+    transcript, model = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)
+    search = transcript.rounds[0].turns[0].search
+    assert (search.query, search.ids, search.error) == ("deepest lake", (), "the search engine is gone")
+    assert (len(transcript.pool), transcript.degraded, transcript.usage["search"].failed) == (3, True, 1)
+    assert not any("engine is gone" in shown(request) for request in model.requests)
+    (request,) = asked(model, stage="speak", agent=ONE)
+    assert "[0] Lake Baikal:" in shown(request)
+
+
+def test_a_search_that_finds_nothing_changes_nothing(pool):
+    transcript, _ = play("madke-live", asking({(ONE, 1): "q"}), pool=pool, retrieve=Library({"q": []}))
+    search = transcript.rounds[0].turns[0].search
+    assert (search.ids, search.error, len(transcript.pool), transcript.degraded) == ((), None, 3, False)
+
+
+@pytest.mark.parametrize(("agree_in", "rounds"), [(1, 1), (2, 2), (9, 3)])
+def test_searches_are_no_calls_of_a_model(pool, agree_in, rounds):
+    queries = {(agent, n): f"{agent} {n}" for agent in (ONE, TWO) for n in (1, 2, 3)}
+    library = Library({query: [] for query in queries.values()})
+    transcript, model = play("madke-live", asking(queries, agree_in), pool=pool, retrieve=library)
+    assert model.calls == 4 * rounds + rounds + 1
+    assert len(library.asked) == transcript.usage["search"].calls == 2 * rounds
+
+
+def test_an_empty_pool_can_be_filled():
+    library = Library({"deepest lake": [book("a")]})
+    transcript, model = play("madke-live", asking({(TWO, 1): "deepest lake"}), retrieve=library)
+    assert model.calls == 4 * 2 + 2 + 1
+    assert [(e.n, e.key, e.asked_by) for e in transcript.pool] == [(0, "a", TWO)]
+    assert "Knowledge pool:\nnone" in shown(model.requests[0])
+
+
+def test_of_two_searches_in_one_reply_one_is_made(pool):
+    library = Library({"lake depths": []})
+    queries = {(ONE, 1): "deepest lake] or better [Search: lake depths"}
+    play("madke-live", asking(queries), pool=pool, retrieve=library)
+    assert [query for query, *_ in library.asked] == ["lake depths"]
+
+
+def test_an_echoed_placeholder_is_no_search(pool):
+    library = Library({})
+    transcript, _ = play("madke-live", asking({(ONE, 1): "..."}), pool=pool, retrieve=library)
+    assert library.asked == []
+    assert transcript.rounds[0].turns[0].search is None
+
+
+def test_who_declines_the_pool_may_still_search(pool):
+    base = asking({})
+
+    def reply(request):
+        return "[No Found] [Search: deepest lake]" if request.purpose.stage == "select" else base(request)
+
+    transcript, model = play("madke-live", reply, pool=pool, retrieve=Library({"deepest lake": [book("a")]}))
+    turn = transcript.rounds[0].turns[0]
+    assert (turn.selection.rule, turn.selection.ids, turn.search.ids) == ("no_found", (), (3,))
+    (request,) = asked(model, stage="speak", agent=ONE)
+    assert [line for line in shown(request).splitlines() if line.startswith("[")] == ["[3] Title of a: A new text."]
+
+
+def test_under_sequential_talk_who_comes_later_can_choose_what_the_earlier_found(pool):
+    settings = {"talk.later": "sequential", "sees.peers": "latest"}
+    library = Library({"deepest lake": [book("a")]})
+    _, model = play("madke-live", asking({(ONE, 2): "deepest lake"}), pool=pool, settings=settings, retrieve=library)
+    (request,) = asked(model, stage="select", agent=TWO, round=2)
+    assert "[3] Title of a: A new text." in shown(request)
+
+
+def test_without_anybody_to_search_it_is_refused(pool):
+    with pytest.raises(UserError, match="needs sources that can be searched"):
+        play("madke-live", asking({}), pool=pool)
+
+
+def test_only_here_is_a_search_offered(pool):
+    _, live = play("madke-live", asking({}), pool=pool, retrieve=Library({}))
+    _, plain = play("madke", asking({}), pool=pool)
+    offers = [["[Search: ...]" in shown(r) for r in asked(m, stage="select")] for m in (live, plain)]
+    assert offers == [[True] * 4, [False] * 4]
+
+
+def test_the_prompts_of_both_rounds(pool):
+    library = Library({"deepest lake": [book("a")]})
+    _, model = play("madke-live", asking({(TWO, 1): "deepest lake"}), pool=pool, retrieve=library)
+    for n in (1, 2):
+        found = prompts(asked(model, agent=TWO, round=n))
+        assert found == golden(f"madke-live_round{n}", found)

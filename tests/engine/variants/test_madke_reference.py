@@ -1,0 +1,103 @@
+"""``madke-reference`` against the released code of Wang et al.; what it shares with ``madke`` is tested there."""
+
+import pytest
+
+from madke.variants import load_variant
+from tests.support.debates import asked, golden, play, prompts, shown
+
+
+def agreeing_in(last):
+    """Debaters give the same answer from round ``last`` on, and the judge sees it."""
+
+    def reply(request):
+        purpose = request.purpose
+        match purpose.stage:
+            case "select":
+                return "Knowledge [0] and [2] help."
+            case "judge":
+                return "[Yes]" if purpose.round >= last else "[No]"
+            case "summarize":
+                return "The final answer is [Lake Baikal]."
+        mine = "Lake Baikal" if purpose.agent == "Debater 1" or purpose.round >= last else "Lake Tanganyika"
+        return f"{purpose.agent} in round {purpose.round}: the answer is [{mine}]."
+
+    return reply
+
+
+def seen(request):
+    """The stances that a prompt shows."""
+    turns = [(d, n) for n in (1, 2, 3) for d in (1, 2)]
+    return [(d, n) for d, n in turns if f"Debater {d} in round {n}:" in shown(request)]
+
+
+@pytest.mark.parametrize(("last", "rounds"), [(1, 1), (2, 2), (3, 3), (9, 3)])
+def test_a_question_takes_2nr_plus_r_plus_1_calls(pool, last, rounds):
+    transcript, model = play("madke-reference", agreeing_in(last), pool=pool)
+    assert (len(transcript.rounds), model.calls) == (rounds, 4 * rounds + rounds + 1)
+    assert transcript.stop_reason == ("consensus" if last <= 3 else "rounds")
+    assert (transcript.final.by, transcript.answer) == ("summarizer", "Lake Baikal")
+
+
+def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone():
+    here, there = (load_variant(name).protocol.model_dump() for name in ("madke-reference", "madke"))
+    differing = {name for name in here if here[name] != there[name]}
+    assert differing == {"source", "knowledge", "talk", "sees"}
+    assert here["knowledge"] == {**there["knowledge"], "per_source": {"wiki": 10, "google": 5}}
+    assert here["talk"] == {**there["talk"], "later": "sequential"}
+    assert here["sees"] == {**there["sees"], "peers": "latest"}
+
+
+def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(pool):
+    transcript, model = play("madke-reference", agreeing_in(9), pool=pool)
+    expected = {(1, 1): [], (2, 1): []}
+    expected |= {(1, n): [(1, n - 1), (2, n - 1)] for n in (2, 3)}
+    expected |= {(2, n): [(2, n - 1), (1, n)] for n in (2, 3)}
+    for (debater, n), stances in expected.items():
+        (request,) = asked(model, agent=f"Debater {debater}", round=n, stage="speak" if n == 1 else "reply")
+        assert seen(request) == stances
+    assert [[turn.reads for turn in entry.turns] for entry in transcript.rounds] == [
+        [(), ()],
+        [("Debater 2",), ("Debater 1",)],
+        [("Debater 2",), ("Debater 1",)],
+    ]
+
+
+def test_later_turns_follow_each_other_selection_included(pool):
+    _, model = play("madke-reference", agreeing_in(9), pool=pool)
+    second = [(r.purpose.agent, r.purpose.stage) for r in asked(model, round=2)]
+    assert second == [
+        ("Debater 1", "select"),
+        ("Debater 1", "reply"),
+        ("Debater 2", "select"),
+        ("Debater 2", "reply"),
+        ("judge", "judge"),
+    ]
+
+
+def test_a_selection_sees_its_own_previous_answer_alone(pool):
+    _, model = play("madke-reference", agreeing_in(9), pool=pool)
+    for n in (2, 3):
+        assert [seen(request) for request in asked(model, stage="select", round=n)] == [[(1, n - 1)], [(2, n - 1)]]
+
+
+def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool):
+    (judge,), (plain,) = (
+        asked(play(name, agreeing_in(1), pool=pool)[1], stage="judge") for name in ("madke-reference", "madke")
+    )
+    assert "correct" in judge.messages[0].content
+    assert "and it is correct, reply [Yes]" in judge.messages[1].content
+    assert "correct" not in shown(plain)
+
+
+def test_judge_and_summarizer_read_the_rounds_stances_and_no_pool(pool):
+    _, model = play("madke-reference", agreeing_in(2), pool=pool)
+    for request in (*asked(model, stage="judge", round=2), *asked(model, stage="summarize")):
+        assert seen(request) == [(1, 2), (2, 2)]
+        assert "1,642" not in shown(request)
+
+
+def test_the_prompts_of_both_rounds(pool):
+    _, model = play("madke-reference", agreeing_in(2), pool=pool)
+    for n in (1, 2):
+        found = prompts([*asked(model, agent="Debater 2", round=n), *asked(model, stage="judge", round=n)])
+        assert found == golden(f"madke-reference_round{n}", found)

@@ -1,0 +1,72 @@
+"""MAPS, a baseline of Liang et al., 2023, section 4.1: analyse, then make candidates, then let an estimator pick."""
+
+import pytest
+
+from tests.support.debates import SENTENCE, asked, failing, golden, play, prompts, shown
+
+NOTES = {"Keywords": "keywords", "Topics": "topics", "Example": "example"}
+ANSWERS = {
+    "Plain": "He lets go",
+    "Keywords": "He never shows",
+    "Topics": "He is never there at all",
+    "Example": "He",
+}
+
+
+def reply(request):
+    purpose = request.purpose
+    if purpose.stage != "speak":
+        return f"Notes of {purpose.agent}."
+    return f"So [{ANSWERS[purpose.agent]}]"
+
+
+async def longest(question, candidates):
+    return [float(len(candidate)) for candidate in candidates]
+
+
+def test_three_prepare_once_and_four_make_candidates():
+    transcript, model = play("maps", reply, question=SENTENCE, estimate=longest)
+    assert model.calls == 3 + 4
+    assert {stage: used.calls for stage, used in transcript.usage.items()} == {
+        "keywords": 1,
+        "topics": 1,
+        "example": 1,
+        "speak": 4,
+    }
+    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "rerank")
+    assert (transcript.answer, transcript.final.agent) == ("He is never there at all", "Topics")
+    assert transcript.rounds[0].order == ("Plain", *NOTES)
+    assert list(transcript.final.scores) == list(ANSWERS)
+
+
+def test_each_sees_its_own_notes_alone():
+    transcript, model = play("maps", reply, question=SENTENCE, estimate=longest)
+    assert transcript.prepared == {agent: {stage: f"Notes of {agent}."} for agent, stage in NOTES.items()}
+    for request in asked(model, stage="speak"):
+        for agent in NOTES:
+            assert (f"Notes of {agent}." in shown(request)) == (agent == request.purpose.agent)
+    assert [turn.reads for turn in transcript.rounds[0].turns] == [()] * 4
+    for agent, stage in NOTES.items():
+        (request,) = asked(model, stage=stage)
+        assert request.purpose.agent == agent
+        assert "Notes of" not in shown(request)
+
+
+@pytest.mark.parametrize("agent", NOTES)
+def test_who_could_not_prepare_makes_no_candidate(agent):
+    transcript, model = play("maps", failing(reply, stage=NOTES[agent]), question=SENTENCE, estimate=longest)
+    assert model.calls == 3 + 3
+    assert asked(model, stage="speak", agent=agent) == []
+    assert set(transcript.final.scores) == set(ANSWERS) - {agent}
+    assert (transcript.status, transcript.degraded) == ("ok", True)
+
+
+def test_it_can_be_given_a_pool(pool):
+    _, model = play("maps", reply, sources=("wiki", "google"), pool=pool, estimate=longest)
+    assert all("[2] Deep lakes:" in shown(request) for request in asked(model, stage="speak"))
+
+
+def test_golden_prompts():
+    _, model = play("maps", reply, question=SENTENCE, estimate=longest)
+    found = prompts(model.requests)
+    assert found == golden("maps_round1", found)

@@ -1,0 +1,80 @@
+"""What ``sees`` lets a debater read stands in its prompt, in every variant whose debaters read each other."""
+
+import pytest
+
+from tests.support.debates import asked, play, shown
+
+VARIANTS = (
+    "chateval",
+    "lemmas",
+    "mad",
+    "madc",
+    "madke",
+    "madke-lean",
+    "madke-live",
+    "madke-reference",
+    "per-document",
+    "reconcile",
+)
+NAMES = ("Ada", "Bo", "Cy")
+
+
+def third_round(variant, **sees):
+    """What Bo is shown in round 3, where all speak at once and always disagree."""
+
+    def reply(request):
+        agent, n = request.purpose.agent, request.purpose.round
+        return f"I am {agent} in round {n}: the answer is [{agent} {n}]."
+
+    settings = {
+        "debaters": [{"name": name} for name in NAMES],
+        "knowledge": None,
+        "rounds": 3,
+        "talk": {},
+        "order": "fixed",
+        "marker": "brackets",
+        "stop": "never",
+        "sees": sees,
+    }
+    _, model = play(variant, reply, settings=settings)
+    (request,) = asked(model, agent="Bo", round=3, stage="reply")
+    return shown(request)
+
+
+def stances(prompt):
+    return [(name, n) for n in (1, 2, 3) for name in NAMES if f"I am {name} in round {n}:" in prompt]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("sees", "expected"),
+    [
+        ({"peers": "last_round", "own": "last"}, [("Ada", 2), ("Bo", 2), ("Cy", 2)]),
+        ({"peers": "last_round", "own": "none"}, [("Ada", 2), ("Cy", 2)]),
+        ({"peers": "none", "own": "last"}, [("Bo", 2)]),
+        ({"peers": "history", "own": "last"}, [("Ada", 1), ("Cy", 1), ("Ada", 2), ("Bo", 2), ("Cy", 2)]),
+        ({"peers": "last_round", "own": "history"}, [("Bo", 1), ("Ada", 2), ("Bo", 2), ("Cy", 2)]),
+        ({"peers": "history", "own": "history"}, [(name, n) for n in (1, 2) for name in NAMES]),
+    ],
+    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
+)
+def test_whose_stances_stand_in_the_prompt(variant, sees, expected):
+    prompt = third_round(variant, **sees)
+    assert stances(prompt) == expected
+    assert prompt.count("I am Bo in round 2:") == (sees["own"] != "none"), "shown once, whichever way"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_answers_alone(variant):
+    prompt = third_round(variant, peers="answers", own="none")
+    assert stances(prompt) == []
+    assert [f"{name} 2" in prompt for name in NAMES] == [True, False, True]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("grouped", [True, False])
+def test_no_names(variant, grouped):
+    prompt = third_round(variant, anonymous=True, grouped=grouped, own="none")
+    assert stances(prompt) == [("Ada", 2), ("Cy", 2)]
+    assert prompt.count("Another debater: I am ") == 2
+    assert ("grouped:" in prompt, prompt.count("1 of them answer")) == ((True, 2) if grouped else (False, 0))

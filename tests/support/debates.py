@@ -1,0 +1,94 @@
+"""Debates between scripted models, and the prompts that they were shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from madke.core.chat import ChatRequest, Completion
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.engine.debate import debate
+from madke.llm import ScriptedChat
+from madke.tasks import TASKS
+from madke.variants import Variant, load_variant
+
+QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
+SENTENCE = Question(
+    id="t1", question="他总爱在老板面前拍马屁。", task="translation", answers=("He is fond of flattering the boss.",)
+)
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+Reply = Callable[[ChatRequest], Any]
+
+
+def play(
+    name: str,
+    reply: Reply | Mapping[Any, Any],
+    *,
+    question: Question = QUESTION,
+    settings: Mapping[str, Any] | None = None,
+    sources: Sequence[str] = (),
+    pool: KnowledgePool = EMPTY_POOL,
+    **options: Any,
+) -> tuple[Transcript, ScriptedChat]:
+    """One debate of the variant ``name``, in which one scripted model plays every role."""
+    variant = _variant(name, tuple(sources), json.dumps(settings or {}))
+    model = ScriptedChat(reply)
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    task = TASKS[question.task]
+    return asyncio.run(debate(question, variant.protocol, cast, pool, task=task, prompts=variant, **options)), model
+
+
+@cache
+def _variant(name: str, sources: tuple[str, ...], settings: str) -> Variant:
+    variant = load_variant(name)
+    return (variant.with_sources(sources) if sources else variant).with_settings(json.loads(settings))
+
+
+def failing(reply: Reply, **purpose: Any) -> Reply:
+    """The replies, but calls whose purpose has all these fields fail."""
+
+    def answer(request: ChatRequest) -> Any:
+        if all(getattr(request.purpose, name) == value for name, value in purpose.items()):
+            return Completion(outcome="failed", error="the server is gone")
+        return reply(request)
+
+    return answer
+
+
+def asked(model: ScriptedChat, **purpose: Any) -> list[ChatRequest]:
+    """The requests whose purpose has all these fields."""
+    return [r for r in model.requests if all(getattr(r.purpose, name) == value for name, value in purpose.items())]
+
+
+def shown(request: ChatRequest) -> str:
+    """All messages of a request as one text."""
+    return "\n".join(message.content for message in request.messages)
+
+
+def prompts(requests: Iterable[ChatRequest]) -> str:
+    """Requests, whole, as the text of a golden file."""
+    parts = []
+    for request in requests:
+        parts.append(f"=== {request.purpose.agent}: {request.purpose.stage}, round {request.purpose.round}")
+        parts += [f"--- {message.role}\n{message.content}" for message in request.messages]
+    return "\n\n".join(parts) + "\n"
+
+
+def golden(name: str, found: str) -> str:
+    """What ``tests/golden/<name>.txt`` says ``found`` should be.
+
+    With ``WRITE_GOLDEN=1`` in the environment the file is written first: read it before you believe it.
+    """
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        file.write_text(found, encoding="utf-8")
+    return file.read_text(encoding="utf-8")
