@@ -113,7 +113,7 @@ def test_an_answer_may_hold_parentheses_of_its_own():
 def test_every_task_has_four_examples_in_the_papers_form(task):
     question = Question(id="q", question="Which?", answers=("A",), task=task, choices=("x", "y"))
     variant = load_variant("madc")
-    values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": []}
+    values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": [], "prepared": {}}
     (_, user) = variant.render("speak", task, values)
     assert user.content.count("The answer is (") == 4
 
