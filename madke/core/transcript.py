@@ -18,7 +18,7 @@ class Cut:
     """What was left out of a prompt because the model found it too long."""
 
     stances: int = 0
-    """Stances of others, the oldest first."""
+    """Earlier stances, the oldest first; where a history shows the reader's own, those too."""
     passages: tuple[int, ...] = ()
     """Pool numbers, the lowest-ranked."""
 
@@ -86,7 +86,7 @@ class Turn:
     """None where it was not asked to choose."""
     search: Search | None = None
     reads: tuple[str, ...] = ()
-    """Whose stances it read, in the order in which they were shown."""
+    """Whose stances it read, in the order in which they were shown; the first ones not, where the stance has a cut."""
     reflection: Reflection | None = None
 
 

@@ -117,6 +117,9 @@ def _check(
     where = f"question {question.id!r}"
     if protocol.given != bool(given):
         raise UserError(f"{where}: given stances are {'missing' if protocol.given else 'not what the protocol says'}")
+    agents = [turn.agent for turn in given]
+    if twice := [agent for agent in agents if agents.count(agent) > 1]:
+        raise UserError(f"{where}: two given stances are by {twice[0]!r}; names must differ")
     if protocol.needs_golds and not question.answers:
         raise UserError(f"{where} has no gold answer, which order {protocol.order.by} needs")
     if protocol.finish == "rerank" and estimate is None:

@@ -70,9 +70,10 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     completion, cut = await _ask(scene, "select", debater, round_n, values)
     if completion.error is not None:
         return Selection(status="failed", text=completion.text, error=completion.error, cut=cut), None
+    shown = set(numbers) - set(cut.passages if cut else ())
     parsed = parse_selection(completion.text, size=len(scene.pool.passages), limit=knowledge.max_selected)
     selection = Selection(
-        ids=tuple(n for n in parsed.value.ids if n in numbers),
+        ids=tuple(n for n in parsed.value.ids if n in shown),
         dropped=parsed.value.dropped,
         status=parsed.status,
         rule=parsed.rule,

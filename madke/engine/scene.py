@@ -14,7 +14,7 @@ from madke.core.transcript import Cut, PoolEntry, StageUsage
 from madke.engine.parse import without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.seeds import call_seed
-from madke.engine.view import Spoken
+from madke.engine.view import Group, Spoken
 from madke.tasks.base import Task
 
 
@@ -107,7 +107,7 @@ class Scene:
         purpose = self.purpose(stage, agent, round_n)
         kept = dict(values)
         cut = Cut()
-        attempts = 0
+        retries = 0
         while True:
             request = ChatRequest(
                 messages=self._messages(stage, round_n, kept, prompt),
@@ -118,13 +118,13 @@ class Scene:
                 seed=call_seed(self.seed, purpose),
             )
             completion = await self.cast[agent].complete(request)
-            attempts += completion.attempts
+            retries += completion.attempts - 1
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
                 break
             if (smaller := self._shortened(kept, cut, droppable)) is None:
                 break
             kept, cut = smaller
-        self.account(stage, replace(completion, attempts=attempts))
+        self.account(stage, replace(completion, attempts=retries + 1))
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         said = _writable(without_reasoning(completion.text))
         return replace(completion, text=said, error=error and _writable(error)), None if cut == Cut() else cut
@@ -177,15 +177,25 @@ class Scene:
         said = next((name for name in ("history", "peers", "stances") if values.get(name)), None)
         if said is not None and left > 0:
             less = min(left, -(-len(values[said]) // _SHARE))
-            return {**values, said: values[said][less:]}, replace(cut, stances=cut.stances + less)
+            kept = {said: values[said][less:]}
+            if values.get("groups"):
+                kept["groups"] = _without(values["groups"], values[said][:less])
+            return {**values, **kept}, replace(cut, stances=cut.stances + less)
         numbers: Sequence[int] = values.get("knowledge", ())
         if not numbers:
             return None
         by_rank = sorted(numbers, key=lambda n: (self.pool.passages[n].rank, n))
         less = -(-len(numbers) // _SHARE)
         dropped = by_rank[-less:]
-        kept = [n for n in numbers if n not in dropped]
-        return {**values, "knowledge": kept}, replace(cut, passages=(*cut.passages, *dropped))
+        fewer = [n for n in numbers if n not in dropped]
+        return {**values, "knowledge": fewer}, replace(cut, passages=(*cut.passages, *dropped))
+
+
+def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
+    # By identity: anonymous peers who say the same are equal, and still two.
+    gone = {id(spoken) for spoken in dropped}
+    left = (replace(group, members=tuple(m for m in group.members if id(m) not in gone)) for group in groups)
+    return tuple(group for group in left if group.members)
 
 
 def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:

@@ -1,0 +1,130 @@
+"""Debates whose prompts list what their reader may see, and whose debaters sign what they say.
+
+Debater ``B`` says ``B@2 [Oslo]`` in round 2, so what a prompt shows is read off it with :func:`tokens`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from madke.core.chat import Message
+from madke.core.knowledge import EMPTY_POOL
+from madke.core.question import Question
+from madke.core.transcript import Stance, Turn
+from madke.engine.debate import debate
+from madke.engine.protocol import Protocol
+from madke.llm import ScriptedChat
+from madke.tasks import TASKS
+
+QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
+
+BASE = {
+    "source": "none",
+    "debaters": [{"name": name} for name in "ABC"],
+    "knowledge": None,
+    "rounds": 2,
+    "stop": "never",
+    "finish": "majority",
+}
+"""Three debaters, two rounds, no judge: what a test is not about."""
+
+
+class PlainPrompts:
+    """Shows every value that a stage is given, one a line."""
+
+    def render(self, stage, task, values, *, prompt=None):
+        shown = [f"passage {number}: {title} {text}" for number, title, text in values.get("knowledge", ())]
+        for name in ("own", "critique", "digest"):
+            if values.get(name) is not None:
+                shown.append(f"{name}: {values[name]}")
+        for name in ("history", "peers", "stances"):
+            shown += [
+                f"{name} {_who(s)} round {s.round}: {s.text or f'holds {s.answer}'}" for s in values.get(name, ())
+            ]
+        for group in values.get("groups", ()):
+            shown.append(f"group {group.answer}: " + ", ".join(_who(member) for member in group.members))
+        extra = {name: values[name] for name in ("level", "persona", "max_selected") if name in values}
+        system = f"{stage} {prompt or ''} {extra}"
+        return (
+            Message(role="system", content=system),
+            Message(role="user", content="\n".join([*shown, values["question"].question])),
+        )
+
+
+def _who(spoken):
+    return "you" if spoken.own else spoken.agent or "somebody"
+
+
+def protocol(**settings):
+    return Protocol.model_validate({**BASE, **settings})
+
+
+def signed(answers="Lake Baikal", **stages):
+    """Replies: a debater signs and gives its answer; other stages say what the keywords hold.
+
+    ``answers`` is one for all, agent -> answer, or a function of (agent, round); None is a reply without an answer.
+    """
+
+    def reply(request):
+        purpose = request.purpose
+        if purpose.stage in stages:
+            said = stages[purpose.stage]
+            return said(purpose) if callable(said) else said
+        answer = answers
+        if callable(answers):
+            answer = answers(purpose.agent, purpose.round)
+        elif isinstance(answers, dict):
+            answer = answers[purpose.agent]
+        return sign(purpose.agent, purpose.round, answer)
+
+    return reply
+
+
+def sign(agent, round_n, answer):
+    return f"{agent}@{round_n} is unsure." if answer is None else f"{agent}@{round_n} [{answer}]"
+
+
+def play(replies=None, *, question=QUESTION, pool=EMPTY_POOL, model=None, **settings):
+    """One debate: (transcript, model). Keywords that ``debate`` knows go there, the others into the protocol."""
+    options = {name: settings.pop(name) for name in ("seed", "repeat", "retrieve", "estimate") if name in settings}
+    given = settings.pop("turns", ())
+    rules = protocol(**settings)
+    model = model or ScriptedChat(replies or signed())
+    cast = dict.fromkeys(rules.roles, model)
+    task = TASKS[question.task]
+    played = debate(question, rules, cast, pool, task=task, prompts=PlainPrompts(), given=given, **options)
+    return asyncio.run(played), model
+
+
+def given_turn(agent, answer="Lake Baikal", text=None):
+    """A first-round turn from outside."""
+    status = "ok" if answer is not None else "abstained"
+    return Turn(agent=agent, stance=Stance(text=text or sign(agent, 1, answer), answer=answer, status=status))
+
+
+def prompts(model, stage=None, round_n=None, agent=None):
+    """The user messages of the requests of a stage, round and agent."""
+    return [
+        "\n".join(message.content for message in request.messages if message.role != "system")
+        for request in model.requests
+        if stage in (None, request.purpose.stage)
+        and round_n in (None, request.purpose.round)
+        and agent in (None, request.purpose.agent)
+    ]
+
+
+def tokens(text):
+    """The signatures in a text, in the order in which they stand: ``["A@1", "C@1"]``."""
+    return re.findall(r"[\w-]+@\d+", text)
+
+
+def read_by(model, agent, round_n):
+    """The signatures in what a debater was shown before it spoke in a round."""
+    (prompt,) = [p for stage in ("speak", "reply") for p in prompts(model, stage, round_n, agent)]
+    return tokens(prompt)
+
+
+def calls(model):
+    """(stage, agent, round) of every call, in order."""
+    return [(r.purpose.stage, r.purpose.agent, r.purpose.round) for r in model.requests]
