@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,9 +13,11 @@ from madke.core.errors import UserError
 
 if TYPE_CHECKING:
     from madke.core.chat import ChatModel
-    from madke.core.knowledge import KnowledgePool
+    from madke.core.knowledge import KnowledgePool, Source
     from madke.core.question import Question
     from madke.core.transcript import Transcript
+    from madke.engine.protocol import Knowledge
+    from madke.runs.services import QualityEstimator
     from madke.variants import Variant
 
 
@@ -27,6 +30,7 @@ def command(
     model: options.Model = "offline",
     base_url: options.BaseUrl = None,
     cast: options.Cast = None,
+    estimator: options.Estimator = None,
     seed: Annotated[
         int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")
     ] = None,
@@ -35,16 +39,20 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
+    from madke.cli.sources import open_sources
     from madke.core.transcript import to_json
     from madke.report.text import debate_text
     from madke.runs.cast import open_models, role_models
+    from madke.runs.services import QualityEstimator
 
     asked = _question(question, task, tuple(choice or ()))
     variant, specs = options.configured(protocol, prompts, settings or (), sources)
+    options.check_needs(variant, [asked], given=False, estimator=estimator)
     names = role_models(variant.protocol, model, options.cast_overrides(cast or ()))
     models = open_models(names, base_url=base_url)
-    pool = _retrieved(asked, variant, specs)
-    transcript = asyncio.run(_debated(asked, variant, models, pool, seed))
+    scorer = QualityEstimator(estimator) if estimator is not None else None
+    opened = open_sources(specs)
+    transcript = asyncio.run(_debated(asked, variant, models, opened, scorer, seed))
     typer.echo(to_json(transcript).decode() if as_json else debate_text(transcript))
     if transcript.status == "failed":
         raise typer.Exit(1)
@@ -64,36 +72,48 @@ def _question(text: str, task: str | None, choices: tuple[str, ...]) -> Question
     return asked
 
 
-def _retrieved(question: Question, variant: Variant, specs: dict[str, str | None]) -> KnowledgePool:
-    from madke.cli.sources import open_sources
+def _retrieved(question: Question, knowledge: Knowledge | None, sources: Sequence[Source]) -> KnowledgePool:
     from madke.core.knowledge import EMPTY_POOL
     from madke.knowledge.pools import load_pool, retrieve
-    from madke.runs.pools import RETRIEVED
+    from madke.runs.pools import depth
 
-    knowledge = variant.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
-    (record,) = retrieve([question], open_sources(specs), max(RETRIEVED, knowledge.per_source))
+    (record,) = retrieve([question], sources, depth(knowledge))
     return load_pool(record, sources=knowledge.sources, per_source=knowledge.per_source)
 
 
 async def _debated(
-    question: Question, variant: Variant, models: dict[str, ChatModel], pool: KnowledgePool, seed: int | None
+    question: Question,
+    variant: Variant,
+    models: dict[str, ChatModel],
+    sources: Sequence[Source],
+    scorer: QualityEstimator | None,
+    seed: int | None,
 ) -> Transcript:
     from madke.engine.debate import debate
     from madke.llm import Limiter, close
     from madke.runs.cast import guarded
+    from madke.runs.pools import depth
+    from madke.runs.services import LiveSearch, estimating, searching
     from madke.tasks import get_task
 
+    knowledge = variant.protocol.knowledge
+    retrieve = None
+    if knowledge is not None and knowledge.requery:
+        served_by = {source.name: source.description for source in sources}
+        retrieve = searching(LiveSearch(served_by, sources, depth(knowledge)), knowledge)
     try:
         return await debate(
             question,
             variant.protocol,
             guarded(models, limiter=Limiter(len(models))),
-            pool,
+            _retrieved(question, knowledge, sources),
             task=get_task(question.task),
             prompts=variant,
             seed=seed,
+            retrieve=retrieve,
+            estimate=estimating(scorer) if scorer else None,
         )
     finally:
         for model in set(models.values()):

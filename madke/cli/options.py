@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.core.errors import UserError
+from madke.tasks import TASKS
 
 if TYPE_CHECKING:
+    from madke.core.question import Question
     from madke.variants import Variant
 
 Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
@@ -39,13 +41,26 @@ Cast = Annotated[
     list[str] | None,
     typer.Option("--cast", metavar="ROLE=MODEL", help="Another model for one role: debater-1, judge, summarizer."),
 ]
-Task = Annotated[str | None, typer.Option("--task", "-t", help="short_answer, claim or choice.")]
+Task = Annotated[
+    str | None,
+    typer.Option(
+        "--task", "-t", help=f"The answer format: {', '.join(TASKS)}. Default: choice with options, else short_answer."
+    ),
+]
+Estimator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND",
+        help="Who scores the candidates of finish = rerank: a command that gets a JSON object a line (source, "
+        "candidate, references) and answers each with a number.",
+    ),
+]
 
 
 def configured(
-    protocol: str, prompts: Path | None, settings: Sequence[str], sources: str | None
+    protocol: str, prompts: Path | None, settings: Sequence[str], sources: str | None, *, given: bool = False
 ) -> tuple[Variant, dict[str, str | None]]:
-    """The variant with ``--set`` and ``--sources`` applied, and the specification of each of its sources."""
+    """The variant with ``--set``, ``--sources`` and ``--given`` applied, and the specification of each source."""
     from madke.cli.sources import source_specs
     from madke.variants import load_variant
     from madke.variants.load import setting
@@ -53,9 +68,23 @@ def configured(
     variant = load_variant(protocol, prompts)
     knowledge = variant.protocol.knowledge
     specs = source_specs(sources, knowledge.sources if knowledge else ())
-    variant = variant.with_sources(list(specs)).with_settings(dict(setting(text) for text in settings))
+    fields = dict(setting(text) for text in settings) | ({"given": True} if given else {})
+    variant = variant.with_sources(list(specs)).with_settings(fields)
     kept = variant.protocol.knowledge.sources if variant.protocol.knowledge else ()
     return variant, {name: specs.get(name) for name in kept}
+
+
+def check_needs(variant: Variant, questions: Sequence[Question], *, given: bool, estimator: str | None) -> None:
+    """Refuse, before anything is asked, what cannot be debated for want of something, and what nobody would use."""
+    protocol = variant.protocol
+    if protocol.given and not given:
+        raise UserError("the protocol takes its first round from outside; madke run --given FILE names it")
+    if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
+        raise UserError(f"order = {protocol.order.by} reads the gold answers, and question {unknown[0]!r} has none")
+    if protocol.finish == "rerank" and estimator is None:
+        raise UserError("finish = rerank needs a quality estimator; name its command with --estimator")
+    if protocol.finish != "rerank" and estimator is not None:
+        raise UserError(f"--estimator is for finish = rerank; this protocol has finish = {protocol.finish}")
 
 
 def cast_overrides(cast: Sequence[str]) -> dict[str, str]:

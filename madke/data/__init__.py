@@ -1,5 +1,6 @@
-"""Dataset readers: files in, questions out."""
+"""Dataset readers: files in, questions out; and stances that a debate may begin with."""
 
+from madke.data.given import Given, first_rounds, read_given
 from madke.data.questions import read_questions
 
-__all__ = ["read_questions"]
+__all__ = ["Given", "first_rounds", "read_given", "read_questions"]

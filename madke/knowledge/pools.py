@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,7 +77,7 @@ def build_pools(
         for start in range(0, len(questions), _CHUNK):
             chunk = questions[start : start + _CHUNK]
             records = retrieve(chunk, sources, k)
-            file.writelines(_to_json(record) + b"\n" for record in records)
+            file.writelines(record_to_json(record) + b"\n" for record in records)
             for source in sources:
                 count[source.name] = _counted(count[source.name], source.name, records)
             progress(start + len(chunk), len(questions))
@@ -141,23 +141,25 @@ def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, P
     return records
 
 
-def load_pool(record: PoolRecord, *, sources: Sequence[str], per_source: int = 5) -> KnowledgePool:
+def load_pool(record: PoolRecord, *, sources: Sequence[str], per_source: int | Mapping[str, int] = 5) -> KnowledgePool:
     """The numbered pool of one question for one arm: the union of what the chosen sources found.
 
     Args:
         record: A line of a pool file.
         sources: Names of the chosen sources; their passages come in this order, each source's by rank.
-        per_source: At most so many of each source, counted after duplicates are gone.
+        per_source: At most so many of each source, counted after duplicates are gone; one number for all, or
+            source -> number.
 
     Passages are duplicates when their words are the same, or their URL is; the first one stays.
     """
     chosen: list[Passage] = []
     seen: set[str] = set()
     for name in sources:
+        most = per_source if isinstance(per_source, int) else per_source[name]
         kept = 0
         for passage in sorted((p for p in record.passages if p.source == name), key=lambda p: p.rank):
             marks = _marks(passage)
-            if kept == per_source or marks & seen:
+            if kept == most or marks & seen:
                 continue
             seen |= marks
             kept += 1
@@ -176,6 +178,26 @@ def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
     return served_by
 
 
+def record_to_json(record: PoolRecord) -> bytes:
+    """The record as a line of a pool file, without the newline."""
+    fields: dict[str, Any] = asdict(record)
+    for passage in fields["passages"]:
+        for optional in ("url", "retrieved_at", "date"):
+            if passage[optional] is None:
+                del passage[optional]
+    # Half a surrogate pair in a web page must not cost the batch its pools.
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def record_from_json(line: bytes | str) -> PoolRecord:
+    """The record in a line of a pool file.
+
+    Raises:
+        pydantic.ValidationError: The line is no pool record.
+    """
+    return _Line.model_validate_json(line).record()
+
+
 def _search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
     try:
         hits = source.search(queries, k)
@@ -192,16 +214,6 @@ def _marks(passage: Passage) -> set[str]:
     """What makes a passage the same as another: its words, whatever stands between them, and its URL."""
     words = " ".join(re.findall(r"\w+", passage.text.casefold()))
     return {f"text {words or passage.text}"} | ({f"url {passage.url}"} if passage.url else set())
-
-
-def _to_json(record: PoolRecord) -> bytes:
-    fields: dict[str, Any] = asdict(record)
-    for passage in fields["passages"]:
-        for optional in ("url", "retrieved_at", "date"):
-            if passage[optional] is None:
-                del passage[optional]
-    # Half a surrogate pair in a web page must not cost the batch its pools.
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 
 _Name = Annotated[str, Field(min_length=1)]

@@ -45,7 +45,8 @@ class LocalModel:
             raise UserError(f"hf/{name} has no chat template; choose a model that was tuned for chat")
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._model = model.to(self.device).eval()
-        self._context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._context: int = positions or self._tokenizer.model_max_length
         self._ends = _token_ids(model.generation_config.eos_token_id) | _token_ids(self._tokenizer.eos_token_id)
         if self._tokenizer.pad_token_id is None:
             # Padding is masked, so any token will do.
@@ -65,13 +66,13 @@ class LocalModel:
         """Answer requests that have temperature, ``max_tokens`` and stop strings in common.
 
         Returns:
-            For each request, in order, its completion; or, not retryable, why there is none: the prompt and
-            ``max_tokens`` do not fit in the model's context, memory ran out, or the model was closed. Usage counts
-            the model's own tokens, end markers left out.
+            For each request, in order, its completion, ``too_long`` where prompt and ``max_tokens`` do not fit in the
+            model's context; or, not retryable, why there is none: memory ran out, or the model was closed. Usage
+            counts the model's own tokens, end markers left out.
         """
         prompts = [self._tokenizer(self._prompt(r), add_special_tokens=False)["input_ids"] for r in requests]
         results: list[Completion | CallError | None] = [
-            self._overflow(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)
+            self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)
         ]
         rows = [i for i, result in enumerate(results) if result is None]
         if rows:
@@ -123,14 +124,14 @@ class LocalModel:
             seconds=seconds,
         )
 
-    def _overflow(self, prompt_tokens: int, request: ChatRequest) -> CallError | None:
-        if self._context is None or prompt_tokens + request.max_tokens <= self._context:
+    def _too_long(self, prompt_tokens: int, request: ChatRequest) -> Completion | None:
+        if prompt_tokens + request.max_tokens <= self._context:
             return None
-        return CallError(
+        error = (
             f"the prompt has {prompt_tokens} tokens and the reply may have {request.max_tokens}, "
-            f"but the model's context holds {self._context}",
-            retryable=False,
+            f"but the model's context holds {self._context}"
         )
+        return Completion(outcome="too_long", error=error, finish_reason="error")
 
     def _prompt(self, request: ChatRequest) -> str:
         messages: list[tuple[str, str]] = [(message.role, message.content) for message in request.messages]

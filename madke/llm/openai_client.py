@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.llm.openai_wire import read_completion, read_error, refused_parameter
+from madke.llm.openai_wire import read_completion, read_error, refused_parameter, refused_prompt
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -81,20 +81,15 @@ class _Chat(ABC):
                 # The package's own timeout is between two reads: a slow drip would outlive it.
                 async with asyncio.timeout(self._timeout):
                     response = await self._client.chat.completions.create(**parameters)
-            except openai.BadRequestError as error:
-                refused = refused_parameter(error)
-                if refused in parameters:
+            except Exception as error:
+                if isinstance(error, openai.BadRequestError) and (refused := refused_parameter(error)) in parameters:
                     self._refused.add(refused)
                     continue
                 failure = read_error(error)
-                assert failure is not None
-                if error.code == "content_filter":
-                    return Completion(outcome="filtered", error=failure.reason, finish_reason="content_filter")
-                raise failure from None
-            except Exception as error:
-                failure = read_error(error)
                 if failure is None:
                     raise
+                if isinstance(error, openai.APIStatusError) and (outcome := refused_prompt(error)):
+                    return Completion(outcome=outcome, error=failure.reason, finish_reason="error", attempts=requests)
                 raise failure from None
             return read_completion(response, request, seconds=time.monotonic() - started, attempts=requests)
 

@@ -92,6 +92,33 @@ def read_error(error: Exception) -> CallError | None:
     return None
 
 
+_TOO_LONG_CODES = {"context_length_exceeded", "exceed_context_size_error"}
+"""OpenAI, Azure, Groq and others as ``code``; llama.cpp's server as ``type``."""
+
+_TOO_LONG = re.compile(
+    r"maximum context length"  # OpenAI, Azure, vLLM, SGLang, LiteLLM, DeepSeek, Mistral, OpenRouter
+    r"|(?:longer than|too long to fit into) the (?:model|maximum model length)"  # vLLM, SGLang
+    r"|exceeds? (?:the (?:available )?)?context (?:size|length|window)"  # llama.cpp, Ollama, LM Studio
+    r"|input length \(\d+ tokens\) exceeds"  # SGLang
+    r"|`inputs` tokens \+ `max_new_tokens` must be|`inputs` must have less than"  # text-generation-inference
+    r"|prompt is too long: \d+ tokens"  # Anthropic
+    r"|input token count \(\d+\) exceeds"  # Gemini
+)
+
+
+def refused_prompt(error: openai.APIStatusError) -> Outcome | None:
+    """``filtered`` or ``too_long`` where the server refuses this very prompt, else None.
+
+    A limit of tokens a minute is another matter; its status is 429.
+    """
+    if error.code == "content_filter":
+        return "filtered"
+    if error.status_code == 429:
+        return None
+    named = {str(error.code), str(error.type)}
+    return "too_long" if named & _TOO_LONG_CODES or _TOO_LONG.search(_message(error.body).casefold()) else None
+
+
 def refused_parameter(error: openai.BadRequestError) -> str | None:
     """``max_tokens``, ``temperature`` or ``seed`` if the server says that it does not take it, else None.
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from madke.core.transcript import Transcript
+from madke.engine.protocol import Knowledge
 from madke.files import replacing
-from madke.report.text import debate_text, interval, percent, score_details
+from madke.report.text import ORACLE, debate_text, interval, percent, score_details
 from madke.runs.config import RunConfig
 from madke.runs.directory import read_config, read_transcripts
 from madke.scoring.scores import Scores
@@ -51,19 +52,28 @@ def write_report(scores: Mapping[Path, Scores], out: Path) -> None:
     )
     environment.filters.update(printable=printable, debate_text=debate_text, percent=percent, interval=interval)
     environment.filters["details"] = score_details
-    pieces = environment.get_template("report.html.j2").generate(runs=runs)
+    pieces = environment.get_template("report.html.j2").generate(runs=runs, oracle=ORACLE)
     with replacing(out) as file:
         file.writelines(piece.encode() for piece in pieces)
 
 
 def _settings(config: RunConfig) -> dict[str, str]:
-    knowledge = config.protocol.knowledge
-    return {
+    settings = {
         "data": f"{config.data}, {len(config.questions)} questions",
         "protocol": f"{config.variant} ({config.protocol.source})",
         "models": ", ".join(f"{role}: {model}" for role, model in config.models.items()),
-        "knowledge": "none"
-        if knowledge is None
-        else f"{' + '.join(knowledge.sources)}, {knowledge.per_source} of each, selection {knowledge.select}",
+        "knowledge": _knowledge(config.protocol.knowledge),
+        "order of reading": config.protocol.order.by,
+        "estimator": config.estimator or "",
+        "first round": f"given from outside ({config.given_sha256[:12]})" if config.given_sha256 else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",
     }
+    return {name: value for name, value in settings.items() if value}
+
+
+def _knowledge(knowledge: Knowledge | None) -> str:
+    if knowledge is None:
+        return "none"
+    counts = ", ".join(f"{knowledge.count(source)} of {source}" for source in knowledge.sources)
+    searches = ", debaters may search" if knowledge.requery else ""
+    return f"{counts}; selection {knowledge.select}{searches}"

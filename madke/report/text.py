@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from madke.core.transcript import Round, Transcript, Turn
+from madke.core.transcript import Cut, PoolEntry, Round, Selection, Transcript, Turn, Verdict
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
 
 _WIDTH = 96
 
-_HEADINGS = {"em": "EM", "f1": "F1", "label_accuracy": "label", "choice_accuracy": "choice"}
+ORACLE = "analysis: reads the gold answers"
+"""Said wherever a debate whose order read the gold answers is reported."""
+
+_HEADINGS = {
+    "em": "EM",
+    "f1": "F1",
+    "match": "match",
+    "label_accuracy": "label",
+    "choice_accuracy": "choice",
+    "math_equivalence": "math",
+    "chrf": "chrF",
+    "bleu": "BLEU",
+}
 """Metrics that have a column in the score table."""
 
 
@@ -37,42 +49,128 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
         yield f"  ({letter}) {_line(choice)}"
     if transcript.answers:
         yield _line(f"Gold: {' | '.join(transcript.answers)}")
+    if transcript.oracle:
+        yield f"({ORACLE})"
     if transcript.pool:
         yield "Knowledge pool:"
-        yield from (f"  [{p.n}] {_line(p.source):<8} {_line(p.title)}  ({_line(p.key)})" for p in transcript.pool)
+        yield from (
+            f"  [{p.n}] {_line(p.source):<8} {_line(p.title)}  ({_line(p.key)}){_asked(p)}" for p in transcript.pool
+        )
     yield from (f"  {source} failed: {_line(why)}" for source, why in transcript.pool_partial.items())
+    for agent, texts in transcript.prepared.items():
+        for stage, text in texts.items():
+            yield f"{_line(agent)} prepares {_line(stage)}:"
+            yield from _wrapped(text)
     for entry in transcript.rounds:
+        yield ""
+        given = transcript.given and entry is transcript.rounds[0]
+        yield f"--- round {entry.n}{', given from outside' if given else ''} ---"
         yield from _round_lines(entry)
     yield ""
-    final = transcript.final
-    answer = f"[{transcript.answer}]" if transcript.answer is not None else f"none ({transcript.status})"
-    yield _line(f"Final answer, by {final.by}: {answer}" + ("  (tie)" if final.tie else ""))
-    yield from _wrapped(final.error or final.text)
+    yield from _final_lines(transcript)
     calls = sum(used.calls for used in transcript.usage.values())
     tokens = sum(used.prompt_tokens + used.completion_tokens for used in transcript.usage.values())
     yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
 
 
 def _round_lines(entry: Round) -> Iterator[str]:
-    yield ""
-    yield f"--- round {entry.n} ---"
+    spoke = [turn.agent for turn in entry.turns]
+    if list(entry.order) != spoke:
+        yield f"Read in the order {_names(entry.order)}"
+    if entry.scores:
+        yield f"Path consistency: {_figures(entry.scores)}"
     for turn in entry.turns:
-        yield f"{_line(turn.agent)}{_chosen(turn)}"
-        yield from _wrapped(turn.stance.error or turn.stance.text)
-    if entry.verdict is not None:
-        verdict = {True: "consensus", False: "no consensus", None: "no verdict"}[entry.verdict.consensus]
-        yield f"Judge: {verdict}"
-        yield from _wrapped(entry.verdict.error or entry.verdict.text)
+        stance, did = turn.stance, ", ".join(_did(turn, entry.order))
+        yield f"{' '.join(filter(None, (_line(turn.agent), did)))}{_cut(stance.cut)}"
+        yield from _wrapped(stance.error or stance.text)
+        if (found := turn.reflection) is not None:
+            yield f"{_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_cut(found.cut)}"
+            yield from _wrapped(found.error or found.text)
+    if (verdict := entry.verdict) is not None:
+        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.cut)}"
+        yield from _wrapped(verdict.error or verdict.reason or verdict.text)
+    if (extracted := entry.extracted) is not None:
+        yield f"Extracted from the debate so far: {_answer(extracted.answer, extracted.status)}{_cut(extracted.cut)}"
+        yield from _wrapped(extracted.error or extracted.text)
+    if entry.digest is not None:
+        yield f"Summed up for the next round{_cut(entry.digest.cut)}:"
+        yield from _wrapped(entry.digest.error or entry.digest.text)
 
 
-def _chosen(turn: Turn) -> str:
-    selection = turn.selection
-    if selection is None:
+def _final_lines(transcript: Transcript) -> Iterator[str]:
+    final = transcript.final
+    whose = f", {_line(final.agent)}'s" if final.agent is not None else ""
+    answer = _answer(transcript.answer, transcript.status)
+    yield f"Final answer, by {_line(final.by)}{whose}: {answer}{'  (tie)' if final.tie else ''}{_cut(final.cut)}"
+    if final.scores:
+        yield f"    weighed: {_figures(final.scores)}"
+    yield from _wrapped(final.error or final.text)
+
+
+_CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
+_SATISFIED = {True: "satisfied with it", False: "not satisfied with it", None: "asked whether it is satisfied"}
+
+
+def _answer(answer: str | None, status: str) -> str:
+    return f"none ({status})" if answer is None else f"[{_line(answer)}]"
+
+
+def _names(agents: Iterable[str]) -> str:
+    return _line(", ".join(agents))
+
+
+def _figures(scores: Mapping[str, float]) -> str:
+    return _line(", ".join(f"{name} {score:.4g}" for name, score in scores.items()))
+
+
+def _asked(entry: PoolEntry) -> str:
+    if entry.asked_by is None:
         return ""
+    return _line(f", found by {entry.asked_by} in round {entry.round}")
+
+
+def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
+    """What a debater did besides speaking."""
+    if turn.selection is not None:
+        yield f"{_chosen(turn.selection)}{_cut(turn.selection.cut)}"
+    if (search := turn.search) is not None:
+        found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
+        yield _line(f"searches for {search.query!r}: {found}")
+    read = list(dict.fromkeys(turn.reads))
+    # Where it read everybody in the round's order, that order says it.
+    if read and read != [name for name in order if name != turn.agent]:
+        yield f"reads {_names(read)}"
+    if turn.stance.confidence is not None:
+        yield f"confidence {turn.stance.confidence:g}"
+
+
+def _chosen(selection: Selection) -> str:
     if selection.ids:
-        return " selects " + " ".join(f"[{n}]" for n in selection.ids)
+        return f"selects {_numbers(selection.ids)}"
     why = {"no_found": "finds nothing helpful in the pool", "none": "names no knowledge that could be read"}
-    return f" {why.get(selection.rule, 'could not select')}"
+    return why.get(selection.rule, "could not select")
+
+
+def _held(verdict: Verdict) -> str:
+    """What else the judge decided."""
+    decided = (
+        verdict.side and f", sides with {verdict.side}",
+        verdict.answer and f", answer [{verdict.answer}]",
+    )
+    return "".join(_line(part) for part in decided if part)
+
+
+def _cut(cut: Cut | None) -> str:
+    """What was left out of a prompt that was too long."""
+    if cut is None:
+        return ""
+    parts = [f"{cut.stances} stances"] if cut.stances else []
+    parts += [f"passages {_numbers(cut.passages)}"] if cut.passages else []
+    return f" (prompt too long: {' and '.join(parts)} left out)"
+
+
+def _numbers(ids: Iterable[int]) -> str:
+    return " ".join(f"[{n}]" for n in ids)
 
 
 def _wrapped(text: str) -> Iterator[str]:
@@ -115,7 +213,8 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
             str(scores.abstained),
             str(scores.failed),
         ]
-        table.add_row(Text(printable(name)), *cells)
+        marked = f"{name}\n({ORACLE})" if scores.oracle else name
+        table.add_row(Text(printable(marked)), *cells)
     return table
 
 
@@ -131,8 +230,11 @@ def score_details(scores: Scores) -> str:
         f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
         f"by the matcher {interval(scores.co2_matcher)}",
         f"ended by: {_counts(scores.stop_reasons)}",
-        f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}",
+        f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
+        f"with a prompt that had to be shortened {scores.shortened}",
     ]
+    if scores.oracle:
+        lines.insert(0, f"{ORACLE} ({scores.oracle} of {scores.transcripts} debates)")
     if scores.failed and scores.correct_if_failed:
         low, high = scores.correct_if_failed
         lines.append(f"correct if all failed were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")

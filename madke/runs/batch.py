@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from madke.concurrency import together
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
+from madke.data import Given
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
-from madke.engine.scene import Cast, Prompts
+from madke.engine.scene import Cast, Estimate, Prompts, Retrieve
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import Meter
 from madke.tasks import get_task
@@ -27,6 +28,9 @@ async def run_batch(
     workers: int,
     repeats: int = 1,
     seed: int | None = None,
+    given: Given | None = None,
+    retrieve: Retrieve | None = None,
+    estimate: Estimate | None = None,
 ) -> None:
     """Debate every question that the directory does not hold yet.
 
@@ -41,6 +45,9 @@ async def run_batch(
         workers: Questions under way at once. At most one state per worker is in memory.
         repeats: How often each question is debated, with other samples.
         seed: The run's sampling seed.
+        given: The first rounds that come from outside; None where debaters speak them.
+        retrieve: Who searches where debaters may.
+        estimate: The quality estimator of a protocol that needs one.
 
     Raises:
         UserError: The directory or the call store cannot be written any more. What had finished is in them.
@@ -66,6 +73,9 @@ async def run_batch(
                 prompts=prompts,
                 repeat=repeat,
                 seed=seed,
+                given=given.of(question.id, repeat) if given else (),
+                retrieve=retrieve,
+                estimate=estimate,
             )
             directory.write(transcript)
             meter.done += 1

@@ -19,6 +19,8 @@ class RunConfig(BaseModel):
     data: str
     """The dataset's file name, for people."""
     data_sha256: str
+    task: str | None = None
+    """The task of lines that name none, where one was asked for."""
     questions: tuple[str, ...]
     """Ids, in order, after ``--limit``."""
     variant: str
@@ -33,6 +35,12 @@ class RunConfig(BaseModel):
     """Source name -> how it was asked for on the command line; None for the name's default, or a pool file."""
     pools_sha256: str | None
     """Fingerprint of the pool file; None without knowledge."""
+    searched: Mapping[str, str] = {}
+    """Source name -> what serves it when debaters search; empty where they may not."""
+    given_sha256: str | None = None
+    """Fingerprint of the first-round stances that came from outside."""
+    estimator: str | None = None
+    """The command of the quality estimator."""
     seed: int | None
     repeats: int
 

@@ -22,6 +22,8 @@ class Meter:
     failed: int = 0
     calls: int = 0
     failed_calls: int = 0
+    too_long: int = 0
+    """Prompts that a model found too long: a failure, or the reason for a shorter one, as the protocol says."""
     retries: int = 0
     tokens: int = 0
     """Prompt and completion tokens of all calls."""
@@ -34,7 +36,8 @@ class Meter:
     def count(self, completion: Completion) -> None:
         """Add a call that has ended."""
         self.calls += 1
-        self.failed_calls += completion.outcome != "ok"
+        self.too_long += completion.outcome == "too_long"
+        self.failed_calls += completion.outcome not in ("ok", "too_long")
         self.tokens += completion.usage.prompt_tokens + completion.usage.completion_tokens
 
     def count_retry(self, failure: CallError, wait: float) -> None:
@@ -64,6 +67,8 @@ class Meter:
             f"{self.retries} retries",
             f"{self.failed_calls} calls and {self.failed} questions failed",
         ]
+        if self.too_long:
+            parts.append(f"{self.too_long} prompts too long")
         return ", ".join(parts) + (f", {left:.0f} s left" if left is not None else "")
 
 

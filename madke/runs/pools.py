@@ -13,7 +13,12 @@ from madke.files import fingerprint
 from madke.knowledge.pools import Found, PoolRecord, build_pools, load_pool, read_pools, sources_in
 
 RETRIEVED = 10
-"""Passages that a run asks of each source (or ``per_source``, if that is more): spares for removed duplicates."""
+"""Passages that are asked of each source (or ``per_source``, if that is more): spares for removed duplicates."""
+
+
+def depth(knowledge: Knowledge) -> int:
+    """How many passages each source is asked for."""
+    return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
 
 
 class RunPools:
@@ -73,4 +78,4 @@ def build_run_pools(
     Raises:
         UserError: A source cannot work, or the file cannot be written.
     """
-    return build_pools(questions, sources, max(RETRIEVED, knowledge.per_source), file, progress=progress)
+    return build_pools(questions, sources, depth(knowledge), file, progress=progress)

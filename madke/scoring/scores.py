@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 
 from pydantic import TypeAdapter
 
 from madke.core.question import Question
-from madke.core.transcript import StageUsage, Transcript
+from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
 from madke.engine.groups import agreed
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate, estimate
@@ -35,6 +35,10 @@ class Scores:
     """Transcripts in which some call failed and the debate went on."""
     partial_pools: int
     """Transcripts whose pool lacks a source that failed."""
+    shortened: int
+    """Transcripts in which a prompt was too long and something was left out of it."""
+    oracle: int
+    """Transcripts whose order read the gold answers: an analysis, no prediction."""
     correct: Estimate | None
     """None where no question has a gold answer."""
     correct_if_failed: tuple[float, float] | None
@@ -81,11 +85,16 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         statuses[transcript.status] += 1
         flags["degraded"] += transcript.degraded
         flags["partial"] += bool(transcript.pool_partial)
+        flags["oracle"] += transcript.oracle
         stops[transcript.stop_reason] += 1
         for stage, used in transcript.usage.items():
             usage[stage] = total_usage((usage.get(stage, StageUsage()), used))
-        for stage, missed in _parse_misses(transcript):
-            replies.setdefault(stage, []).append(float(missed))
+        cut = False
+        for stage, reply, unread in _replies(transcript):
+            cut = cut or reply.cut is not None
+            if unread is not None and reply.error is None:
+                replies.setdefault(stage, []).append(float(unread))
+        flags["shortened"] += cut
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
             kept.append(_row(transcript))
@@ -104,6 +113,8 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         failed=statuses["failed"],
         degraded=flags["degraded"],
         partial_pools=flags["partial"],
+        shortened=flags["shortened"],
+        oracle=flags["oracle"],
         correct=correct,
         correct_if_failed=_bounds(rows),
         metrics={name: found for name in METRICS if (found := _over_questions(rows, name))},
@@ -187,15 +198,31 @@ def _bounds(rows: Mapping[str, list[dict[str, float]]]) -> tuple[float, float] |
     return (sum(low) / len(low), sum(high) / len(high)) if low else None
 
 
-def _parse_misses(transcript: Transcript) -> Iterable[tuple[str, bool]]:
-    """(stage, whether nothing could be read) for every reply that arrived."""
+_Reply = Selection | Stance | Reflection | Verdict | Digest | Final
+
+
+def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]]:
+    """Every reply that this debate asked for: its stage, the reply, and whether no value could be read in it.
+
+    The last is None where nothing is to be read. Stances that were given are nobody's reply.
+    """
     for entry in transcript.rounds:
-        for turn in entry.turns:
-            if turn.selection is not None and turn.selection.error is None:
-                yield "select", turn.selection.status == "abstained"
-            if turn.stance.error is None:
-                yield turn.stance.stage, turn.stance.status == "abstained"
-        if entry.verdict is not None and entry.verdict.error is None and entry.verdict.rule != "too_few":
-            yield "judge", entry.verdict.consensus is None
-    if transcript.final.by == "summarizer" and transcript.final.error is None:
-        yield "summarize", transcript.final.status == "abstained"
+        for turn in () if transcript.given and entry is transcript.rounds[0] else entry.turns:
+            if turn.selection is not None:
+                yield "select", turn.selection, turn.selection.status == "abstained"
+            yield turn.stance.stage, turn.stance, turn.stance.status == "abstained"
+            if turn.reflection is not None:
+                yield "reflect", turn.reflection, turn.reflection.satisfied is None
+        if entry.verdict is not None and entry.verdict.rule != "too_few":
+            yield "judge", entry.verdict, entry.verdict.consensus is None
+        if entry.extracted is not None:
+            yield "extract", entry.extracted, entry.extracted.status == "abstained"
+        if entry.digest is not None:
+            yield "digest", entry.digest, None
+    final = transcript.final
+    if final.by == "summarizer":
+        yield "summarize", final, final.status == "abstained"
+    elif "pick" in transcript.usage:
+        yield "pick", final, final.agent is None
+    elif "extract" in transcript.usage and transcript.rounds[-1].extracted is None:
+        yield "extract", final, final.status == "abstained"

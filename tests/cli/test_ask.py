@@ -1,10 +1,13 @@
 """``madke ask``: one debate, by a script, and with a person in it."""
 
 import json
+import shlex
 import subprocess
+import sys
 
 import pytest
 
+from madke.tasks import TASKS
 from tests.support.cli import command, madke
 
 # The shape of the paper's case study (Wang et al., Table 5), with another question and our own words: one debater
@@ -98,3 +101,28 @@ def test_a_person_who_leaves_fails_only_their_turns(asking):
     assert transcript["degraded"]
     assert {entry["verdict"]["consensus"] for entry in transcript["rounds"]} == {None}
     assert transcript["rounds"][0]["turns"][1]["stance"]["status"] == "failed"
+
+
+def test_a_debater_can_search_for_more(asking, tmp_path):
+    found = {"title": "Depths", "snippet": "1,642 against 1,470.", "link": "https://a.example/d"}
+    with (tmp_path / "web.jsonl").open("a") as file:
+        file.write(json.dumps({"query": "both depths", "results": [found]}) + "\n")
+    script = tmp_path / "script.yaml"
+    script.write_text(CASE_STUDY.replace("[0] gives one depth, [1] the other.", "[0] and [1]. [Search: both depths]"))
+    done = madke(*asking, "--set", "knowledge.requery=true", "--json")
+    assert done.returncode == 0, done.stderr
+    transcript = json.loads(done.stdout)
+    assert transcript["rounds"][0]["turns"][1]["search"] == {"query": "both depths", "ids": [2], "error": None}
+    assert (transcript["pool"][2]["key"], transcript["pool"][2]["asked_by"]) == ("https://a.example/d", "Debater 2")
+
+
+def test_an_estimator_chooses_among_the_candidates(asking):
+    command = f"{shlex.quote(sys.executable)} -c 'import sys; [print(len(line)) for line in sys.stdin]'"
+    done = madke(*asking, "--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--estimator", command)
+    assert done.returncode == 0, done.stderr
+    assert "Final answer, by rerank, Debater 1's: [Lake Tanganyika]" in done.stdout
+
+
+def test_the_help_names_every_task():
+    shown = madke("ask", "--help", COLUMNS="200").stdout
+    assert [name for name in TASKS if name not in shown] == []

@@ -59,8 +59,23 @@ def test_a_missing_dataset(tmp_path):
         (["--set", "rounds=many"], "rounds: Input should be a valid integer"),
         (["--set", "round=2"], "unknown key 'round'"),
         (["--set", "debaters=[{nam: Ada}]"], "debaters.0.nam"),
-        (["--set", "knowledge.select=some"], "knowledge.select: Input should be 'adaptive', 'all' or 'none'"),
-        (["--set", "sees.peers=latest"], "needs talk.first or talk.later = sequential"),
+        (
+            ["--set", "knowledge.select=some"],
+            "knowledge.select: Input should be 'adaptive', 'all', 'one_each' or 'none'",
+        ),
+        (["--set", "sees.peers=latest"], "sees.peers = latest needs sequential talk"),
+        (["--set", "order=madcc"], "order.by: Input should be 'fixed'"),
+        (["--set", "finish=rerank"], "finish = rerank needs a quality estimator; name its command with --estimator"),
+        (["--estimator", "cat"], "--estimator is for finish = rerank; this protocol has finish = summarizer"),
+        (["--set", "finish=rerank", "--estimator", "no-such-program x"], "there is no program 'no-such-program'"),
+        (["--set", "finish=rerank", "--estimator", "'"], "No closing quotation; expected a command line"),
+        (["--set", "given=true"], "takes its first round from outside; madke run --given FILE names it"),
+        (["--given", "none.jsonl"], "none.jsonl: cannot be read"),
+        (["--given", "."], "is not a run directory"),
+        (
+            ["--given", "none.jsonl", "--set", "rounds=1"],
+            "given stances are the first round; rounds must be at least 2",
+        ),
         (["--pools", "none.jsonl"], "none.jsonl: cannot be read"),
         (["--limit", "0"], "--limit"),
     ],
@@ -92,6 +107,15 @@ def test_a_pool_file_that_does_not_fit(tmp_path, change, options, said):
     pools.write_text(lines(*change([json.loads(line) for line in pools.read_text().splitlines()])))
     assert said in refused("run", questions, "--pools", pools, "--out", tmp_path / "out", *options)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("order", ["truth_first", "truth_last"])
+def test_an_order_that_reads_golds_without_golds(tmp_path, order):
+    (tmp_path / "data.jsonl").write_text(lines(GOOD, {"id": "q1", "question": "Why?"}))
+    said = refused("run", "data.jsonl", "--out", "out", "--set", f"order={order}", cwd=tmp_path)
+    assert f"order = {order} reads the gold answers, and question 'q1' has none" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
+    assert "question 'ask' has none" in refused("ask", "Why?", "--set", f"order={order}")
 
 
 def test_a_directory_that_is_no_run(tmp_path):
@@ -144,7 +168,7 @@ def test_variants_of_the_user_are_checked(tmp_path):
     listing = ("protocols", "--prompts", tmp_path / "mine")
     assert "speak.j2: missing: the protocol has a stage 'speak'" in refused(*listing)
     (folder / "speak.j2").write_text("{% block system %}{% endblock %}{% block user %}{{ qestion }}{% endblock %}")
-    assert "speak.j2: unknown placeholder 'qestion'; a speak template may use: knowledge" in refused(*listing)
+    assert "speak.j2: unknown placeholder 'qestion'; a speak template may use: " in refused(*listing)
     (folder / "speak.j2").write_text("{% block user %}{{ question.question }}")
     assert "speak.j2:1: is not a template" in refused(*listing)
     (folder / "speak.j2").write_text("{% block user %}{{ question.question }}{% endblock %}")

@@ -78,7 +78,7 @@ def test_an_integer_temperature_is_the_same_call(store):
     assert ask(Stored(ScriptedChat([]), store), chat_request(temperature=0.0))[0].outcome == "ok"
 
 
-@pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty"])
+@pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty", "too_long"])
 def test_only_a_good_outcome_answers_a_live_look_up(store, outcome):
     model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
     said = ask(Stored(model, store), chat_request(), chat_request(), chat_request())

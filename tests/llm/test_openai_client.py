@@ -108,6 +108,42 @@ def test_a_reply_that_is_no_answer_has_its_outcome_and_a_reason(reply, outcome, 
     assert said.error
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(400, "Shorten it.", code="context_length_exceeded"),
+        error(400, "This model's maximum context length is 4097 tokens. However, your messages resulted in 6988."),
+        error(400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096."),
+        error(400, "The prompt (total length 5000) is too long to fit into the model (context length 4096)."),
+        (400, {}, {"object": "error", "message": "The input (99 tokens) is longer than the model's context length"}),
+        (400, {}, {"error": "the input length exceeds the context length"}),
+        error(400, "the request exceeds the available context size, try increasing it"),
+        error(500, "Too much.", type="exceed_context_size_error"),
+        error(400, "Requested tokens (2285) exceed context window of 2048"),
+        error(422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1000 and 1024"),
+        error(400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        error(400, "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."),
+    ],
+)
+def test_a_prompt_that_the_server_finds_too_long_has_an_outcome_of_its_own(reply):
+    said = ask_server(reply)
+    assert (said.outcome, said.text) == ("too_long", "")
+    assert said.error.startswith("HTTP ")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(429, "Request too large on tokens per min (TPM): limit 8000; the maximum context length is fine"),
+        error(400, "max_tokens is too large: 9000. It supports at most 4096 completion tokens"),
+        error(400, "Invalid type for 'messages': the context is no list"),
+        error(400, "this prompt is too long for my taste"),
+    ],
+)
+def test_other_refusals_are_not_taken_for_a_prompt_that_is_too_long(reply):
+    assert failure(reply).reason
+
+
 def test_a_reply_cut_at_max_tokens_is_ok_and_says_so():
     said = ask_server(chat("Half", finish_reason="length"))
     assert (said.outcome, said.finish_reason) == ("ok", "length")

@@ -31,6 +31,11 @@ def test_a_success_is_passed_on_as_it_is():
     assert (said, model.calls, waits) == (Completion(text="yes"), 1, [])
 
 
+def test_a_prompt_that_is_too_long_is_not_tried_again():
+    long = Completion(outcome="too_long", error="HTTP 400: no")
+    assert retried([long])[0] == long
+
+
 def test_retryable_failures_are_tried_again_with_growing_waits():
     said, _, waits = retried([busy(), busy(), busy(), "yes"])
     assert (said.text, said.attempts) == ("yes", 4)

@@ -143,12 +143,18 @@ def test_a_reply_cut_at_max_tokens_says_so(tiny):
     assert (said.finish_reason, said.usage.completion_tokens) == ("length", 3)
 
 
-def test_a_prompt_over_the_context_fails_alone_with_the_figures(tiny):
+def test_a_prompt_over_the_context_is_too_long_alone_and_with_the_figures(tiny):
     long, short = ask(tiny, greedy("x" * 250), greedy("Hi"))
-    assert isinstance(long, CallError)
-    assert not long.retryable
-    assert str(CONTEXT) in long.reason
+    assert (long.outcome, long.text) == ("too_long", "")
+    assert str(CONTEXT) in long.error
     assert short.text
+
+
+def test_the_context_ends_where_prompt_and_reply_together_fill_it(tiny):
+    (first,) = ask(tiny, greedy("x", max_tokens=1))
+    room = CONTEXT - first.usage.prompt_tokens
+    fits, too_long = ask(tiny, greedy("x", max_tokens=room), greedy("x", max_tokens=room + 1))
+    assert (fits.outcome, too_long.outcome) == ("ok", "too_long")
 
 
 def test_a_model_without_a_system_role_reads_it_in_the_first_user_message(tmp_path, tiny):

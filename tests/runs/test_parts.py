@@ -1,12 +1,17 @@
 """The parts of a run that can be tried by themselves."""
 
+import json
+from collections import Counter
+
 import pytest
 
 from madke.core.chat import Completion, Purpose, Usage
 from madke.core.errors import CallError, UserError
+from madke.core.question import Question
 from madke.engine.seeds import call_seed
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
+from madke.runs.pools import RunPools, depth
 from madke.variants import load_variant
 
 
@@ -26,6 +31,32 @@ def test_a_debaters_own_model_gives_way_to_the_command_line():
 def test_an_unknown_role_is_refused():
     with pytest.raises(UserError, match="unknown role 'jugde'; did you mean 'judge'"):
         role_models(load_variant("madke").protocol, "offline", {"jugde": "human"})
+
+
+def pooled(tmp_path, knowledge, **passages):
+    """How many passages of each source are in a pool of these numbers of passages."""
+    record = [
+        {"source": source, "text": f"{source} {number}"}
+        for source, count in passages.items()
+        for number in range(count)
+    ]
+    (tmp_path / "pools.jsonl").write_text(json.dumps({"id": "1", "question": "?", "passages": record}) + "\n")
+    question = Question(id="1", question="?")
+    pool = RunPools(tmp_path / "pools.jsonl", knowledge, [question]).of(question)
+    return Counter(passage.source for passage in pool.passages)
+
+
+def test_each_source_can_have_its_own_number_of_passages(tmp_path):
+    variant = load_variant("madke").with_settings({"knowledge.per_source": {"wiki": 12, "google": 2}})
+    assert pooled(tmp_path, variant.protocol.knowledge, wiki=20, google=20) == {"wiki": 12, "google": 2}
+    assert depth(variant.protocol.knowledge) == 12
+    assert depth(load_variant("madke").protocol.knowledge) == 10
+
+
+def test_a_source_that_takes_anothers_place_has_the_usual_number(tmp_path):
+    variant = load_variant("madke").with_settings({"knowledge.per_source": {"wiki": 12, "google": 2}})
+    knowledge = variant.with_sources(["books", "wiki"]).protocol.knowledge
+    assert pooled(tmp_path, knowledge, wiki=20, books=20) == {"books": 5, "wiki": 12}
 
 
 def test_every_call_has_a_seed_of_its_own_that_does_not_change():
@@ -58,3 +89,10 @@ def test_the_meter_counts_calls_and_estimates_what_is_left():
     assert (
         meter.line() == "4/10 questions, 0.8 calls/s, 33 tokens, 1 retries, 1 calls and 0 questions failed, 12 s left"
     )
+
+
+def test_a_prompt_that_was_too_long_is_no_failed_call():
+    meter = Meter(total=1, clock=lambda: 0.0)
+    meter.count(Completion(outcome="too_long"))
+    assert (meter.calls, meter.failed_calls) == (1, 0)
+    assert meter.line().endswith("0 calls and 0 questions failed, 1 prompts too long")

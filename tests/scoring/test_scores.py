@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from madke.core.transcript import from_json, to_json
+from madke.core.transcript import Cut, Final, Reflection, StageUsage, from_json, to_json
 from madke.scoring.scores import score
 from tests.support.transcripts import transcript
 
@@ -65,6 +65,62 @@ def test_unreadable_stances_count_under_the_stage_of_their_call():
     replies = tuple(replace(turn, stance=replace(turn.stance, stage="reply")) for turn in entry.turns)
     scores = score([replace(unread, rounds=(entry, replace(entry, n=2, turns=replies)))])
     assert (scores.parse_failures["speak"].n, scores.parse_failures["reply"].n) == (2, 2)
+
+
+def with_final(said, used, *, entry=None, **fields):
+    """A transcript of one round whose final answer came from a stage that was used."""
+    finished = transcript("1", said=said, consensus=None, answer=fields.get("answer"))
+    (only,) = finished.rounds
+    rounds = (replace(only, **{"verdict": None, **(entry or {})}),)
+    usage = {"speak": StageUsage(calls=2), used: StageUsage(calls=1)}
+    return replace(finished, rounds=rounds, final=Final(**fields), usage=usage)
+
+
+@pytest.mark.parametrize(
+    ("stage", "fields", "missed"),
+    [
+        ("pick", {"by": "judge", "agent": "Debater 1", "answer": None, "status": "abstained"}, 0),
+        ("pick", {"by": "judge", "answer": None, "status": "abstained"}, 1),
+        ("extract", {"by": "judge", "answer": BAIKAL}, 0),
+        ("extract", {"by": "judge", "answer": None, "status": "abstained"}, 1),
+    ],
+)
+def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(stage, fields, missed):
+    failures = score([with_final([BAIKAL, None], stage, **fields)]).parse_failures
+    assert failures[stage].value == missed
+    assert set(failures) == {"select", "speak", stage}
+
+
+def test_extractions_of_each_round_count_once_the_last_being_the_final_answer():
+    extracted = Final(by="judge", status="abstained")
+    entry = {"extracted": extracted}
+    finished = with_final([BAIKAL, BAIKAL], "extract", entry=entry, by="judge", status="abstained")
+    first = replace(finished.rounds[0], extracted=Final(by="judge", answer=BAIKAL))
+    scores = score([replace(finished, rounds=(first, *finished.rounds))])
+    assert (scores.parse_failures["extract"].n, scores.parse_failures["extract"].value) == (2, 0.5)
+
+
+def test_unreadable_reflections_count_and_failed_ones_do_not():
+    finished = transcript("1", said=[BAIKAL, BAIKAL], consensus=None, answer=BAIKAL)
+    (entry,) = finished.rounds
+    found = (Reflection(satisfied=None, text="?"), Reflection(satisfied=None, error="HTTP 500"))
+    turns = tuple(replace(turn, reflection=each) for turn, each in zip(entry.turns, found, strict=True))
+    scores = score([replace(finished, rounds=(replace(entry, turns=turns),))])
+    assert (scores.parse_failures["reflect"].n, scores.parse_failures["reflect"].value) == (1, 1.0)
+
+
+def test_given_stances_are_nobodys_replies():
+    given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, given=True)
+    (entry,) = given.rounds
+    scores = score([replace(given, rounds=(entry, replace(entry, n=2)))])
+    assert scores.parse_failures["speak"].n == 2
+
+
+def test_analyses_and_shortened_prompts_are_counted():
+    plain = transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL)
+    cut = replace(plain, final=replace(plain.final, cut=Cut(stances=1)))
+    scores = score([plain, cut, replace(plain, oracle=True)])
+    assert (scores.oracle, scores.shortened) == (1, 1)
 
 
 def test_repeats_of_a_question_are_one_observation():

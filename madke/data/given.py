@@ -1,0 +1,153 @@
+"""First-round stances that come from outside: sampled elsewhere, or the first round of another run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.core.transcript import Stance, Transcript, Turn
+from madke.engine.parse import parse_answer, parse_confidence, without_reasoning
+from madke.engine.protocol import Protocol
+from madke.files import read_jsonl
+from madke.tasks import get_task
+
+Rounds = dict[int, tuple[Turn, ...]]
+"""Repeat -> the turns of its first round."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """The first round of every debate of a run."""
+
+    rounds: Mapping[str, Rounds]
+    """Question id -> its first rounds."""
+
+    @property
+    def sha256(self) -> str:
+        """Fingerprint of what is given, wherever it came from."""
+        turns = {
+            id_: [(repeat, [asdict(turn) for turn in rounds[repeat]]) for repeat in sorted(rounds)]
+            for id_, rounds in sorted(self.rounds.items())
+        }
+        return sha256(json.dumps(turns).encode()).hexdigest()
+
+    def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
+        """The first round of one debate. A question with one given round has it in every repeat."""
+        rounds = self.rounds[question]
+        return next(iter(rounds.values())) if len(rounds) == 1 else rounds[repeat]
+
+
+class _Stance(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    agent: str = Field(min_length=1)
+    text: str
+    answer: str | None = None
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    id: str
+    stances: tuple[_Stance, ...] = Field(min_length=1)
+
+
+def read_given(path: Path, questions: Sequence[Question], protocol: Protocol) -> Given:
+    """The stances of a JSONL file; lines of other questions are passed over.
+
+    A line is ``{"id", "stances": [{"agent", "text", "answer"?}]}``. An answer that is not there is read from the text,
+    by the protocol's marker and the reader of the question's task.
+
+    Raises:
+        UserError: The file or one of its lines is wrong, or a question has none; the message names the line.
+    """
+    asked = {question.id: question for question in questions}
+    rounds: dict[str, Rounds] = {}
+    line_of: dict[str, int] = {}
+    for number, item in read_jsonl(path):
+        try:
+            line = _Line.model_validate(item)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise UserError(f"{where!r}: {first['msg']}; expected given stances", file=path, line=number) from None
+        if line.id in line_of:
+            raise UserError(f"id {line.id!r} stands on line {line_of[line.id]} already", file=path, line=number)
+        line_of[line.id] = number
+        if line.id in asked:
+            try:
+                rounds[line.id] = {0: _distinct([_turn(said, asked[line.id], protocol) for said in line.stances])}
+            except UserError as error:
+                raise UserError(f"question {line.id!r}: {error}", file=path, line=number) from None
+    return _complete(rounds, questions, 1, path)
+
+
+def first_rounds(transcripts: Iterable[Transcript], questions: Sequence[Question], repeats: int, path: Path) -> Given:
+    """The first round of each of a run's transcripts; each repeat has its own where the run has several.
+
+    Args:
+        transcripts: The run's.
+        questions: Those that need a first round; other transcripts are passed over.
+        repeats: How many repeats need one.
+        path: The run's directory, for errors.
+
+    Raises:
+        UserError: A question has no first round with a stance in it, or its text is another one there.
+    """
+    asked = {question.id: question for question in questions}
+    rounds: dict[str, Rounds] = {}
+    for transcript in transcripts:
+        question = asked.get(transcript.id)
+        if question is None:
+            continue
+        if question.question != transcript.question:
+            found = f"its question {question.id!r} is {transcript.question!r}, not {question.question!r}"
+            raise UserError(found, file=path)
+        turns = [_spoken(turn) for turn in transcript.rounds[0].turns]
+        if any(turn.stance.status != "failed" for turn in turns):
+            rounds.setdefault(transcript.id, {})[transcript.repeat] = _distinct(turns)
+    return _complete(rounds, questions, repeats, path)
+
+
+def _complete(rounds: Mapping[str, Rounds], questions: Sequence[Question], repeats: int, path: Path) -> Given:
+    for question in questions:
+        there = rounds.get(question.id, {})
+        if not there:
+            raise UserError(f"holds no first-round stance for question {question.id!r}", file=path)
+        if len(there) > 1 and (missing := [repeat for repeat in range(repeats) if repeat not in there]):
+            raise UserError(f"holds no first round for question {question.id!r}, repeat {missing[0]}", file=path)
+    return Given(rounds=rounds)
+
+
+def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:
+    text, task = without_reasoning(said.text), get_task(question.task)
+    if said.answer is not None:
+        answer = task.read(said.answer, question)
+        if answer is None:
+            raise UserError(f"{said.answer!r} of {said.agent!r} is no answer of task {question.task}")
+        stance = Stance(text=text, answer=answer, rule="given")
+    else:
+        parsed = parse_answer(text, lambda raw: task.read(raw, question), protocol.marker)
+        stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
+    confidence = parse_confidence(text).value if protocol.finish == "weighted" else None
+    return Turn(agent=said.agent, stance=replace(stance, confidence=confidence))
+
+
+def _spoken(turn: Turn) -> Turn:
+    """What was said, without how it came about."""
+    return Turn(agent=turn.agent, stance=replace(turn.stance, stage="speak", cut=None))
+
+
+def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    for agent, count in Counter(turn.agent for turn in turns).items():
+        if count > 1:
+            raise UserError(f"agent {agent!r} has {count} stances; names must differ")
+    return tuple(turns)

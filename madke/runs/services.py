@@ -1,0 +1,179 @@
+"""Whom a debate asks besides its models: live sources, and a quality estimator.
+
+Each of them is a :class:`madke.core.chat.ChatModel` here, so that the call store answers for it as for any model: what
+it said once is resumed and replayed, without a network and without the estimator's program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shlex
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Source
+from madke.core.question import Question
+from madke.engine.protocol import Knowledge
+from madke.engine.scene import Estimate, Retrieve
+from madke.knowledge.pools import PoolRecord, load_pool, record_from_json, record_to_json, retrieve
+from madke.scoring.external import CommandScorer, Item
+
+_log = logging.getLogger(__name__)
+
+
+class _Service(ABC):
+    """Answers one batch of requests at a time; those that come meanwhile are the next batch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
+        self._busy = asyncio.Lock()
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request, together with others."""
+        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        async with self._busy:
+            # Whoever is about to ask in this step of the loop joins the batch.
+            await asyncio.sleep(0)
+            if not answer.done():
+                await self._next_batch()
+        return answer.result()
+
+    async def _next_batch(self) -> None:
+        batch, self._waiting = self._waiting, []
+        started = time.monotonic()
+        try:
+            completions = await self._answer([request for request, _ in batch])
+            seconds = time.monotonic() - started
+            for (_, answer), completion in zip(batch, completions, strict=True):
+                answer.set_result(replace(completion, seconds=seconds))
+        finally:
+            # Without a result (Ctrl-C, a bug) nobody may wait for one.
+            for _, answer in batch:
+                answer.cancel()
+
+    @abstractmethod
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """A completion for each request; what fails is a value."""
+
+
+class LiveSearch(_Service):
+    """Sources as a model: a query in, a line of a pool file out, which holds everything that they returned.
+
+    Searches run in a thread, so that calls go on meanwhile, and one batch at a time, since sources need not stand
+    several threads. A search fails if every source failed.
+
+    Args:
+        served_by: Source name -> what serves it, fingerprints included; the store keeps answers of others apart.
+        sources: The open sources, in that order; none for a replay, in which nobody is asked.
+        k: Passages that each is asked for.
+    """
+
+    def __init__(self, served_by: Mapping[str, str], sources: Sequence[Source], k: int) -> None:
+        super().__init__(f"search {json.dumps([k, dict(served_by)], ensure_ascii=False)}")
+        self.served_by = served_by
+        self._sources = sources
+        self._k = k
+
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        queries = [Question(id=r.purpose.question, question=r.messages[0].content) for r in requests]
+        try:
+            records = await asyncio.to_thread(retrieve, queries, self._sources, self._k)
+        except UserError as error:
+            return [_failed(str(error)) for _ in requests]
+        return [self._completion(record) for record in records]
+
+    def _completion(self, record: PoolRecord) -> Completion:
+        for source, reason in record.partial.items():
+            _log.warning("a search of source %s for %r failed: %s", source, record.question, reason)
+        if len(record.partial) == len(self._sources):
+            return _failed(_reasons(record.partial))
+        return Completion(text=record_to_json(record).decode())
+
+
+class QualityEstimator(_Service):
+    """An external command that scores candidate answers, as a model: a question and its candidates in, scores out.
+
+    Args:
+        command: What to start, see :class:`madke.scoring.external.CommandScorer`.
+        replay: It is only named, never started.
+
+    Raises:
+        UserError: It is no command line, or names a program that is not there.
+    """
+
+    def __init__(self, command: str, *, replay: bool = False) -> None:
+        super().__init__(f"estimator {command}")
+        self._scorer = CommandScorer(command)
+        program = shlex.split(command)[0]
+        if not replay and shutil.which(program) is None:
+            raise UserError(f"--estimator {command!r}: there is no program {program!r}")
+
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        items = [[Item(source=asked[0], candidate=text) for text in asked[1:]] for asked in map(_texts, requests)]
+        try:
+            scores = iter(await self._scorer.ascores([item for asked in items for item in asked]))
+        except UserError as error:
+            return [_failed(str(error)) for _ in requests]
+        return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
+
+
+def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
+    """The search of :func:`madke.engine.debate.debate`, by a :class:`LiveSearch`, behind a call store or not.
+
+    What a search finds is chosen like a pool: duplicates removed, ``per_source`` passages of each source; of those
+    sources that the debater may see.
+    """
+
+    async def search(query: str, purpose: Purpose) -> Hits:
+        completion = await model.complete(_request(purpose, query))
+        if completion.outcome != "ok":
+            return Hits(error=completion.error)
+        sources = (knowledge.per_debater_sources or {}).get(purpose.agent, knowledge.sources)
+        pool = load_pool(record_from_json(completion.text), sources=sources, per_source=knowledge.per_source)
+        failed = len(pool.partial) == len(sources)
+        return Hits(error=_reasons(pool.partial)) if failed else Hits(passages=pool.passages)
+
+    return search
+
+
+def estimating(model: ChatModel) -> Estimate:
+    """The estimator of :func:`madke.engine.debate.debate`, by a :class:`QualityEstimator`, behind a call store or not.
+
+    It raises UserError where the command failed. Equal candidates of a question are scored once, whatever the repeat.
+    """
+
+    async def estimate(question: Question, candidates: Sequence[str]) -> list[float]:
+        purpose = Purpose(question=question.id, stage="estimate", agent="estimator", round=1)
+        completion = await model.complete(_request(purpose, question.question, *candidates))
+        if completion.outcome != "ok":
+            raise UserError(completion.error or "it gave no reason")
+        scores: list[float] = json.loads(completion.text)
+        return scores
+
+    return estimate
+
+
+def _request(purpose: Purpose, *texts: str) -> ChatRequest:
+    messages = tuple(Message(role="user", content=text) for text in texts)
+    return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
+
+
+def _texts(request: ChatRequest) -> list[str]:
+    return [message.content for message in request.messages]
+
+
+def _failed(reason: str) -> Completion:
+    return Completion(outcome="failed", error=reason, finish_reason="error")
+
+
+def _reasons(failures: Mapping[str, str]) -> str:
+    return "; ".join(f"{source}: {reason}" for source, reason in failures.items())

@@ -1,0 +1,115 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.core.transcript import Stance
+from madke.data import first_rounds, read_given
+from madke.variants import load_variant
+from tests.support.transcripts import transcript
+
+LAKE = Question(id="1", question="Which lake is the deepest?")
+CHOICE = Question(id="2", question="Which?", task="choice", choices=("Baikal", "Como"))
+PROTOCOL = load_variant("madke").protocol
+
+
+def read(tmp_path, *lines, questions=(LAKE,), **changes):
+    path = tmp_path / "given.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return read_given(path, questions, PROTOCOL.model_copy(update=changes))
+
+
+def line(*stances, id_=1):
+    return {"id": id_, "stances": [{"agent": f"S{n}", **stance} for n, stance in enumerate(stances)]}
+
+
+def answers(given, id_="1", repeat=0):
+    return [(turn.stance.answer, turn.stance.status) for turn in given.of(id_, repeat)]
+
+
+def test_an_answer_is_read_from_the_text_where_none_is_stated(tmp_path):
+    given = read(tmp_path, line({"text": "It is [Lake Baikal]."}, {"text": "No idea."}, {"text": "[X]", "answer": "Y"}))
+    assert answers(given) == [("Lake Baikal", "ok"), (None, "abstained"), ("Y", "ok")]
+
+
+def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path):
+    bare = line({"text": "Lake Baikal"})
+    assert answers(read(tmp_path, bare, marker="text")) == [("Lake Baikal", "ok")]
+    assert answers(read(tmp_path, bare, marker="brackets")) == [(None, "abstained")]
+    lettered = line({"text": "It is [b]."}, {"text": "It is [Garda]."}, id_="2")
+    assert answers(read(tmp_path, lettered, questions=[CHOICE]), "2") == [("B", "ok"), (None, "abstained")]
+    with pytest.raises(UserError, match=r"given.jsonl:1: question '2': 'E' of 'S0' is no answer of task choice"):
+        read(tmp_path, line({"text": "", "answer": "E"}, id_="2"), questions=[CHOICE])
+
+
+def test_hidden_reasoning_is_not_part_of_a_stance(tmp_path):
+    (turn,) = read(tmp_path, line({"text": "<think>[Como]?</think>[Lake Baikal]"})).of("1", 0)
+    assert turn.stance.text == "[Lake Baikal]"
+
+
+def test_every_repeat_begins_with_the_same_stances(tmp_path):
+    given = read(tmp_path, line({"text": "[x]"}))
+    assert given.of("1", 0) == given.of("1", 7)
+
+
+def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path):
+    one = read(tmp_path, line({"text": "[x]"}))
+    same = read(tmp_path, line({"text": "[z]"}, id_="other"), line({"text": "[x]"}))
+    other = read(tmp_path, line({"text": "[y]"}))
+    assert one.sha256 == same.sha256 != other.sha256
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([line({"text": "x"}, id_="other")], "given.jsonl: holds no first-round stance for question '1'"),
+        ([line({"text": "x"}), line({"text": "x"})], "given.jsonl:2: id '1' stands on line 1 already"),
+        ([line()], "given.jsonl:1: 'stances'"),
+        ([line({"answer": "x"})], "given.jsonl:1: 'stances.0.text': Field required; expected given stances"),
+        ([line({"text": "x", "awnser": "y"})], "'stances.0.awnser': Extra inputs"),
+        (
+            [{"id": 1, "stances": [{"agent": "A", "text": "x"}] * 2}],
+            "given.jsonl:1: question '1': agent 'A' has 2 stances; names must differ",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused_with_line_and_id(tmp_path, lines, said):
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, *lines)
+    assert said in str(caught.value)
+
+
+def finished(id_="1", repeat=0, **changes):
+    said = changes.pop("said", ["Baikal", None])
+    return transcript(id_, said=said, consensus=True, answer="x", repeat=repeat, **changes)
+
+
+def test_a_runs_first_round_is_taken_over_without_what_led_to_it(tmp_path):
+    given = first_rounds([finished(), finished("7")], [LAKE], 3, tmp_path)
+    one, other = given.of("1", 2)
+    assert one.stance == Stance(text="It is [Baikal].", answer="Baikal")
+    assert (other.stance.answer, other.stance.status) == (None, "abstained")
+    assert (one.selection, one.reads) == (None, ())
+
+
+def test_each_repeat_takes_its_own_first_round(tmp_path):
+    runs = [finished(repeat=1, said=["b"]), finished(repeat=0, said=["a"])]
+    given = first_rounds(runs, [LAKE], 2, tmp_path)
+    assert [given.of("1", repeat)[0].stance.answer for repeat in (0, 1)] == ["a", "b"]
+    with pytest.raises(UserError, match="no first round for question '1', repeat 2"):
+        first_rounds(runs, [LAKE], 3, tmp_path)
+
+
+def test_a_run_over_another_question_of_that_id_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"its question '1' is 'Who\?', not"):
+        first_rounds([finished(question="Who?")], [LAKE], 1, tmp_path)
+
+
+def test_a_first_round_in_which_every_call_failed_gives_nothing(tmp_path):
+    (entry,) = finished().rounds
+    gone = tuple(replace(turn, stance=Stance(status="failed", error="HTTP 500")) for turn in entry.turns)
+    broken = finished(rounds=(replace(entry, turns=gone),))
+    with pytest.raises(UserError, match="holds no first-round stance for question '1'"):
+        first_rounds([broken], [LAKE], 1, tmp_path)

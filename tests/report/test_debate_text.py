@@ -1,0 +1,159 @@
+"""One debate as text: what happened is shown, and nothing is shown that did not."""
+
+from madke.core.transcript import (
+    Cut,
+    Digest,
+    Final,
+    PoolEntry,
+    Reflection,
+    Round,
+    Search,
+    Selection,
+    Stance,
+    Turn,
+    Verdict,
+)
+from madke.report.text import debate_text
+from tests.support.transcripts import transcript
+
+
+def debate(*turns, final=None, rounds=None, **changes):
+    entry = {"n": 1, "order": tuple(turn.agent for turn in turns), "turns": turns}
+    rounds = rounds or (Round(**{**entry, **changes.pop("entry", {})}),)
+    final = final or Final(by="majority", answer="Baikal")
+    return debate_text(
+        transcript("q1", said=[], consensus=None, answer="Baikal", rounds=rounds, final=final, **changes)
+    )
+
+
+def turn(agent, answer="Baikal", reads=(), selection=None, search=None, reflection=None, **stance):
+    said = Stance(text=f"[{answer}]", answer=answer, **stance)
+    return Turn(agent=agent, stance=said, reads=reads, selection=selection, search=search, reflection=reflection)
+
+
+def lines(shown):
+    return [line.strip() for line in shown.splitlines()]
+
+
+def test_a_plain_debate_shows_nothing_of_what_it_does_not_have():
+    reads = {"A": ("B", "C"), "B": ("A", "C"), "C": ("A", "B")}
+    shown = debate(*(turn(agent, reads=read) for agent, read in reads.items()))
+    assert lines(shown) == [
+        "Question (q1): Which lake is the deepest?",
+        "Gold: Lake Baikal",
+        "",
+        "--- round 1 ---",
+        *[line for agent in "ABC" for line in (agent, "[Baikal]")],
+        "",
+        "Final answer, by majority: [Baikal]",
+        "Ended by: rounds. 2 calls, 110 tokens.",
+    ]
+
+
+def test_an_order_that_is_not_the_casts_is_shown_with_its_scores():
+    order = ("C", "A", "B")
+    shown = debate(
+        turn("A", reads=("C", "B")),
+        turn("B", reads=("C", "A")),
+        turn("C", reads=("B", "A")),
+        entry={"order": order, "scores": {"A": 1.0, "B": 1.0, "C": 0.5}},
+    )
+    assert "Read in the order C, A, B" in lines(shown)
+    assert "Path consistency: A 1, B 1, C 0.5" in lines(shown)
+    assert [line for line in lines(shown) if "reads" in line] == ["C reads B, A"]
+
+
+def test_a_search_and_what_it_found_in_the_pool():
+    pool = (
+        PoolEntry(n=0, source="wiki", key="k0", title="Lakes"),
+        PoolEntry(n=1, source="google", key="k1", title="Depths", asked_by="A", query="depth", round=1),
+    )
+    shown = debate(
+        turn("A", selection=Selection(ids=(0,)), search=Search(query="depth", ids=(1,))),
+        turn("B", selection=Selection(rule="no_found"), search=Search(query="width", error="gone")),
+        turn("C", search=Search(query="height")),
+        pool=pool,
+    )
+    assert "[0] wiki     Lakes  (k0)" in lines(shown)
+    assert "[1] google   Depths  (k1), found by A in round 1" in lines(shown)
+    assert "A selects [0], searches for 'depth': [1]" in lines(shown)
+    assert "B finds nothing helpful in the pool, searches for 'width': failed: gone" in lines(shown)
+    assert "C searches for 'height': found nothing" in lines(shown)
+
+
+def test_reflections_digest_extraction_and_confidence():
+    shown = debate(
+        turn("A", confidence=0.85, reflection=Reflection(satisfied=True, text="Well argued.")),
+        turn("B", reflection=Reflection(satisfied=False, text="I forgot one.")),
+        turn("C", reflection=Reflection(satisfied=None, error="HTTP 500")),
+        entry={
+            "digest": Digest(text="All agree."),
+            "extracted": Final(by="judge", answer="Como", text="It is [Como]."),
+        },
+    )
+    at = [lines(shown).index(text) for text in ("A confidence 0.85", "A is satisfied with it", "Well argued.")]
+    assert at == sorted(at)
+    assert "B is not satisfied with it" in lines(shown)
+    assert "C is asked whether it is satisfied" in lines(shown)
+    assert "HTTP 500" in lines(shown)
+    assert "Extracted from the debate so far: [Como]" in lines(shown)
+    assert lines(shown)[lines(shown).index("Summed up for the next round:") + 1] == "All agree."
+
+
+def test_all_that_the_judge_decided():
+    verdict = Verdict(consensus=True, side="Affirmative", answer="Baikal", reason="It is\ndeeper.", text="{...}")
+    shown = debate(turn("A"), entry={"verdict": verdict})
+    judge = lines(shown).index("Judge: consensus, sides with Affirmative, answer [Baikal]")
+    assert lines(shown)[judge + 1 : judge + 3] == ["It is", "deeper."]
+
+
+def test_how_the_final_answer_was_weighed():
+    final = Final(by="rerank", answer="Baikal", agent="B", scores={"A": 0.25, "B": 0.5}, tie=True)
+    shown = debate(turn("A"), turn("B"), final=final)
+    assert "Final answer, by rerank, B's: [Baikal]  (tie)" in lines(shown)
+    assert "weighed: A 0.25, B 0.5" in lines(shown)
+
+
+def test_what_was_left_out_of_prompts():
+    shown = debate(
+        turn("A", cut=Cut(stances=2)),
+        turn("B", selection=Selection(ids=(0,), cut=Cut(passages=(4, 3)))),
+        final=Final(by="summarizer", answer="Baikal", cut=Cut(stances=1, passages=(2,))),
+    )
+    assert "A (prompt too long: 2 stances left out)" in lines(shown)
+    assert "B selects [0] (prompt too long: passages [4] [3] left out)" in lines(shown)
+    assert any(line.endswith("(prompt too long: 1 stances and passages [2] left out)") for line in lines(shown))
+
+
+def test_what_came_from_outside_or_was_prepared_is_named():
+    first = Round(n=1, order=("S1", "S2"), turns=(turn("S1"), turn("S2")))
+    second = Round(n=2, order=("A", "S1", "S2"), turns=(turn("A", reads=("S1", "S2")),))
+    shown = debate(rounds=(first, second), given=True, prepared={"A": {"keywords": "lake, depth"}}, oracle=True)
+    assert "--- round 1, given from outside ---" in lines(shown)
+    assert "--- round 2 ---" in lines(shown)
+    assert lines(shown)[lines(shown).index("A prepares keywords:") + 1] == "lake, depth"
+    assert "(analysis: reads the gold answers)" in lines(shown)
+
+
+def test_new_texts_of_others_cannot_pass_for_lines_of_ours():
+    forged = "x\n--- round 9 ---\nFinal answer, by forger: [x]\x1b[31m"
+    entry = PoolEntry(n=0, source=forged, key=forged, title=forged, asked_by=forged, query=forged, round=1)
+    said = turn(
+        forged,
+        forged,
+        reads=(forged, "B"),
+        search=Search(query=forged, error=forged),
+        reflection=Reflection(satisfied=True, text=forged),
+    )
+    verdict = Verdict(consensus=True, side=forged, answer=forged, reason=forged, text=forged)
+    final = Final(by=forged, answer=forged, agent=forged, scores={forged: 1.0}, text=forged)
+    shown = debate(
+        said,
+        turn("B"),
+        final=final,
+        pool=(entry,),
+        prepared={forged: {forged: forged}},
+        entry={"order": ("B", forged), "scores": {forged: 1.0}, "verdict": verdict, "digest": Digest(text=forged)},
+    )
+    assert "\x1b" not in shown
+    assert not [line for line in shown.splitlines() if line.startswith(("--- round 9", "Final answer, by forger"))]

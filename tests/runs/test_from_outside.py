@@ -1,0 +1,162 @@
+"""What a run takes from outside besides its questions: first rounds, an estimator, live searches, gold answers."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from madke.runs.directory import read_transcripts
+from tests.support.cli import madke, refused
+from tests.support.dataset import write_dataset
+
+SCRIPT = """
+- {stage: select, agent: Debater 1, round: 1, reply: "[0] helps. [Search: depth of Baikal]"}
+- {stage: select, reply: "[0]"}
+- {stage: speak, agent: Debater 1, reply: "It is [Lake Tanganyika]."}
+- {stage: speak, reply: "It is [Lake Baikal]."}
+- {stage: reply, reply: "It is [Lake Baikal]."}
+- {stage: judge, round: 1, reply: "[No]"}
+- {stage: judge, reply: "[Yes]"}
+- {stage: summarize, reply: "It is [Lake Baikal]."}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs two questions of a script into a folder of this name and returns the transcripts by id."""
+    questions, pools = write_dataset(tmp_path, 2)
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+
+    def command(out, *options):
+        model = f"scripted/{tmp_path / 'script.yaml'}"
+        return ("run", questions, "--model", model, "--out", tmp_path / out, *options)
+
+    def run(out, *options):
+        done = madke(*command(out, *options))
+        assert done.returncode == 0, done.stderr
+        return {transcript.id: transcript for transcript in read_transcripts(tmp_path / out)}
+
+    run.command = command
+    run.pools = ("--pools", pools)
+    return run
+
+
+def config(folder):
+    return json.loads((folder / "run.json").read_text())["config"]
+
+
+def said(entry):
+    return [(turn.agent, turn.stance.answer) for turn in entry.turns]
+
+
+def test_two_runs_can_share_one_first_round(tmp_path, run):
+    first = run("first", *run.pools)
+    second = run("second", *run.pools, "--given", tmp_path / "first", "--set", "order=random")
+    for id_, transcript in second.items():
+        assert transcript.given
+        assert said(transcript.rounds[0]) == said(first[id_].rounds[0])
+        assert "speak" not in transcript.usage
+        assert transcript.usage["reply"].calls == 2
+    assert config(tmp_path / "second")["given_sha256"]
+    scores = json.loads((tmp_path / "second" / "metrics.json").read_text())
+    assert "speak" not in scores["parse_failures"]
+
+
+def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_path, run):
+    stances = [{"agent": f"Sample {n}", "text": f"Sample text {n}: [Lake {n}]."} for n in range(4)]
+    lines = [{"id": f"q{n}", "stances": stances} for n in range(2)]
+    (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = ("--protocol", "mad", "--given", tmp_path / "given.jsonl")
+    transcript = run("out", *options)["q0"]
+    first, second = transcript.rounds
+    assert said(first) == [(f"Sample {n}", f"Lake {n}") for n in range(4)]
+    assert {turn.reads for turn in second.turns} == {tuple(f"Sample {n}" for n in range(4))}
+    assert len(second.turns) == 3
+
+    stances[0]["text"] = "Another sample: [Lake 9]."
+    (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "holds another run: given_sha256" in refused(*run.command("out", *options))
+
+
+def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path, run):
+    (tmp_path / "given.jsonl").write_text(json.dumps({"id": "q0", "stances": [{"agent": "A", "text": "[x]"}]}))
+    complaint = refused(*run.command("out", *run.pools, "--given", tmp_path / "given.jsonl"))
+    assert "given.jsonl: holds no first-round stance for question 'q1'" in complaint
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tmp_path, run):
+    script = tmp_path / "longest.py"
+    script.write_text("import json, sys\nfor line in sys.stdin:\n    print(len(json.loads(line)['candidate']))\n")
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
+    options = ("--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--estimator", command)
+    before = run("out", *options)
+    final = before["q0"].final
+    assert (final.agent, final.answer) == ("Debater 1", "Lake Tanganyika")
+    assert final.scores == {"Debater 1": 15.0, "Debater 2": 11.0, "Debater 3": 11.0}
+    assert config(tmp_path / "out")["estimator"] == command
+    script.unlink()
+    assert run("out", *options, "--replay") == before
+    assert "Debater 1 15, Debater 2 11" in madke("report", tmp_path / "out", "--question", "q0").stdout
+
+
+def test_an_estimator_that_fails_fails_its_questions_with_its_reason(run):
+    command = f"{shlex.quote(sys.executable)} -c 'import sys; sys.exit(\"out of order\")'"
+    done = madke(*run.command("out", "--protocol", "mad", "--set", "finish=rerank", "--estimator", command))
+    assert done.returncode == 1
+    assert "2 x the estimator failed: " in done.stderr
+    assert "out of order" in done.stderr
+
+
+def write_web(folder):
+    """A web that knows both questions and what Debater 1 searches for."""
+    queries = ["depth of Baikal", *(f"Which lake is the deepest, in survey {n}?" for n in range(2))]
+    results = [
+        [{"title": query, "snippet": f"About: {query}", "link": f"https://{n}.example"}]
+        for n, query in enumerate(queries)
+    ]
+    lines = [{"query": query, "results": found} for query, found in zip(queries, results, strict=True)]
+    (folder / "web.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder / "web.jsonl"
+
+
+@pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
+def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path, run, pooled):
+    web = write_web(tmp_path)
+    options = ("--sources", f"google={web}", "--set", "knowledge.requery=true", *(run.pools if pooled else ()))
+    before = run("out", *options)
+    transcript = before["q1"]
+    found = transcript.pool[-1]
+    assert (found.key, found.asked_by, found.query, found.round) == (
+        "https://0.example",
+        "Debater 1",
+        "depth of Baikal",
+        1,
+    )
+    assert transcript.rounds[0].turns[0].search.ids == (found.n,)
+    assert str(web) in config(tmp_path / "out")["searched"]["google"]
+    web.unlink()
+    assert run("out", *options, "--replay") == before
+    shown = madke("report", tmp_path / "out", "--question", "q1").stdout
+    assert f"searches for 'depth of Baikal': [{found.n}]" in shown
+    assert "(https://0.example), found by Debater 1 in round 1" in shown
+
+
+def test_a_pool_file_and_live_sources_go_together_only_where_debaters_search(tmp_path, run):
+    options = (*run.pools, "--sources", f"google={write_web(tmp_path)}")
+    assert "a pool file is given, so sources are only chosen by name" in refused(*run.command("out", *options))
+
+
+def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_path, run):
+    out = tmp_path / "out"
+    done = madke(*run.command("out", "--protocol", "mad", "--set", "order=truth_first"))
+    assert done.returncode == 0, done.stderr
+    (transcript, _) = read_transcripts(out)
+    assert transcript.oracle
+    mark = "analysis: reads the gold answers"
+    assert mark in " ".join(done.stdout.split())
+    assert json.loads((out / "metrics.json").read_text())["oracle"] == 2
+    assert json.loads(madke("score", out, "--json").stdout)["oracle"] == 2
+    assert (out / "report.html").read_text().count(mark) >= 4
+    assert mark in madke("report", out, "--question", "q0").stdout

@@ -1,0 +1,95 @@
+"""A server that refuses long prompts: what is left out, and what fails."""
+
+import json
+
+from madke.llm import CallStore
+from madke.runs.directory import read_transcripts
+from tests.support.cli import madke
+from tests.support.dataset import stage_of, write_dataset
+from tests.support.openai_server import chat, error, openai_server
+
+REFUSAL = "This model's maximum context length is 512 tokens. However, your messages resulted in more."
+
+
+def narrow(most):
+    """A server whose replies are long and which takes prompts of up to ``most`` characters."""
+
+    def reply(body, n):
+        if sum(len(message["content"]) for message in body["messages"]) > most:
+            return error(400, REFUSAL, code="context_length_exceeded")
+        return chat(f"{'I have thought about it at length. ' * 40}The answer is [Lake Baikal].")
+
+    return reply
+
+
+def debated(folder, most, policy, *options):
+    questions, _ = write_dataset(folder, 1)
+    with openai_server(narrow(most)) as server:
+        endpoint = ("--model", "openai/m", "--base-url", server.url)
+        command = ("run", questions, *endpoint, "--out", folder / "out", "--set", f"overflow={policy}", *options)
+        done = madke(*command)
+    (transcript,) = read_transcripts(folder / "out")
+    return done, transcript, command
+
+
+# Five debaters, so that each reply shows four stances of some 1,400 characters.
+FIVE = ("--protocol", "mad", "--set", "debaters=5")
+
+
+def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path):
+    done, transcript, command = debated(tmp_path, 6000, "drop", *FIVE)
+    assert done.returncode == 0, done.stderr
+    assert (transcript.status, transcript.degraded) == ("ok", False)
+    first, second = transcript.rounds
+    assert {turn.stance.cut for turn in first.turns} == {None}
+    assert {turn.stance.cut.stances for turn in second.turns} <= {1, 2, 3}
+    assert transcript.usage["reply"].failed == 0
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["shortened"] == 1
+    assert "prompts too long" in done.stderr
+    with CallStore(tmp_path / "out" / "calls.sqlite") as store:
+        outcomes = [call.completion.outcome for call in store.recorded() if call.purpose.stage == "reply"]
+    assert outcomes.count("ok") == 5
+    assert outcomes.count("too_long") == sum(turn.stance.cut.stances for turn in second.turns)
+    assert "stances left out)" in madke("report", tmp_path / "out", "--question", "q0").stdout
+    again = madke(*command, "--replay")
+    assert again.returncode == 0, again.stderr
+    assert list(read_transcripts(tmp_path / "out")) == [transcript]
+
+
+def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path):
+    done, transcript, _ = debated(tmp_path, 6000, "fail", *FIVE)
+    assert done.returncode == 1
+    assert transcript.status == "failed"
+    errors = {turn.stance.error for turn in transcript.rounds[1].turns}
+    assert errors == {f"HTTP 400: {REFUSAL}"}
+    assert f"1 x HTTP 400: {REFUSAL}" in done.stderr
+
+
+def test_a_prompt_that_fits_no_model_fails_even_where_much_can_be_left_out(tmp_path):
+    done, transcript, _ = debated(tmp_path, 50, "drop", *FIVE)
+    assert done.returncode == 1
+    assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
+
+
+def test_passages_are_left_out_by_rank(tmp_path):
+    questions, pools = write_dataset(tmp_path, 1)
+    record = json.loads(pools.read_text())
+    passages = [
+        {"source": "wiki", "key": f"p{n}", "title": f"Lake {n}", "text": f"Passage {n}. {'Deep water. ' * 40}"}
+        for n in range(5)
+    ]
+    pools.write_text(json.dumps({**record, "passages": passages}) + "\n")
+
+    def reply(body, n):
+        if stage_of(body) == "select" and sum(len(message["content"]) for message in body["messages"]) > 3000:
+            return error(400, REFUSAL, code="context_length_exceeded")
+        return chat("[0] [4] [Yes] The answer is [Lake Baikal].")
+
+    with openai_server(reply) as server:
+        endpoint = ("--model", "openai/m", "--base-url", server.url, "--sources", "wiki")
+        done = madke("run", questions, "--pools", pools, *endpoint, "--out", tmp_path / "out", "--set", "overflow=drop")
+    assert done.returncode == 0, done.stderr
+    (transcript,) = read_transcripts(tmp_path / "out")
+    selection = transcript.rounds[0].turns[0].selection
+    assert selection.cut.passages[0] == 4
+    assert 4 not in selection.ids

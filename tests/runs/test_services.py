@@ -1,0 +1,199 @@
+"""Live search and quality estimator, as a debate asks them, behind a call store."""
+
+import asyncio
+import json
+import shlex
+import sys
+import threading
+
+import pytest
+
+from madke.core.chat import Purpose
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage
+from madke.core.question import Question
+from madke.engine.protocol import Knowledge
+from madke.llm import CallStore, Stored
+from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
+
+QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")
+
+
+class Lakes:
+    """A source that finds its query, and notes what it is asked and from how many threads at once."""
+
+    def __init__(self, name, *, hits=None):
+        self.name = self.description = name
+        self.batches = []
+        self._hits = hits
+        self._busy = threading.Lock()
+
+    def search(self, queries, k):
+        assert self._busy.acquire(blocking=False), "two threads at once"
+        try:
+            assert threading.current_thread() is not threading.main_thread()
+            self.batches.append((list(queries), k))
+            return [self._hits or Hits(passages=tuple(self._passages(query, k))) for query in queries]
+        finally:
+            self._busy.release()
+
+    def _passages(self, query, k):
+        for rank in range(k):
+            text = f"{query}, the {rank // 2}th text of {self.name}"
+            yield Passage(source=self.name, key=f"{query}-{rank}", title="", text=text, score=1.0, rank=rank)
+
+
+def purpose(agent="Debater 1", round=1):
+    return Purpose(question="q1", stage="search", agent=agent, round=round)
+
+
+def live(*sources, k=10):
+    return LiveSearch({source.name: source.description for source in sources}, sources, k)
+
+
+def search(model, knowledge, *asked):
+    """What the searches find, all asked at once; each is a query, or a query and its purpose."""
+
+    async def all_at_once():
+        ask = searching(model, knowledge)
+        pairs = [(entry, purpose()) if isinstance(entry, str) else entry for entry in asked]
+        return await asyncio.gather(*(ask(query, about) for query, about in pairs))
+
+    return asyncio.run(all_at_once())
+
+
+def keys(hits):
+    return [(passage.source, passage.key) for passage in hits.passages]
+
+
+def test_a_search_finds_the_best_of_each_source_without_duplicates():
+    knowledge = Knowledge(sources=("wiki", "google"), per_source={"wiki": 2, "google": 1}, requery=True)
+    (hits,) = search(live(Lakes("wiki"), Lakes("google")), knowledge, "depth")
+    assert keys(hits) == [("wiki", "depth-0"), ("wiki", "depth-2"), ("google", "depth-0")]
+
+
+def test_searches_that_wait_together_go_to_the_sources_together():
+    wiki = Lakes("wiki")
+    found = search(live(wiki), Knowledge(sources=("wiki",), requery=True), "a", "b", "c")
+    assert [keys(hits)[0] for hits in found] == [("wiki", f"{query}-0") for query in "abc"]
+    assert wiki.batches == [(["a", "b", "c"], 10)]
+
+
+def test_a_debater_searches_only_the_sources_that_it_may_see():
+    knowledge = Knowledge(
+        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, requery=True
+    )
+    both, one = search(live(Lakes("wiki"), Lakes("google")), knowledge, "x", ("x", purpose("Debater 2")))
+    assert (keys(both), keys(one)) == ([("wiki", "x-0"), ("google", "x-0")], [("google", "x-0")])
+
+
+def test_a_source_that_fails_costs_its_own_passages():
+    model = live(Lakes("wiki"), Lakes("google", hits=Hits(error="HTTP 500")))
+    only_google = Knowledge(
+        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, requery=True
+    )
+    half, none = search(model, only_google, "x", ("x", purpose("Debater 2")))
+    assert (half.error, keys(half)) == (None, [("wiki", "x-0")])
+    assert (none.error, none.passages) == ("google: HTTP 500", ())
+
+
+def test_a_search_fails_where_every_source_does():
+    sources = [Lakes(name, hits=Hits(error="gone")) for name in ("wiki", "google")]
+    (hits,) = search(live(*sources), Knowledge(requery=True), "x")
+    assert hits == Hits(error="wiki: gone; google: gone")
+
+
+def test_a_stored_search_is_answered_without_sources(tmp_path):
+    knowledge = Knowledge(sources=("wiki",), requery=True)
+    wiki = Lakes("wiki")
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        before = search(Stored(live(wiki), store), knowledge, "depth")
+        assert search(Stored(live(wiki), store), knowledge, "depth") == before
+        assert len(wiki.batches) == 1
+        replayed = Stored(LiveSearch({"wiki": "wiki"}, [], 10), store, replay=True)
+        assert search(replayed, knowledge, "depth") == before
+        (unknown,) = search(replayed, knowledge, "width")
+        assert unknown.error == "not in the call store"
+
+
+def test_another_index_is_another_search(tmp_path):
+    knowledge = Knowledge(sources=("wiki",), requery=True)
+    old, new = Lakes("wiki"), Lakes("wiki")
+    new.description = "wiki, rebuilt"
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        for source in (old, new):
+            search(Stored(live(source), store), knowledge, "depth")
+    assert len(new.batches) == 1
+
+
+@pytest.fixture
+def longest_first(tmp_path):
+    """A command that scores by length and notes each start."""
+    script = tmp_path / "longest.py"
+    script.write_text(
+        "import json, pathlib, sys\n"
+        "asked = [json.loads(line) for line in sys.stdin]\n"
+        "with pathlib.Path(__file__).with_name('starts').open('a') as file:\n"
+        "    file.write(json.dumps(asked) + '\\n')\n"
+        "if any(item['candidate'] == 'poison' for item in asked):\n"
+        "    sys.exit('no such language')\n"
+        "for item in asked:\n"
+        "    print(len(item['candidate']))\n"
+    )
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
+
+
+def starts(tmp_path):
+    return [json.loads(line) for line in (tmp_path / "starts").read_text().splitlines()]
+
+
+def estimate(model, *candidates, question=QUESTION):
+    return asyncio.run(estimating(model)(question, candidates))
+
+
+def test_candidates_are_scored_against_the_question_without_references(tmp_path, longest_first):
+    assert estimate(QualityEstimator(longest_first), "deep", "how deep") == [4.0, 8.0]
+    (asked,) = starts(tmp_path)
+    assert asked[0] == {"source": QUESTION.question, "candidate": "deep", "references": []}
+
+
+def test_estimates_that_wait_together_start_the_command_once(tmp_path, longest_first):
+    async def both():
+        ask = estimating(QualityEstimator(longest_first))
+        other = Question(id="q2", question="Was?")
+        return await asyncio.gather(ask(QUESTION, ["deep", "x"]), ask(other, ["what"]))
+
+    assert asyncio.run(both()) == [[4.0, 1.0], [4.0]]
+    assert len(starts(tmp_path)) == 1
+
+
+def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path, longest_first):
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        for _ in range(2):  # a failure is stored, and asked anew
+            with pytest.raises(UserError, match="no such language"):
+                estimate(Stored(QualityEstimator(longest_first), store), "poison")
+    assert len(starts(tmp_path)) == 2
+
+
+def test_a_stored_estimate_needs_no_program(tmp_path, longest_first):
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        estimate(Stored(QualityEstimator(longest_first), store), "deep")
+        (tmp_path / "longest.py").unlink()
+        replayed = Stored(QualityEstimator(longest_first, replay=True), store, replay=True)
+        assert estimate(replayed, "deep") == [4.0]
+        with pytest.raises(UserError, match="not in the call store"):
+            estimate(replayed, "deeper")
+
+
+def test_a_cancelled_search_leaves_the_others_alone():
+    wiki = Lakes("wiki")
+
+    async def cancel_one():
+        ask = searching(live(wiki), Knowledge(sources=("wiki",), requery=True))
+        first, second = (asyncio.create_task(ask(query, purpose())) for query in "ab")
+        await asyncio.sleep(0)
+        second.cancel()
+        found = await first
+        return found, await ask("c", purpose())
+
+    assert [keys(hits)[0][1] for hits in asyncio.run(cancel_one())] == ["a-0", "c-0"]
