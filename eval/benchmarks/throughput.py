@@ -80,14 +80,17 @@ async def whole(url: str, questions: int, folder: Path) -> float:
         prompts_sha256={},
         models={},
         sources={},
+        source_specs={},
         pools_sha256=None,
         seed=0,
         repeats=1,
     )
     started = time.perf_counter()
-    with RunDirectory(folder, config) as directory, CallStore(folder / "calls.sqlite") as store:
-        cast = guarded(dict.fromkeys(variant.protocol.roles, model), limiter=Limiter(CONCURRENCY), store=store)
+    with RunDirectory(folder) as directory, CallStore(folder / "calls.sqlite") as store:
+        directory.begin(config)
         meter = Meter(total=questions)
+        models = dict.fromkeys(variant.protocol.roles, model)
+        cast = guarded(models, limiter=Limiter(CONCURRENCY), store=store, meter=meter)
         pools = dict.fromkeys((question.id for question in asked), POOL)
         await run_batch(
             asked,
