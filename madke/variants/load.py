@@ -55,6 +55,7 @@ class Variant:
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,  # an included file is whole lines
+            auto_reload=False,  # what was checked and fingerprinted is what is used
             autoescape=False,  # prompts are plain text
         )
         environment.filters["marked"] = lambda answer: marked(answer, self.protocol.marker)
