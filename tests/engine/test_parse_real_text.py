@@ -27,7 +27,7 @@ def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data):
     chosen = [parse_selection(text, size=32, limit=3).value.ids for text in texts]
     assert sum(bool(ids) for ids in chosen) >= 700
     assert all(len(ids) <= 3 and set(ids) <= set(range(32)) for ids in chosen)
-    assert all(parse_verdict(text).value is None for text in texts)
+    assert all(parse_verdict(text).value.consensus is None for text in texts)
 
 
 def test_labels_in_agents_final_actions_are_read(shared_data):

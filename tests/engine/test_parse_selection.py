@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from madke.engine.parse import parse_selection
 
@@ -29,6 +27,10 @@ from madke.engine.parse import parse_selection
         ("Document [9] states that fungal cells lack chloroplasts.", (9,)),
         ("[2] says that he was not born in Paris, which refutes the claim.", (2,)),
         ("I cannot answer without [3].", (3,)),
+        ("I pick [0] and [5]. [1] is about something else.", (0, 5)),
+        ("[1] gives the date. [2] gives the place. So I choose [2].", (2,)),
+        ("I would not choose [1]. [4] is better.", (4,)),
+        ("[3] is about another river; [2] names the lake.", (2,)),
     ],
 )
 def test_reads_the_numbers_named(text, ids):
@@ -39,7 +41,7 @@ def test_reads_the_numbers_named(text, ids):
 def test_too_many_numbers_give_way_to_the_concluding_sentence():
     text = "[0] is about rivers. [1] names the lake. [2] and [5] give depths. So I choose [1] and [5]."
     parsed = parse_selection(text, size=10, limit=3)
-    assert (parsed.value.ids, parsed.value.dropped, parsed.rule) == ((1, 5), (0, 2), "concluding")
+    assert (parsed.value.ids, parsed.value.dropped, parsed.rule) == ((1, 5), (0, 2), "chosen")
 
 
 def test_too_many_numbers_in_one_sentence_are_cut_in_order_of_mention():
@@ -72,11 +74,3 @@ def test_a_concluding_sentence_that_names_too_many_is_cut():
 def test_nothing_readable_is_an_abstention(text):
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.status) == ((), "abstained")
-
-
-@given(st.text(alphabet="[]0123456789,;- andotNFu.\n", max_size=60), st.integers(0, 12), st.integers(1, 4))
-def test_ids_are_distinct_in_range_and_within_the_limit(text, size, limit):
-    chosen = parse_selection(text, size=size, limit=limit).value
-    assert len(set(chosen.ids)) == len(chosen.ids) <= limit
-    assert all(0 <= n < size for n in chosen.ids + chosen.dropped)
-    assert not set(chosen.ids) & set(chosen.dropped)

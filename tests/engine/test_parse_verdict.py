@@ -1,8 +1,10 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from madke.engine.parse import parse_verdict
+from madke.core.question import Question
+from madke.engine.parse import Judged, parse_grade, parse_verdict
+from madke.tasks import TASKS
+
+SIDES = ("Affirmative side", "Negative side")
 
 
 @pytest.mark.parametrize(
@@ -14,7 +16,7 @@ from madke.engine.parse import parse_verdict
         ("Yes.", True),
         ("[Yes] would need the same city.\n\n[No]", False),
         ("If they agreed it were [Yes].\nVerdict: [No].", False),
-        ("It is [No], not [Yes]", None),
+        ("It is [No], not [Yes]", False),
         ("Debater 1's answer: [No]\nDebater 2's answer: [No]\nThe same. My decision is: [Yes]", True),
         ("Debater 1: [No]. Debater 2: [No]. Decision: [Yes]", True),
         ("Debater 1 answers [Yes]. Debater 2 answers [No]. They differ, so [No].", False),
@@ -25,15 +27,93 @@ from madke.engine.parse import parse_verdict
         ("The answers agree.", None),
         ("", None),
         ("No doubt they agree.", None),
+        ("If they agreed it were [Yes].", None),
+        ("[Yes] only if both name the same city.", None),
+        ("If they agree, reply [Yes]; otherwise, reply [No].", None),
+        ("Verdict: No", False),
+        ("**Decision:** yes", True),
+        ("Verdict: yes\nVerdict: no", None),
     ],
 )
 def test_verdicts(text, consensus):
     parsed = parse_verdict(text)
-    assert parsed.value is consensus
+    assert parsed.value.consensus is consensus
     assert (parsed.status == "ok") == (consensus is not None)
 
 
-@given(st.text(max_size=60))
-def test_no_text_without_a_marker_is_a_consensus(text):
-    if "yes" not in text.lower():
-        assert parse_verdict(text).value is not True
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("The same lake. [True]", True),
+        ("**[False.]**", False),
+        ("Grade: true", True),
+        ("It is [True], not [False].", True),
+        ("The gold answer is [True], the given one is different. [False]", False),
+        ("[True or False]", None),
+        ("Write [True] if it matches and [False] if it does not.", None),
+        ("The answer is true to life.", None),
+    ],
+)
+def test_grades(text, right):
+    assert parse_grade(text).value is right
+
+
+JUDGED = Judged(consensus=True, side="Negative side", answer="He went home.", reason="It's the sense of 'home'.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"settled": "yes", "side": "Negative", "reason": "It\'s the sense of \'home\'.", "answer": "He went home."}',
+        "{'Whether there is a preference': 'Yes', 'Supported Side': 'Negative', "
+        "'Reason': 'It's the sense of 'home'.', 'debate_translation': 'He went home.'}",
+        '```json\n{\n  "settled": true,\n  "side": "the negative side",\n  "reason": "It\'s the sense of \'home\'.",\n'
+        '  "answer": "He went home."\n}\n```',
+        "My verdict: {settled: Yes, side: NEGATIVE SIDE, reason: \"It's the sense of 'home'.\", "
+        'answer: "He went home."} That is all.',
+        '{"verdict": {"settled": "yes" "side": "Negative"}, "reason": "It\'s the sense of \'home\'.", '
+        '"Correct Translation": "He went home."}',
+        "{“settled”: “yes”, “side”: “Negative”, “reason”: “It's the sense of 'home'.”, “answer”: “He went home.”}",
+    ],
+)
+def test_reads_records_however_they_are_quoted(text):
+    parsed = parse_verdict(text, sides=SIDES)
+    assert (parsed.value, parsed.rule) == (JUDGED, "record")
+
+
+@pytest.mark.parametrize(
+    ("text", "judged"),
+    [
+        ('{"settled": "no", "side": "", "reason": "Both are right.", "answer": ""}', (False, None, None)),
+        ('{"settled": "yes", "side": "Affirmative or Negative", "answer": null}', (True, None, None)),
+        ('{"settled": "yes", "side": "Affirmative and Negative side", "answer": 7}', (True, None, "7")),
+        ('{"Reason": "", "Correct Translation": "He left."}', (None, None, "He left.")),
+        ('{"settled": "yes", "side": "Negative", "answer": "He le', (True, "Negative side", None)),
+        ('{"settled": "yes", "side": "Negative", "reason": "Sin', (True, "Negative side", None)),
+        ('{"settled": "yes", "side": "Neg', (True, None, None)),
+        ('{"settled": "yes", "answer": "A"} {"settled": "yes", "answer": "B"}', (True, None, "B")),
+        ('{"settled": "yes", "answer": "A"} {"settled": "no", "answ', (True, None, "A")),
+        ('{"settled": "yes"} or {"settled": "no"}', (None, None, None)),
+        ('{"settled": "yes or no", "side": "...", "answer": "answer"}', (None, None, None)),
+        ('{"temperature": 0.5} They agree. [Yes]', (True, None, None)),
+    ],
+)
+def test_a_record_says_only_what_it_holds(text, judged):
+    value = parse_verdict(text, sides=SIDES).value
+    assert (value.consensus, value.side, value.answer) == judged
+
+
+@pytest.mark.parametrize(
+    ("side", "named"),
+    [("Debater 1", "Debater 1"), ("debater 10", "Debater 10"), ("10", "Debater 10"), ("Debater 100", None), ("", None)],
+)
+def test_a_side_is_a_whole_name(side, named):
+    parsed = parse_verdict(f'{{"settled": "yes", "side": "{side}"}}', sides=("Debater 1", "Debater 10"))
+    assert parsed.value.side == named
+
+
+def test_an_answer_that_the_task_cannot_read_is_none():
+    question = Question(id="q", question="?", task="choice", choices=("tin", "mercury"))
+    read = lambda raw: TASKS["choice"].read(raw, question)  # noqa: E731
+    assert parse_verdict('{"settled": "yes", "answer": "[B]"}', read=read).value == Judged(consensus=True, answer="B")
+    assert parse_verdict('{"settled": "yes", "answer": "gold"}', read=read).value == Judged(consensus=True)

@@ -1,11 +1,14 @@
 import gzip
 import json
+import math
+from dataclasses import replace
 
 import pytest
 
 from madke.core.question import Question
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import estimate
+from madke.tasks import TASKS
 from madke.tasks.normalize import squad_normalize
 
 
@@ -40,6 +43,48 @@ def test_exact_match_and_f1_take_the_best_gold(answer, golds, em, f1):
 def test_yes_and_no_score_all_or_nothing_only_in_the_multi_hop_sets():
     assert METRICS["f1"]("yes it was", asked("yes", dataset="hotpotqa")) == 0
     assert METRICS["f1"]("yes it was", asked("yes", dataset="nq_open")) == pytest.approx(0.5)
+
+
+def test_bleu_of_a_beginning_is_the_brevity_penalty():
+    # All n-grams are right, four words of six: exp(1 - 6/4) (Papineni et al., Eq. 3).
+    assert METRICS["bleu"]("a b c d", asked("a b c d e f")) == pytest.approx(math.exp(-0.5))
+
+
+def test_bleu_counts_no_longer_n_grams_than_the_answer_has():
+    assert METRICS["bleu"]("a b", asked("a b")) == 1
+
+
+def test_chrf_weighs_recall_twice():
+    # Orders 1 and 2 exist on both sides: precision 1, recall (2/3 + 1/2) / 2 = 7/12, beta 2 (Popovic, Eq. 1).
+    assert METRICS["chrf"]("ab", asked("abc")) == pytest.approx(5 * (7 / 12) / (4 + 7 / 12))
+
+
+@pytest.mark.parametrize("name", ["chrf", "bleu"])
+def test_translation_metrics_lie_between_0_and_1_and_take_several_references(name):
+    metric = METRICS[name]
+    assert metric("", asked("a reference")) == 0
+    assert metric("a perfect copy of it", asked()) == 0
+    assert metric("a perfect copy of it", asked("a perfect copy of it")) == 1
+    assert metric("a perfect copy of it", asked("quite another one", "a perfect copy of it")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "right", "wrong", "gold"),
+    [
+        ("match", "short_answer", "It was J. R. R. Tolkien.", "It was C. S. Lewis.", "John Ronald Reuel Tolkien"),
+        ("math_equivalence", "math", "0.5", "0.6", r"\frac{1}{2}"),
+        ("label_accuracy", "claim", "REFUTES", "SUPPORTS", "REFUTES"),
+        ("choice_accuracy", "choice", "B", "A", "B"),
+    ],
+)
+def test_an_answer_scores_1_if_its_task_accepts_it(name, task, right, wrong, gold):
+    question = replace(asked(gold), task=task)
+    assert METRICS[name](right, question) == 1
+    assert METRICS[name](wrong, question) == 0
+
+
+def test_every_metric_of_every_task_is_defined():
+    assert {name for task in TASKS.values() for name in task.metrics} == set(METRICS)
 
 
 def test_a_rate_has_wilsons_interval():

@@ -14,7 +14,7 @@ def test_cons_and_co2_go_by_judge_and_by_matcher():
         [
             transcript("agree, right", said=[BAIKAL, "the lake baikal"], consensus=True, answer=BAIKAL),
             transcript("agree, wrong", said=[TANGANYIKA, TANGANYIKA], consensus=True, answer=TANGANYIKA),
-            transcript("only the judge says so", said=[BAIKAL, "Baikal"], consensus=True, answer=BAIKAL),
+            transcript("only the judge says so", said=[BAIKAL, "the pearl of Siberia"], consensus=True, answer=BAIKAL),
             transcript("differ, right", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL),
         ]
     )

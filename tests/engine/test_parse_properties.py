@@ -1,0 +1,196 @@
+"""What holds for every text, whoever wrote it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.question import Question
+from madke.engine.parse import (
+    parse_answer,
+    parse_confidence,
+    parse_grade,
+    parse_pick,
+    parse_search,
+    parse_selection,
+    parse_verdict,
+    without_reasoning,
+)
+from madke.tasks import TASKS
+
+QUESTIONS = {
+    "short_answer": Question(id="q", question="?"),
+    "claim": Question(id="q", question="?", task="claim"),
+    "choice": Question(id="q", question="?", task="choice", choices=("tin", "mercury", "iron", "A gas")),
+    "math": Question(id="q", question="?", task="math"),
+}
+MARKERS = ("brackets", "parentheses", "boxed", "text")
+NAMES = ("Debater 1", "Debater 10", "Negative side")
+
+PIECES = st.sampled_from([
+    *"[](){}\"'“”\\/$`<>,.:;?!-=#%_ ", "**", "0", "1", "2", "10", "0.8", "A", "B", "X", "yes", "no", "not", "if", "or",
+    "[A]", "(B)", "[3]", "[1, 2]", "[1-3]", "[Yes]", "[No]", "[True]", "[False]", "[answer]", "[Search: ", "[No Found]",
+    "Debater 1", "\nDebater 1:", "the answer is", "Answer:", "either", "I pick", "winner:", "Confidence:", "```", "and",
+    "\\boxed{", "\\[", "\\frac{1}{2}", "<think>", "</think>", "<answer>", "</answer>", "####", '{"answer":', '"B"',
+    "{'settled': 'yes'", '"side":', '"reason": "', "null", '\\"', "\\u00e9", "\\ud800", "\ud800", "Paris", "SUPPORTS",
+])  # fmt: skip
+TEXTS = st.one_of(
+    st.text(max_size=120),
+    st.lists(st.one_of(PIECES, st.sampled_from([" ", "\n", "\n\n"])), max_size=40).map("".join),
+    st.lists(PIECES, max_size=40).map(" ".join),
+)
+
+
+def reader(task):
+    return lambda raw: TASKS[task].read(raw, QUESTIONS[task])
+
+
+def in_every_grammar(text):
+    for task in QUESTIONS:
+        for marker in MARKERS:
+            yield parse_answer(text, reader(task), marker)
+    yield parse_verdict(text, sides=NAMES, read=reader("short_answer"))
+    yield parse_selection(text, size=12, limit=3)
+    yield parse_grade(text)
+    yield parse_pick(text, NAMES)
+    yield parse_confidence(text)
+    yield parse_search(text)
+
+
+@given(TEXTS)
+def test_no_text_raises_and_every_value_has_its_place(text):
+    without_reasoning(text)
+    for parsed in in_every_grammar(text):
+        assert parsed.status in ("ok", "abstained")
+        assert (parsed.span is not None) == (parsed.status == "ok")
+        if parsed.span:
+            start, end = parsed.span
+            assert 0 <= start < end <= len(text)
+
+
+@given(TEXTS, st.integers(0, 12), st.integers(1, 4))
+def test_ids_are_distinct_in_range_and_within_the_limit(text, size, limit):
+    chosen = parse_selection(text, size=size, limit=limit).value
+    assert len(set(chosen.ids)) == len(chosen.ids) <= limit
+    assert all(0 <= n < size for n in chosen.ids + chosen.dropped)
+    assert not set(chosen.ids) & set(chosen.dropped)
+
+
+@given(TEXTS)
+def test_values_are_of_their_kind(text):
+    confidence = parse_confidence(text).value
+    assert confidence is None or 0 <= confidence <= 1
+    assert parse_pick(text, NAMES).value in (None, *NAMES)
+    assert parse_verdict(text, sides=NAMES).value.side in (None, *NAMES)
+    query = parse_search(text).value
+    assert query is None or (0 < len(query) <= 300 and query == " ".join(query.split()))
+
+
+SENTENCES = st.sampled_from(
+    [
+        "The answer is [Lake Baikal].",
+        "The answer is [7].",
+        "So the answer is (B).",
+        r"Hence $\boxed{\frac{1}{2}}$.",
+        "The answer is Lake Baikal.",
+        "The answer is 42.",
+        "The answer is A or B.",
+        "The label is [SUPPORTS], not [REFUTES].",
+        "We conclude: [Lake Baikal].",
+        "[Rome] was one, [Milan] another.",
+        "Debater 2 said that the answer is [Rome].",
+        "I do not know what the answer is.",
+        "Is that the answer?",
+        "I cannot give an answer.",
+        "The answer.",
+        "Here the answer is hard to find.",
+        "Its label",
+        "Nothing settles the result!",
+        "Knowledge about rivers does not help.",
+        'It is {"answer": "B"}.',
+        "Final answer: B.",
+        "Paris lies on the Seine.",
+    ]
+)
+CITATIONS = st.sampled_from([" [3]", " [1][2]", "[0]", " [1, 2]", " [4-6]", " [Knowledge 2]", " [10]."])
+
+
+@given(st.lists(st.tuples(SENTENCES, CITATIONS, st.booleans(), st.booleans()), min_size=1, max_size=5))
+def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts):
+    plain = " ".join(sentence for sentence, *_ in parts)
+    cited = " ".join(_cited(*part) for part in parts)
+    for task in QUESTIONS:
+        for marker in ("brackets", "parentheses", "boxed"):
+            before, after = (parse_answer(text, reader(task), marker) for text in (plain, cited))
+            assert (after.value, after.rule) == (before.value, before.rule)
+
+
+def _cited(sentence, citation, is_cited, inside):
+    if not is_cited:
+        return sentence
+    inside = inside and not sentence[-1].isalnum()
+    return sentence[:-1] + citation.rstrip(".") + sentence[-1] if inside else sentence + citation
+
+
+ECHOES = [
+    "Close your reply with the final answer in square brackets, in the form [answer].",
+    "Put the answer in the form (X) at the end of your reply.",
+    "Make sure that the answer is in the form (X).",
+    r"Close with the final answer, as \boxed{X}.",
+    r"Put your final answer in \boxed{answer}.",
+    "The final answer is [your answer here].",
+    "The answer is the letter of exactly one option, for instance [A].",
+    "The answer is the letter of exactly one option, for instance (A).",
+    "The answer is one of three labels - [SUPPORTS] if the claim is true, [REFUTES] if it is false, "
+    "[NOT ENOUGH INFO] if what is known does not settle it.",
+    "If all debaters give the same answer, reply [Yes]; if they do not, or if one gives none, reply [No].",
+    "Reply [Yes or No].",
+    "Reply [Yes/No].",
+    "Write [True] if it matches and [False] if it does not.",
+    '{"settled": "yes or no", "side": "Debater 1 or Debater 10", "reason": "...", "answer": "your answer"}',
+    "Ask for more with [Search: query].",
+    "Ask for more with [Search: your query here].",
+    "Each number in square brackets, like [n].",
+    "State your confidence: [a number from 0 to 1].",
+    "Name the winner: [Name].",
+    "<answer>your answer here</answer>",
+]
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+@pytest.mark.parametrize("around", ["{}", "I was told: {}", "{}\nI do not know."])
+def test_an_echo_of_what_was_asked_for_never_counts(echo, around):
+    text = around.format(echo) if "{}" in around else echo
+    for task in QUESTIONS:
+        for marker in ("brackets", "parentheses", "boxed"):
+            assert parse_answer(text, reader(task), marker).value is None
+    assert parse_grade(text).value is None
+    assert parse_search(text).value is None
+    assert parse_confidence(text).value is None
+    assert parse_pick(text, NAMES).value is None
+    assert parse_verdict(text, sides=NAMES, read=reader("short_answer")).status == "abstained"
+    assert parse_selection(text, size=12, limit=3).value.ids == ()
+
+
+HOSTILE = [
+    *"[]({})\"'\\ \n<$*`.-1A“",
+    "[]", "{}", "[a]", "[1]", "[1, ", "[A] or ", "[Yes] ", "[Yes", '{"a": "', "{'a': 'b', ", '{"a": "x"\n', "{a: ",
+    '{"answer": {', "\\boxed{", "<answer>", "<think>", "</think>", "the answer is ", "Answer: A\n", "answer to ",
+    "Debater 1: [A]\n", "Confidence: 8", "[Search: ", "I pick Debater 1 ", "not [A] ", "A or ", "St. ", "#### 1\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_two_hundred_kilobytes_of_anything_are_read(unit):
+    text = (unit * (200_000 // len(unit) + 1))[:200_000]
+    without_reasoning(text)
+    for parsed in (
+        parse_answer(text, reader("short_answer")),
+        parse_answer(text, reader("choice"), "parentheses"),
+        parse_verdict(text, sides=NAMES, read=reader("short_answer")),
+        parse_selection(text, size=12, limit=3),
+        parse_grade(text),
+        parse_pick(text, NAMES),
+        parse_confidence(text),
+        parse_search(text),
+    ):
+        assert parsed.status in ("ok", "abstained")

@@ -1,0 +1,88 @@
+"""Whether a task accepts an answer, given all golds of its question."""
+
+import pytest
+
+from madke.core.question import Question
+from madke.tasks import TASKS
+
+
+def accepts(answer, *golds, asked="?", task="short_answer"):
+    question = Question(id="q", question=asked, answers=golds, task=task, choices=("x", "y"))
+    return TASKS[task].accepts(answer, question)
+
+
+def test_an_answer_is_accepted_if_it_is_the_same_as_any_gold():
+    assert accepts("21", "twenty", "twenty-one")
+    assert accepts("REFUTES", "REFUTES", task="claim")
+    assert accepts("B", "B", task="choice")
+    assert accepts("1/2", "0.5", task="math")
+    assert accepts("a dog.", "A dog", task="translation")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_is_accepted_where_there_is_no_gold_or_another_one(task):
+    assert not accepts("A", task=task)
+    assert not accepts("A", "B", task=task)
+
+
+@pytest.mark.parametrize(
+    ("answer", "golds"),
+    [
+        ("The capital of Hungary is Budapest, on the Danube.", ["Budapest"]),
+        ("It was first climbed by Edmund Hillary in 1953.", ["Sir Edmund Hillary"]),
+        ("Hillary climbed it.", ["Sir Edmund Hillary"]),
+        ("The role went to Kate Mulgrew.", ["Katherine Mulgrew"]),
+        ("There are about 1,500 of them.", ["1500"]),
+        ("It has twenty-one members.", ["21"]),
+        ("It happened on 14 July 1789.", ["1789"]),
+        ("It happened in 1789.", ["14 July 1789"]),
+        ("The rule came in 2001.", ["2001\u20132002"]),
+        ("Zoroastrianism was the religion of Persia.", ["the Zoroastrian religion"]),
+        ("Luxembourg has Germany, Belgium and France around it.", ["France, Germany and Belgium"]),
+        ("It is orbiting.", ["revolution or orbit"]),
+        ("Paris isn't the capital; it is Lyon.", ["Paris"]),
+        ("Yes, both were born there.", ["yes"]),
+        ("Belshazzar", ["The Babylonian king Belshazzar (Daniel 5)"]),
+        ("James Watson and Francis Crick", ["Watson", "Crick"]),
+    ],
+)
+def test_a_sentence_is_accepted_if_it_states_a_gold(answer, golds):
+    assert accepts(answer, *golds)
+
+
+@pytest.mark.parametrize(
+    ("answer", "golds"),
+    [
+        ("Roald Amundsen and Edmund Hillary", ["Sir Edmund Hillary"]),
+        ("It was Edmund Burke.", ["Sir Edmund Hillary"]),
+        ("edmund burke", ["sir edmund hillary"]),
+        ("Edmund Burke wrote it.", ["edmund hillary"]),
+        ("Dennis Wilson was the youngest brother.", ["Carl Wilson"]),
+        ("It is not Paris.", ["Paris"]),
+        ("not Paris", ["Paris"]),
+        ("They come from Belgium, not France.", ["France"]),
+        ("Lyon rather than Paris", ["Paris"]),
+        ("It happened in 1790.", ["14 July 1789"]),
+        ("It was abolished on July 26, 1976.", ["July 14, 1976", "1976"]),
+        ("It has 12 members.", ["21 members"]),
+        ("He lives in Portland, Oregon.", ["Salem, Oregon"]),
+        ("Both were born there.", ["yes"]),
+        ("I do not know.", ["Paris"]),
+        ("The Beatles", ["The Beatles and The Spice Girls"]),
+        ("5 ft 5 in", ["5 ft 6 in"]),
+    ],
+)
+def test_a_sentence_that_states_something_else_is_not_accepted(answer, golds):
+    assert not accepts(answer, *golds)
+
+
+def test_words_of_the_question_prove_nothing():
+    asked = "Which alloy is a bearing steel?"
+    assert not accepts("A bearing steel is an alloy.", "chrome steel", asked=asked)
+    assert accepts("It is chrome.", "chrome steel", asked=asked)
+
+
+def test_a_gold_that_the_question_names_must_still_be_told():
+    asked = "Was it France or Belgium?"
+    assert accepts("It was Belgium.", "Belgium", asked=asked)
+    assert not accepts("It was France.", "Belgium", asked=asked)

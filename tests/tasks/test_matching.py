@@ -1,0 +1,211 @@
+"""When two short answers are the same."""
+
+import gzip
+import json
+import re
+from itertools import combinations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from madke.core.question import Question
+from madke.tasks import TASKS
+
+TASK = TASKS["short_answer"]
+ASKED = Question(id="q", question="?")
+
+SAME = [
+    # spelling
+    ("São Paulo", "Sao Paulo"),
+    ("the Beatles", "Beatles"),
+    ("theatre", "Theater"),
+    ("cats", "cat"),
+    ("Rock 'n' Roll", "rock and roll"),
+    ("Paris (France)", "Paris"),
+    ("U.S.", "US"),
+    ("United States of America", "USA"),
+    ("International Whaling Commission", "IWC"),
+    ("A", "a."),
+    # numbers
+    ("twenty-one", "21"),
+    ("1.5 million", "1,500,000"),
+    ("fifty-eight thousand, one hundred and twenty-five", "58,125"),
+    ("twenty-first", "21st"),
+    ("No. 5", "5"),
+    ("50%", "50 percent"),
+    ("5 km", "5 kilometres"),
+    ("$5 million", "5,000,000 dollars"),
+    ("4-inch", "4 in"),
+    ("two dozen", "24"),
+    ("World War II", "World War Two"),
+    ("World War I", "World War One"),
+    ("Henry VIII", "Henry the Eighth"),
+    # dates
+    ("July 20, 1969", "20 July 1969"),
+    ("July 20th, 1969", "1969-07-20"),
+    ("7/20/1969", "the 20th of July 1969"),
+    ("Sunday, July 20, 1969", "July 20, 1969"),
+    ("nineteen eighty-four", "1984"),
+    ("March 2016", "2016"),
+    ("2001-02", "the 2001\u20132002 season"),
+    # names
+    ("Sir Edmund Hillary", "Edmund Hillary"),
+    ("Dr. Martin Luther King Jr.", "Martin Luther King"),
+    ("John F. Kennedy", "John Kennedy"),
+    ("Kennedy", "John F. Kennedy"),
+    ("J. R. R. Tolkien", "John Ronald Reuel Tolkien"),
+    ("T.J. Miller", "T. J. Miller"),
+    ("Bill Clinton", "William Clinton"),
+    ("Clinton, Bill", "Bill Clinton"),
+    # places
+    ("Albany, New York", "Albany"),
+    ("Washington, D.C.", "Washington"),
+    ("Springfield, Illinois", "Springfield, IL, USA"),
+    ("the Danube River", "Danube"),
+    # yes and no
+    ("Yes, they are", "yes"),
+    ("No.", "no, it was not"),
+    ("no", "No, 5 of them did not"),
+    # lists
+    ("red, green and blue", "Blue, Red, Green"),
+    ("Simon & Garfunkel", "Paul Simon and Art Garfunkel"),
+]
+
+DIFFERENT = [
+    ("Roald Amundsen and Edmund Hillary", "Sir Edmund Hillary"),
+    ("Edmund Hillary, Tenzing Norgay", "Edmund Hillary"),
+    ("Germany, France, Belgium", "Germany"),
+    ("cat or dog", "cat and dog"),
+    ("not Paris", "Paris"),
+    ("no", "No. 5"),
+    ("yes", "no"),
+    ("Yes Man", "yes"),
+    ("A+", "A-"),
+    ("C", "C++"),
+    ("+", "-"),
+    ("-5", "5"),
+    ("Hepatitis A", "Hepatitis B"),
+    ("World War I", "World War II"),
+    ("Elizabeth I", "Elizabeth II"),
+    ("5 ft 5 in", "5 ft 6 in"),
+    ("5 miles", "5 km"),
+    ("1 million", "1 billion"),
+    ("1990s", "1990"),
+    ("July 20, 1969", "July 21, 1969"),
+    ("1500 BC", "1500 AD"),
+    ("George W. Bush", "George H. W. Bush"),
+    ("John Adams", "Samuel Adams"),
+    ("Luke Skywalker", "Anakin Skywalker"),
+    ("South Korea", "Korea"),
+    ("vice president", "president"),
+    ("Springfield, Illinois", "Springfield, Missouri"),
+    ("Austria", "Australia"),
+    ("afferent", "efferent"),
+    ("the capital of Hungary is Budapest", "Budapest"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_two_forms_of_one_answer_are_the_same(one, other):
+    assert TASK.same(one, other)
+    assert TASK.same(other, one)
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_answers_that_name_different_things_are_not_the_same(one, other):
+    assert not TASK.same(one, other)
+    assert not TASK.same(other, one)
+
+
+@pytest.mark.parametrize("text", ["A", "+", "The The", "It", "C#", "#", "303", "\u00bd", "\u4e2d\u56fd"])
+def test_short_and_odd_answers_are_read_and_match_themselves(text):
+    assert TASK.read(f" {text}\n", ASKED) == text
+    assert TASK.same(text, text)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "...", "-", "**", '""', "?!"])
+def test_marks_alone_are_no_answer(text):
+    assert TASK.read(text, ASKED) is None
+
+
+PIECES = "the A Sir John F. Kennedy , and or not yes No. 5 21st twenty one hundred May 1969 (x) I % - / +"
+ANSWERS = st.text(max_size=60) | st.lists(st.sampled_from(PIECES.split()), max_size=8).map(" ".join)
+
+
+@given(ANSWERS, ANSWERS)
+@example("0", "\u00b2")
+@example("'s", "'")
+@example("A", "a a")
+def test_any_two_texts_can_be_compared_in_either_order(one, other):
+    assert TASK.same(one, other) == TASK.same(other, one)
+    assert TASK.same(one, one)
+    assert isinstance(TASK.accepts(one, Question(id="q", question=other, answers=(other, one))), bool)
+
+
+HOSTILE = {
+    "brackets": "(" * 200_000,
+    "items": "a, " * 70_000,
+    "digits": "9" * 200_000,
+    "thousands": "1," * 100_000,
+    "number words": "one hundred and " * 15_000,
+    "initials": "A. " * 70_000 + "bc",
+    "marks": "a" + "\u0301" * 200_000,
+    "negations": "is not " * 30_000,
+    "years": "1999-" * 40_000,
+    "ligatures": "\ufdfa" * 20_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_long_hostile_text_is_compared_in_reasonable_time(text):
+    assert TASK.same(text, text)
+    assert not TASK.same(text, "Edmund Hillary")
+    assert not TASK.accepts(text, Question(id="q", question="?", answers=("Edmund Hillary", "5 May 2010")))
+
+
+@pytest.fixture
+def judged_short_answers(shared_data):
+    """By question of EVOUNA: (answer, whether a person found it right), answers of at most six words."""
+    by_question = []
+    for name in ("NQ_1800", "TQ_1000"):
+        with gzip.open(shared_data / "recorded" / "evouna" / f"{name}.json.gz", "rt", encoding="utf-8") as file:
+            for item in json.load(file):
+                systems = [key.removeprefix("answer_") for key in item if key.startswith("answer_")]
+                answers = [(item[f"answer_{s}"], item[f"judge_{s}"]) for s in systems if not item["improper"]]
+                by_question.append([(text, right) for text, right in answers if len(text.split()) <= 6])
+    return by_question
+
+
+def test_people_who_call_one_right_and_the_other_wrong_do_not_see_the_same_answer(judged_short_answers):
+    found = {True: [], False: []}
+    for answers in judged_short_answers:
+        for (one, one_right), (other, other_right) in combinations(answers, 2):
+            if one_right or other_right:
+                found[one_right == other_right].append(TASK.same(one, other))
+    assert len(found[True]) > 600
+    assert sum(found[True]) / len(found[True]) > 0.75
+    assert sum(found[False]) / len(found[False]) < 0.06
+
+
+def test_groups_of_real_answers_hardly_depend_on_their_order(judged_short_answers):
+    def groups(texts):
+        found = []
+        for text in texts:
+            group = next((group for group in found if TASK.same(group[0], text)), None)
+            found.append([text]) if group is None else group.append(text)
+        return {frozenset(group) for group in found}
+
+    texts = [[text for text, _ in answers] for answers in judged_short_answers]
+    differ = [several for several in texts if groups(several) != groups(several[::-1])]
+    assert len(texts) > 2000
+    assert len(differ) <= 5
+
+
+def test_normalised_equality_is_never_lost(shared_data):
+    """What plain exact match calls the same stays the same, over real golds and their lower-case forms."""
+    path = shared_data / "questions" / "triviaqa_500.jsonl"
+    golds = [gold for line in path.read_text(encoding="utf-8").splitlines() for gold in json.loads(line)["answers"]]
+    for gold in golds[:3000]:
+        if re.search(r"\w", gold):
+            assert TASK.same(gold, f"{gold}."), gold

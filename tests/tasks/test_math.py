@@ -1,0 +1,185 @@
+"""Equivalence of mathematical answers."""
+
+import json
+import random
+import threading
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from madke.core.question import Question
+from madke.tasks import TASKS
+
+TASK = TASKS["math"]
+ASKED = Question(id="m", question="?", task="math")
+
+
+@pytest.mark.parametrize(
+    ("raw", "answer"),
+    [
+        (" $\\frac{1}{2}$. ", "\\frac{1}{2}"),
+        ("$$\\boxed{12}$$", "12"),
+        ("\\(x = 5\\)", "x = 5"),
+        ("\\boxed{\\text{Evelyn}}", "\\text{Evelyn}"),
+        ("\\boxed{1}, \\boxed{2}", "\\boxed{1}, \\boxed{2}"),
+        ("**18 dollars**", "18 dollars"),
+        ("$5$ and $6$", "$5$ and $6$"),
+        ("\\left( 3, 4 \\right)", "\\left( 3, 4 \\right)"),
+        ("\u2205", "\u2205"),
+        ("$$", None),
+        (" . ", None),
+        ("+", None),
+    ],
+)
+def test_an_answer_is_read_without_the_marks_around_it(raw, answer):
+    assert TASK.read(raw, ASKED) == answer
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("\\frac12", "0.5"),
+        ("\\dfrac{1}{2}", "1/2"),
+        ("3 1/2", "3.5"),
+        ("1,000", "1000"),
+        ("11,\\! 111,\\! 100", "11111100"),
+        ("18.00", "18"),
+        ("1.5 million", "1500000"),
+        ("6.72e-5", ".0000672"),
+        ("50\\%", "0.5"),
+        ("0.333333", "1/3"),
+        ("3\\sqrt{13}", "\\sqrt{117}"),
+        ("\\pi/2", "\\frac{\\pi}{2}"),
+        ("(a+5)(b+2)", "ab + 2a + 5b + 10"),
+        ("x = 5", "5"),
+        ("x \\in [1,2]", "[1, 2]"),
+        ("(2,\\infty)", "x > 2"),
+        ("1 < x < 2", "(1,2)"),
+        ("1,-2", "-2, 1"),
+        ("\\{1, 200\\}", "200, 1"),
+        ("1 \\pm \\sqrt{19}", "1 - \\sqrt{19}, 1 + \\sqrt{19}"),
+        ("\\left( 2,-2 \\right)", "(2, -2)"),
+        ("(2,-2)", "2,-2"),
+        ("\\begin{pmatrix} -1 \\\\ 2 \\end{pmatrix}", "\\begin{bmatrix} -1 \\\\ 2 \\end{bmatrix}"),
+        ("\\text{Evelyn}", "Evelyn"),
+        ("\\text{(C)}", "C"),
+        ("90^\\circ", "90 degrees"),
+        ("5\\text{ cm}", "5"),
+        ("\\$32,\\!348", "32348 dollars"),
+        ("52_8", "52_{8}"),
+    ],
+)
+def test_equal_expressions_are_the_same_in_either_order(one, other):
+    assert TASK.same(one, other)
+    assert TASK.same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("5", "-5"),
+        ("15", "0.15"),
+        ("[2,3)", "[2,3]"),
+        ("(2,-2)", "-2,2"),
+        ("p - q", "q - p"),
+        ("x = 3", "y = 3"),
+        ("0", "5x - 7y = 0"),
+        ("\\text{east}", "\\text{seat}"),
+        ("even", "odd"),
+        ("5 cm", "5 m"),
+        ("12 apples", "12 pears"),
+        ("52_8", "52_9"),
+        ("5 million", "5"),
+        ("\\pi", "3.14"),
+        ("100, 200", "100200"),
+    ],
+)
+def test_different_expressions_are_not_the_same(one, other):
+    assert not TASK.same(one, other)
+    assert not TASK.same(other, one)
+
+
+HOSTILE = {
+    "tower": "9^9^9^9^9",
+    "braced tower": "9^{9^{9^{9}}}",
+    "tower behind a fraction": "9^{\\frac{9}{1}^{99999}}",
+    "Python's power": "9**9**9**9",
+    "powers of powers": "((9^{999})^{999})^{999}",
+    "factorial": "99999!",
+    "digits": "7" * 10_000,
+    "nesting": "(" * 5_000 + "1" + ")" * 5_000,
+    "fractions": "\\frac{" * 2_000,
+    "expansion": "(x+y+z+w+v)^{40}",
+    "equation": "x^{20}+x^{13}-3x^7+x-1=0",
+    "signs": "\\pm 1" * 40,
+    "marks": "$" * 100_000,
+    "stops": ". " * 100_000,
+    "words": "\\text{" * 30_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_neither_raises_nor_hangs(text):
+    TASK.read(text, ASKED)
+    assert TASK.same(text, text)
+    assert not TASK.same(text, "x^{19}-17x^5+11=0")
+    assert not TASK.same("(x+y+z+w-v)^{40}", text)
+
+
+@settings(max_examples=60)
+@given(
+    st.text(max_size=30) | st.text("0123456789xy+-*/^(){}[],.=<>\\$% !_", max_size=20), st.sampled_from(["5", "x+1"])
+)
+def test_any_text_can_be_compared(one, other):
+    TASK.read(one, ASKED)
+    assert TASK.same(one, one)
+    assert TASK.same(one, other) == TASK.same(other, one)
+
+
+def test_it_works_off_the_main_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(TASK.same("\\sqrt{8}", "2\\sqrt{2}")))
+    thread.start()
+    thread.join()
+    assert found == [True]
+
+
+def test_a_gold_must_be_readable():
+    assert TASK.check(Question(id="m", question="?", answers=("7",), task="math")) is None
+    assert "'$$'" in TASK.check(Question(id="m", question="?", answers=("7", "$$"), task="math"))
+
+
+@pytest.fixture
+def math_golds(shared_data):
+    items = json.loads((shared_data / "questions" / "math500_250.json").read_text(encoding="utf-8"))
+    return [item["answer"] for item in items]
+
+
+def test_every_gold_of_math_500_is_read_and_accepted(math_golds):
+    assert len(math_golds) == 250
+    for gold in math_golds:
+        question = Question(id="m", question="?", answers=(gold,), task="math")
+        for written in (gold, f"$\\boxed{{{gold}}}$."):
+            answer = TASK.read(written, question)
+            assert answer is not None
+            assert TASK.accepts(answer, question), gold
+
+
+def test_different_golds_of_math_500_are_told_apart(math_golds):
+    # Equal by design: a unit or an unknown that only one of them names.
+    equal = {frozenset({"5", "x=5"}), frozenset({"40", "40_9"})}
+    equal |= {frozenset({number, f"{number}^\\circ"}) for number in ("30", "90", "120")}
+    pairs = list(combinations(sorted({TASK.read(gold, ASKED) for gold in math_golds}), 2))
+    for one, other in random.Random(0).sample(pairs, 400):
+        assert not TASK.same(one, other) or frozenset({one, other}) in equal, (one, other)
+
+
+def test_every_gold_of_gsm8k_matches_itself_and_not_its_neighbour(shared_data):
+    lines = (shared_data / "questions" / "gsm8k_300.jsonl").read_text(encoding="utf-8").splitlines()
+    golds = [json.loads(line)["answer"].rpartition("####")[2].strip() for line in lines]
+    for gold, following in zip(golds, golds[1:], strict=False):
+        plain = gold.replace(",", "")
+        assert TASK.same(f"${gold}.00", plain)
+        assert TASK.same(gold, following) == (plain == following.replace(",", ""))
