@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
 from madke.core.chat import Usage
-from madke.llm.openai_wire import _usage as openai_usage
+from madke.llm.openai_wire import provider_usage
 
 ChatMessages = list[dict[str, str]]
 """Messages with ``role`` and ``content``, as OpenAI's interface takes them."""
@@ -57,7 +57,7 @@ def openai_complete(
 
     def read(response: Any) -> Reply:
         text = response.choices[0].message.content or ""
-        return Reply(text.strip(), openai_usage(getattr(response, "usage", None)))
+        return Reply(text.strip(), provider_usage(getattr(response, "usage", None)))
 
     def complete(messages: ChatMessages) -> Any:
         response = client.chat.completions.create(

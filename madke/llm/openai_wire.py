@@ -58,7 +58,8 @@ def read_completion(response: Any, request: ChatRequest, *, seconds: float, atte
         outcome=outcome,
         error=error,
         finish_reason=finish_reason,
-        usage=_usage(_get(response, "usage")) or estimated_usage(request.messages, content + refusal + reasoning),
+        usage=provider_usage(_get(response, "usage"))
+        or estimated_usage(request.messages, content + refusal + reasoning),
         seconds=seconds,
         attempts=attempts,
     )
@@ -153,7 +154,8 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
     return max(0.0, seconds)
 
 
-def _usage(usage: Any) -> Usage | None:
+def provider_usage(usage: Any) -> Usage | None:
+    """The token counts of a response's ``usage``; None where the provider sent none."""
     prompt, completion = _get(usage, "prompt_tokens"), _get(usage, "completion_tokens")
     if not isinstance(prompt, int) or not isinstance(completion, int):
         return None

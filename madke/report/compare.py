@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from madke.core.errors import UserError
-from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
-from madke.scoring.metrics import METRICS
-from madke.scoring.scores import total_usage
+from madke.scoring.scores import correct, total_usage
 from madke.tasks import get_task
 
 
@@ -152,7 +150,7 @@ def _outcome(run: str, transcript: Transcript) -> Outcome:
         run=run,
         answer=transcript.answer,
         status=transcript.status,
-        correct=_correct(transcript),
+        correct=correct(transcript),
         rounds=len(transcript.rounds),
         stop_reason=transcript.stop_reason,
         calls=used.calls,
@@ -161,20 +159,3 @@ def _outcome(run: str, transcript: Transcript) -> Outcome:
         repeat=transcript.repeat,
         repeats=1,
     )
-
-
-def _correct(transcript: Transcript) -> float | None:
-    metric = METRICS[get_task(transcript.task).metrics[0]]
-    if transcript.status == "failed" or not transcript.answers:
-        return None
-    if transcript.answer is None:
-        return 0.0
-    question = Question(
-        id=transcript.id,
-        question=transcript.question,
-        answers=transcript.answers,
-        task=transcript.task,
-        choices=transcript.choices,
-        metadata=transcript.metadata,
-    )
-    return metric(transcript.answer, question)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 
@@ -46,7 +46,8 @@ class Scores:
     metrics: Mapping[str, Estimate]
     """Each metric, over the questions of the tasks that it scores."""
     cons_judge: Estimate | None
-    """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge."""
+    """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or where it
+    was not asked about every question (``agreement_then_judge``)."""
     co2_judge: Estimate | None
     """Co2 (Eq. 7), consistent by the judge's last verdict and correct."""
     cons_matcher: Estimate | None
@@ -98,6 +99,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
             kept.append(_row(transcript))
+            flags["judged"] += transcript.rounds[-1].verdict is not None
             rounds += len(transcript.rounds)
         else:
             failures[transcript.final.error or "unknown"] += 1
@@ -105,7 +107,8 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
                 kept.append({"failed": 1.0})
     n = statuses.total()
     finished = n - statuses["failed"]
-    correct = _over_questions(rows, "correct")
+    # A judge who is asked for some questions only (agreement_then_judge) says nothing about all.
+    judged = flags["judged"] == finished
     return Scores(
         questions=len(rows),
         transcripts=n,
@@ -115,11 +118,11 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         partial_pools=flags["partial"],
         shortened=flags["shortened"],
         oracle=flags["oracle"],
-        correct=correct,
+        correct=_over_questions(rows, "correct"),
         correct_if_failed=_bounds(rows),
         metrics={name: found for name in METRICS if (found := _over_questions(rows, name))},
-        cons_judge=_over_questions(rows, "cons_judge"),
-        co2_judge=_over_questions(rows, "co2_judge"),
+        cons_judge=_over_questions(rows, "cons_judge") if judged else None,
+        co2_judge=_over_questions(rows, "co2_judge") if judged else None,
         cons_matcher=_over_questions(rows, "cons_matcher"),
         co2_matcher=_over_questions(rows, "co2_matcher"),
         mean_rounds=rounds / finished if finished else 0.0,
@@ -149,21 +152,34 @@ def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
     return _adapter().dump_json(scores, indent=indent) + b"\n"
 
 
+def correct(transcript: Transcript) -> float | None:
+    """The first metric of the task on the final answer, 0 .. 1; None for a failed question or one without golds."""
+    if transcript.status == "failed" or not transcript.answers:
+        return None
+    return _metrics(transcript, get_task(transcript.task).metrics[:1])[0]
+
+
+def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
+    """Metrics of the final answer; all 0 where there is none."""
+    if transcript.answer is None:
+        return [0.0] * len(names)
+    question = Question(
+        id=transcript.id,
+        question=transcript.question,
+        answers=transcript.answers,
+        task=transcript.task,
+        choices=transcript.choices,
+        metadata=transcript.metadata,
+    )
+    return [METRICS[name](transcript.answer, question) for name in names]
+
+
 def _row(transcript: Transcript) -> dict[str, float]:
     """What one transcript adds to the means. A name that is missing does not apply to it."""
     task = get_task(transcript.task)
     row: dict[str, float] = {}
     if transcript.answers:
-        question = Question(
-            id=transcript.id,
-            question=transcript.question,
-            answers=transcript.answers,
-            task=transcript.task,
-            choices=transcript.choices,
-            metadata=transcript.metadata,
-        )
-        answer = transcript.answer
-        row = {name: METRICS[name](answer, question) if answer is not None else 0.0 for name in task.metrics}
+        row = dict(zip(task.metrics, _metrics(transcript, task.metrics), strict=True))
         row["correct"] = row[task.metrics[0]]
     last = transcript.rounds[-1]
     consistent = {}

@@ -151,3 +151,10 @@ def test_usage_is_summed_by_stage_with_paid_calls_apart():
 def test_a_transcript_survives_its_file():
     before = transcript("1", said=[BAIKAL, None], consensus=None, answer=BAIKAL, metadata={"kind": ["x", 1]})
     assert from_json(to_json(before)) == before
+
+
+def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons():
+    asked = transcript("asked", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)
+    spared = replace(asked, id="spared", rounds=tuple(replace(entry, verdict=None) for entry in asked.rounds))
+    assert score([asked]).cons_judge.value == 0
+    assert (score([asked, spared]).cons_judge, score([asked, spared]).co2_judge) == (None, None)
