@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from madke.core.question import Question
+from madke.tasks import get_task
 from madke.tasks.normalize import squad_normalize
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 _YES_NO = ("yes", "no", "noanswer")
 _YES_NO_DATASETS = ("hotpotqa", "2wikimultihopqa")
@@ -38,15 +43,47 @@ def _f1(answer: str, gold: str, strict: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def same_label(answer: str, question: Question) -> float:
-    """1 if the canonical answer is a gold one: label accuracy of claims, letter accuracy of choices."""
-    return float(answer in question.answers)
+def accepted(answer: str, question: Question) -> float:
+    """1 if the question's task accepts the answer.
+
+    That is label accuracy for claims, letter accuracy for choices, equivalence for mathematics, and for short answers
+    the matcher (``eval/matcher.md`` compares it with human judgements).
+    """
+    return float(get_task(question.task).accepts(answer, question))
+
+
+def chrf(answer: str, question: Question) -> float:
+    """Sentence-level chrF (Popovic, 2015) as sacrebleu computes it: character 6-grams, beta 2, the best reference."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return _sentence_score(CHRF(), answer, question)
+
+
+def bleu(answer: str, question: Question) -> float:
+    """Sentence-level BLEU (Papineni et al., 2002) as sacrebleu computes it, over all references together.
+
+    Tokens by its default (13a), exponential smoothing, and only as long n-grams as the answer has.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    return _sentence_score(BLEU(effective_order=True), answer, question)
+
+
+def _sentence_score(metric: Metric, answer: str, question: Question) -> float:
+    if not question.answers:
+        return 0.0
+    # Floating point leaves a perfect BLEU at 100.00000000000004.
+    return min(float(metric.sentence_score(answer, list(question.answers)).score) / 100, 1.0)
 
 
 METRICS: Mapping[str, Callable[[str, Question], float]] = {
     "em": exact_match,
     "f1": token_f1,
-    "label_accuracy": same_label,
-    "choice_accuracy": same_label,
+    "match": accepted,
+    "label_accuracy": accepted,
+    "choice_accuracy": accepted,
+    "math_equivalence": accepted,
+    "chrf": chrf,
+    "bleu": bleu,
 }
 """Every metric by the name that tasks and reports use."""

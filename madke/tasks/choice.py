@@ -6,6 +6,7 @@ import re
 from string import ascii_uppercase
 
 from madke.core.question import Question
+from madke.tasks.base import Task
 from madke.tasks.normalize import squad_normalize
 
 _LETTER = re.compile(r"(?:(?:option|choice|answer)\s+)?\(?([A-Za-z])\)?[.:]?", re.IGNORECASE)
@@ -20,7 +21,7 @@ def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
     return list(zip(ascii_uppercase, choices, strict=False))
 
 
-class Choice:
+class Choice(Task):
     """Answers are upper-case letters."""
 
     name = "choice"

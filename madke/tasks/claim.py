@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from madke.core.question import Question
+from madke.tasks.base import Task
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
@@ -21,7 +22,7 @@ _FORMS = {
 }
 
 
-class Claim:
+class Claim(Task):
     """The answer is one of :data:`LABELS`."""
 
     name = "claim"

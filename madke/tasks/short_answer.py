@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from madke.core.question import Question
-from madke.tasks.normalize import squad_normalize
+from madke.tasks import matching
+from madke.tasks.base import Task
+
+_LONE_SIGNS = frozenset("*#%&@/\\")
 
 
-class ShortAnswer:
-    """Answers are kept as the debater wrote them and compared after SQuAD normalisation."""
+class ShortAnswer(Task):
+    """Answers are kept as the debater wrote them; the matcher compares what they name."""
 
     name = "short_answer"
-    metrics: tuple[str, ...] = ("em", "f1")
+    metrics: tuple[str, ...] = ("em", "f1", "match")
 
     def read(self, raw: str, question: Question) -> str | None:
-        """Any text with at least one letter, digit or symbol that survives normalisation."""
+        """Any text with a letter, a digit or a symbol such as ``+``, or one sign such as ``#`` alone."""
         answer = " ".join(raw.split())
-        return answer if squad_normalize(answer) else None
+        said = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
+        return answer if said else None
 
     def same(self, left: str, right: str) -> bool:
-        """Equal after SQuAD normalisation."""
-        return squad_normalize(left) == squad_normalize(right)
+        """Whether both name the same thing (:mod:`madke.tasks.matching`)."""
+        return matching.same(left, right)
+
+    def accepts(self, answer: str, question: Question) -> bool:
+        """Whether the answer, a phrase or whole sentences, is the same as a gold or states one."""
+        return matching.accepts(answer, question.answers, question.question)
 
     def check(self, question: Question) -> str | None:
         """Nothing to check: any gold text is a short answer."""

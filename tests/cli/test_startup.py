@@ -3,7 +3,12 @@
 import subprocess
 import sys
 
-HEAVY = {"torch", "faiss", "jnius", "pandas", "ray", "transformers", "scipy", "numpy", "openai", "pyserini"}
+HEAVY = {"torch", "faiss", "jnius", "pandas", "ray", "transformers", "scipy", "numpy", "openai", "pyserini"} | {
+    "math_verify",
+    "sympy",
+    "sacrebleu",
+    "pydantic",
+}
 
 
 def loaded_by(code):

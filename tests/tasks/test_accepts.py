@@ -1,7 +1,10 @@
 """Whether a task accepts an answer, given all golds of its question."""
 
+import sys
+
 import pytest
 
+from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.tasks import TASKS
 
@@ -86,3 +89,12 @@ def test_a_gold_that_the_question_names_must_still_be_told():
     asked = "Was it France or Belgium?"
     assert accepts("It was Belgium.", "Belgium", asked=asked)
     assert not accepts("It was France.", "Belgium", asked=asked)
+
+
+@pytest.mark.parametrize(("task", "package"), [("math", "math_verify"), ("translation", "sacrebleu")])
+def test_a_missing_package_is_said_when_questions_are_checked(task, package, monkeypatch):
+    question = Question(id="q", question="?", answers=("1",), task=task)
+    assert TASKS[task].check(question) is None
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"{package}.*pip install 'madke\[tasks\]'"):
+        TASKS[task].check(question)

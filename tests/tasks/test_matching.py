@@ -56,6 +56,7 @@ SAME = [
     ("Kennedy", "John F. Kennedy"),
     ("J. R. R. Tolkien", "John Ronald Reuel Tolkien"),
     ("T.J. Miller", "T. J. Miller"),
+    ("M. Curie", "Marie Curie"),
     ("Bill Clinton", "William Clinton"),
     ("Clinton, Bill", "Bill Clinton"),
     # places
@@ -86,6 +87,10 @@ DIFFERENT = [
     ("+", "-"),
     ("-5", "5"),
     ("Hepatitis A", "Hepatitis B"),
+    ("A3", "B3"),
+    ("A3", "3"),
+    ("3-2", "2-3"),
+    ("plan B", "a plan"),
     ("World War I", "World War II"),
     ("Elizabeth I", "Elizabeth II"),
     ("5 ft 5 in", "5 ft 6 in"),

@@ -3,7 +3,7 @@
 import json
 import random
 import threading
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -172,14 +172,14 @@ def test_different_golds_of_math_500_are_told_apart(math_golds):
     equal = {frozenset({"5", "x=5"}), frozenset({"40", "40_9"})}
     equal |= {frozenset({number, f"{number}^\\circ"}) for number in ("30", "90", "120")}
     pairs = list(combinations(sorted({TASK.read(gold, ASKED) for gold in math_golds}), 2))
-    for one, other in random.Random(0).sample(pairs, 400):
+    for one, other in random.Random(0).sample(pairs, 250):
         assert not TASK.same(one, other) or frozenset({one, other}) in equal, (one, other)
 
 
 def test_every_gold_of_gsm8k_matches_itself_and_not_its_neighbour(shared_data):
     lines = (shared_data / "questions" / "gsm8k_300.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [json.loads(line)["answer"].rpartition("####")[2].strip() for line in lines]
-    for gold, following in zip(golds, golds[1:], strict=False):
+    for gold, following in pairwise(golds):
         plain = gold.replace(",", "")
         assert TASK.same(f"${gold}.00", plain)
         assert TASK.same(gold, following) == (plain == following.replace(",", ""))

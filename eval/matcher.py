@@ -1,0 +1,236 @@
+"""How well the matcher of short answers agrees with people, on EVOUNA's human judgements (Wang et al., 2023).
+
+    python eval/matcher.py --data ../shared/data/recorded/evouna --out eval/matcher.md
+
+The folder holds ``NQ_1800.json.gz`` and ``TQ_1000.json.gz``: questions with golden answers separated by slashes, five
+systems' answers, and for each a person's "right" or "wrong". Questions marked improper are left out, as EVOUNA does.
+The first half of each file served to make the rules, the second half only to measure them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.files import replacing
+from madke.scoring.metrics import exact_match, token_f1
+from madke.scoring.statistics import estimate
+from madke.tasks import get_task
+from madke.tasks.normalize import squad_normalize
+
+FILES = {"NQ": "NQ_1800.json.gz", "TriviaQA": "TQ_1000.json.gz"}
+SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
+SHORT_WORDS = 6
+TASK = get_task("short_answer")
+# A slash separates golds, except inside a season such as 1979/80.
+BETWEEN_GOLDS = re.compile(r"(?<!\d{4})/|/(?!\d\d(?!\d))")
+
+Matcher = Callable[[str, Question], bool]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """One answer that a person judged."""
+
+    dataset: str
+    system: str
+    question: Question
+    answer: str
+    right: bool
+
+
+def contained(answer: str, question: Question) -> bool:
+    """Whether a gold's normalised tokens stand in a row in the answer's."""
+    return any(f" {squad_normalize(gold)} " in f" {squad_normalize(answer)} " for gold in question.answers)
+
+
+MATCHERS: dict[str, Matcher] = {
+    "EM": lambda answer, question: exact_match(answer, question) == 1,
+    "F1 >= 0.5": lambda answer, question: token_f1(answer, question) >= 0.5,
+    "contained": contained,
+    "same": lambda answer, question: any(TASK.same(answer, gold) for gold in question.answers),
+    "accepts": TASK.accepts,
+}
+
+
+def read_judged(folder: Path) -> tuple[list[Judged], list[Judged]]:
+    """The judged answers of the first and of the second half of each file."""
+    halves: tuple[list[Judged], list[Judged]] = ([], [])
+    for dataset, name in FILES.items():
+        try:
+            with gzip.open(folder / name, "rt", encoding="utf-8") as file:
+                items = json.load(file)
+        except (OSError, ValueError) as error:
+            raise UserError(f"is no gzipped JSON that can be read ({error})", file=folder / name) from None
+        for at, item in enumerate(items):
+            halves[at >= len(items) / 2].extend(_judged(dataset, at, item))
+    return halves
+
+
+def _judged(dataset: str, at: int, item: dict[str, Any]) -> Iterable[Judged]:
+    if item["improper"]:
+        return
+    golds = tuple(BETWEEN_GOLDS.split(item["golden_answer"]))
+    question = Question(id=f"{dataset}-{at}", question=item["question"], answers=golds)
+    for system in SYSTEMS:
+        answer, right = item[f"answer_{system}"], item[f"judge_{system}"]
+        if isinstance(answer, str) and isinstance(right, bool):
+            yield Judged(dataset=dataset, system=system, question=question, answer=answer, right=right)
+
+
+def systems_table(judged: Sequence[Judged]) -> Iterable[str]:
+    """Precision / recall / accuracy of each matcher by set and system, in percent."""
+    yield "| set | system | n | right | " + " | ".join(MATCHERS) + " | accuracy of accepts, 95 % |"
+    yield "|" + "---|" * (5 + len(MATCHERS))
+    groups: dict[tuple[str, str], list[tuple[bool, list[bool]]]] = defaultdict(list)
+    for one in judged:
+        row = (one.right, [matcher(one.answer, one.question) for matcher in MATCHERS.values()])
+        groups[one.dataset, one.system].append(row)
+        groups["both", "fid" if one.system == "fid" else "the other four"].append(row)
+    for (dataset, system), rows in sorted(groups.items(), key=lambda group: group[0][0] == "both"):
+        right = [truth for truth, _ in rows]
+        cells = [_cell(right, [found[at] for _, found in rows]) for at in range(len(MATCHERS))]
+        last = estimate([float(found[-1] == truth) for truth, found in rows])
+        interval = "" if last is None else f"{100 * last.low:.1f} to {100 * last.high:.1f}"
+        share = f"{100 * sum(right) / len(rows):.0f} %"
+        yield f"| {dataset} | {system} | {len(rows)} | {share} | {' | '.join(cells)} | {interval} |"
+
+
+def _cell(right: Sequence[bool], found: Sequence[bool]) -> str:
+    """Precision / recall / accuracy of what was found right."""
+    both = sum(truth and said for truth, said in zip(right, found, strict=True))
+    agreed = sum(truth == said for truth, said in zip(right, found, strict=True))
+    shares = both / max(sum(found), 1), both / max(sum(right), 1), agreed / len(right)
+    return "{:.1f} / {:.1f} / **{:.1f}**".format(*(100 * share for share in shares))
+
+
+def short_answers(judged: Sequence[Judged]) -> Iterable[list[Judged]]:
+    """The answers of at most six words, by question."""
+    by_question: dict[str, list[Judged]] = defaultdict(list)
+    for one in judged:
+        if len(one.answer.split()) <= SHORT_WORDS:
+            by_question[one.question.id].append(one)
+    return by_question.values()
+
+
+def agreement_table(judged: Sequence[Judged]) -> Iterable[str]:
+    """How often two short answers to one question count as the same, by what people said of both."""
+    same: dict[str, Callable[[str, str], bool]] = {
+        "EM": lambda left, right: squad_normalize(left) == squad_normalize(right),
+        "F1 >= 0.5": lambda left, right: token_f1(left, Question(id="", question="", answers=(right,))) >= 0.5,
+        "same": TASK.same,
+    }
+    pairs: dict[str, list[tuple[str, str]]] = {"both right": [], "one right, one wrong": []}
+    for answers in short_answers(judged):
+        for one, other in combinations(answers, 2):
+            if one.right and other.right:
+                pairs["both right"].append((one.answer, other.answer))
+            elif one.right != other.right:
+                pairs["one right, one wrong"].append((one.answer, other.answer))
+    yield "| people say | pairs | " + " | ".join(same) + " |"
+    yield "|" + "---|" * (2 + len(same))
+    for kind, found in pairs.items():
+        shares = [100 * sum(matcher(*pair) for pair in found) / max(len(found), 1) for matcher in same.values()]
+        yield f"| {kind} | {len(found)} | " + " | ".join(f"{share:.1f} %" for share in shares) + " |"
+
+
+def chains(judged: Sequence[Judged], golds: int) -> str:
+    """How often a is the same as b and b as c, but a not as c.
+
+    Over triples of different short answers to one question and the first ``golds`` of its golds.
+    """
+    linked = broken = 0
+    for answers in short_answers(judged):
+        texts = dict.fromkeys([*(one.answer for one in answers), *answers[0].question.answers[:golds]])
+        for left, middle, right in permutations(texts, 3):
+            if left < right and TASK.same(left, middle) and TASK.same(middle, right):
+                linked += 1
+                broken += not TASK.same(left, right)
+    return f"{broken} of {linked}"
+
+
+PAGE = """# The matcher of short answers, against people
+
+Written by `eval/matcher.py` from EVOUNA: questions of NQ and TriviaQA, answered by five systems and judged by people.
+`fid` answers with a phrase, the other four with sentences. Cells: precision / recall / **accuracy** of "right", in
+percent. `same` compares an answer with each gold, as it compares two debaters' answers; `accepts` is what the metric
+`match` reports. Where an answer is a sentence, `same` is not meant to find a gold in it.
+
+## Held out (second half of each file)
+
+{held_out}
+
+## Development (first half: the rules were made on it)
+
+{development}
+
+## Agreement (held out; answers of at most {words} words, all pairs of systems on one question)
+
+The same answer should be found among both right (aliases apart), and not where one is right and one wrong.
+
+{agreement}
+
+## Transitivity of `same` (both halves)
+
+Chains a = b = c with a different from c: {chains} among the systems' answers of at most {words} words to one question,
+{gold_chains} when up to ten golds are put beside them (TriviaQA's are titles of Wikipedia redirects, many of which name
+other things: a work beside its author, a subject beside its history).
+"""
+
+
+def report(development: Sequence[Judged], held_out: Sequence[Judged]) -> str:
+    """The whole page."""
+    both = [*development, *held_out]
+    return PAGE.format(
+        held_out="\n".join(systems_table(held_out)),
+        development="\n".join(systems_table(development)),
+        agreement="\n".join(agreement_table(held_out)),
+        words=SHORT_WORDS,
+        chains=chains(both, golds=0),
+        gold_chains=chains(both, golds=10),
+    )
+
+
+def disagreements(judged: Sequence[Judged]) -> Iterable[str]:
+    """Where ``accepts`` and a person differ."""
+    for one in judged:
+        if TASK.accepts(one.answer, one.question) != one.right:
+            yield json.dumps([one.question.id, one.system, one.right, one.answer, one.question.answers[:5]])
+
+
+def main() -> int:
+    """Read the arguments, measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder with the two files")
+    parser.add_argument("--out", type=Path, help="write the page here too")
+    parser.add_argument("--disagreements", action="store_true", help="list those of the development half instead")
+    arguments = parser.parse_args()
+    try:
+        halves = read_judged(arguments.data)
+        if arguments.disagreements:
+            print("\n".join(disagreements(halves[0])))
+            return 0
+        page = report(*halves)
+        print(page)
+        if arguments.out:
+            with replacing(arguments.out) as file:
+                file.write(page.encode())
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

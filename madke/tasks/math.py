@@ -1,0 +1,102 @@
+r"""Mathematics: a number, an expression, an interval, a set, a matrix, or a word.
+
+The cheap comparison comes first: equal text, once what can be written in several ways is written in one. Only what
+still differs goes to math-verify.
+"""
+
+from __future__ import annotations
+
+import re
+
+from madke.core.question import Question
+from madke.tasks.base import Task, require
+from madke.tasks.equivalence import equivalent
+from madke.tasks.latex import Expression, expression
+
+_AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), (r"\boxed{", "}"), (r"\fbox{", "}"))
+_EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
+_UNKNOWN = re.compile(r"\\?[A-Za-z]+(?:\([A-Za-z]\))?")
+_MARKS = 4
+"""How many pairs of marks may stand around an answer."""
+
+
+class Math(Task):
+    """Answers are LaTeX or plain text without the marks around it; the unit stays."""
+
+    name = "math"
+    metrics: tuple[str, ...] = ("math_equivalence",)
+
+    def read(self, raw: str, question: Question) -> str | None:
+        r"""The text without ``$``, ``\boxed{}`` or ``**`` around it, or a last full stop; None if it is no answer."""
+        text = " ".join(raw.split())
+        for _ in range(_MARKS):
+            text = _unwrapped(text)
+        return text if any(character.isalnum() or character in "\u221e\u2205" for character in text) else None
+
+    def same(self, left: str, right: str) -> bool:
+        """Equal as mathematics.
+
+        A unit that only one side names is no difference, nor is the name of the unknown (``x = 5`` is ``5``), nor are
+        the brackets of a tuple, as long as the order is the same.
+        """
+        one, other = expression(left), expression(right)
+        if one.unit and other.unit and one.unit != other.unit:
+            return False
+        if one.words or other.words:
+            return one.value == other.value
+        if one.number is not None and other.number is not None:
+            return one.number == other.number
+        return _equal(*_solved(one, other))
+
+    def check(self, question: Question) -> str | None:
+        """Every gold answer must be readable, and math-verify installed."""
+        require("math_verify", self.name)
+        wrong = [answer for answer in question.answers if self.read(answer, question) is None]
+        return f"golden answer {wrong[0]!r} of a math question holds no letter or digit" if wrong else None
+
+
+def _unwrapped(text: str) -> str:
+    """The text without one pair of marks around all of it, or one full stop at its end."""
+    if text.endswith(".") and not text.endswith((r"\right.", "..")):
+        return text[:-1].rstrip()
+    for opening, closing in _AROUND:
+        if text.startswith(opening) and text.endswith(closing) and len(text) >= len(opening) + len(closing):
+            inner = text[len(opening) : len(text) - len(closing)]
+            if opening not in inner and (closing != "}" or _closed(inner)):
+                return inner.strip()
+    return text
+
+
+def _closed(text: str) -> bool:
+    """Whether every brace that closes in the text was opened in it."""
+    depth = 0
+    for character in text:
+        depth += (character == "{") - (character == "}")
+        if depth < 0:
+            return False
+    return True
+
+
+def _solved(one: Expression, other: Expression) -> tuple[str, str]:
+    """Both values; where only one is an equation for an unknown, its right side."""
+    sides = [_EQUALS.split(form.value) for form in (one, other)]
+    if (len(sides[0]) > 1) == (len(sides[1]) > 1):
+        return one.value, other.value
+    left, right = (
+        parts[-1] if len(parts) > 1 and _UNKNOWN.fullmatch(parts[0].strip()) else form.value
+        for parts, form in zip(sides, (one, other), strict=True)
+    )
+    return left.strip(), right.strip()
+
+
+def _equal(one: str, other: str) -> bool:
+    left, right = one.replace(" ", ""), other.replace(" ", "")
+    if left == right:
+        return True
+    if bool(_EQUALS.search(left)) != bool(_EQUALS.search(right)):
+        return False
+    tuples = [side.startswith(("(", "[")) and side.endswith((")", "]")) for side in (left, right)]
+    if tuples[0] != tuples[1] and "," in left and "," in right:
+        # For the library a bare list is a set; beside a tuple its order matters.
+        return right == left[1:-1] if tuples[0] else left == right[1:-1]
+    return equivalent(*sorted((one, other)))

@@ -1,0 +1,44 @@
+"""A translation: the whole text is the answer."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from madke.core.question import Question
+from madke.tasks.base import Task, require
+
+_QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201e": "\u201c", "\u300c": "\u300d", "\u00ab": "\u00bb"}
+
+
+class Translation(Task):
+    """Answers are the translated text on one line; golds are reference translations."""
+
+    name = "translation"
+    metrics: tuple[str, ...] = ("chrf", "bleu")
+
+    def read(self, raw: str, question: Question) -> str | None:
+        """The text without white space or quotes around it; None if no letter or digit is left."""
+        text = " ".join(raw.split())
+        while len(text) > 1 and _quoted(text):
+            text = text[1:-1].strip()
+        return text if any(character.isalnum() for character in text) else None
+
+    def same(self, left: str, right: str) -> bool:
+        """Equal but for case, punctuation and spacing. Two good translations that differ in a word are not the same."""
+        return _plain(left) == _plain(right)
+
+    def check(self, question: Question) -> str | None:
+        """Any text is a reference; sacrebleu must be installed."""
+        require("sacrebleu", self.name)
+        return None
+
+
+def _quoted(text: str) -> bool:
+    """Whether one pair of quotes stands around the whole text, and none inside."""
+    closing = _QUOTES.get(text[0])
+    return closing == text[-1] and not {text[0], closing} & set(text[1:-1])
+
+
+def _plain(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join("".join(c if c.isalnum() or unicodedata.combining(c) else " " for c in folded).split())

@@ -1,0 +1,64 @@
+"""``eval/matcher.py`` as a user runs it, on a made-up file."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "eval" / "matcher.py"
+SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
+
+
+def item(answer, right, improper=False):
+    judged = {f"answer_{name}": answer for name in SYSTEMS} | {f"judge_{name}": right for name in SYSTEMS}
+    return {"question": "who?", "golden_answer": "John F. Kennedy/JFK", "improper": improper, **judged}
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    items = [item("Nixon", False), item("JFK", True), item("John Kennedy", True), item("Nixon", None, improper=True)]
+    for name in ("NQ_1800", "TQ_1000"):
+        with gzip.open(tmp_path / f"{name}.json.gz", "wt", encoding="utf-8") as file:
+            json.dump(items, file)
+    return tmp_path
+
+
+def test_the_page_compares_matchers_on_the_second_half(folder):
+    done = run("--data", folder, "--out", folder / "page.md")
+    assert done.returncode == 0, done.stderr
+    page = (folder / "page.md").read_text(encoding="utf-8")
+    assert page.strip() == done.stdout.strip()
+    held_out = page.partition("## Development")[0]
+    row = next(line for line in held_out.splitlines() if line.startswith("| NQ | fid |"))
+    # One proper question of two: EM misses "John Kennedy", same and accepts do not.
+    nothing, everything = "0.0 / 0.0 / **0.0**", "100.0 / 100.0 / **100.0**"
+    assert row.split(" | ")[2:] == [
+        "1",
+        "100 %",
+        nothing,
+        everything,
+        nothing,
+        everything,
+        everything,
+        "20.7 to 100.0 |",
+    ]
+
+
+def test_disagreements_are_those_of_the_first_half(folder):
+    done = run("--data", folder, "--disagreements")
+    assert done.returncode == 0
+    assert done.stdout.strip() == ""
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    done = run("--data", tmp_path)
+    assert done.returncode == 2
+    assert "NQ_1800.json.gz" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
