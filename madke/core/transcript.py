@@ -145,7 +145,8 @@ class Round:
     """The order in which the round's debaters read each other, and in which they spoke if it was in turn."""
     turns: tuple[Turn, ...]
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Debater -> path consistency (Zhang et al., Eq. 2), where it made the order."""
+    """Debater -> path consistency (Zhang et al., Eq. 2), decayed where the protocol says so, where it made the order.
+    With a list for each reader (``per_reader``) nobody reads by this one: see ``Turn.reads``."""
     verdict: Verdict | None = None
     digest: Digest | None = None
     extracted: Final | None = None

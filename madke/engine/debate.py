@@ -59,21 +59,21 @@ async def debate(
         UserError: The protocol needs something that is not there: given stances, golds, a search, an estimator.
     """
     _check(question, protocol, given, retrieve, estimate)
+    pool = EMPTY_POOL if protocol.knowledge is None else pool
+    protocol = _attended(protocol, pool)
+    debaters = protocol.cast
     scene = Scene(
         question=question,
         task=task,
         protocol=protocol,
         prompts=prompts,
         cast=cast,
-        pool=EMPTY_POOL if protocol.knowledge is None else pool,
+        pool=pool,
         repeat=repeat,
         seed=seed,
         retrieve=retrieve,
         estimate=estimate,
     )
-    debaters = protocol.cast
-    if protocol.knowledge is not None and protocol.knowledge.select == "one_each":
-        debaters = debaters[: max(1, len(scene.pool.passages))]
     await together(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
     rounds: list[Round] = []
     stop_reason = None
@@ -96,7 +96,7 @@ async def debate(
         stop_reason=stop_reason,
         rounds=tuple(rounds),
         final=final,
-        degraded=any(stage.failed for stage in scene.usage.values()),
+        degraded=any(stage.failed for stage in scene.usage.values()) or any(map(_failed, rounds)),
         oracle=protocol.needs_golds,
         repeat=repeat,
         given=bool(given),
@@ -105,6 +105,19 @@ async def debate(
         pool_partial=scene.pool.partial,
         usage=scene.usage,
     )
+
+
+def _attended(protocol: Protocol, pool: KnowledgePool) -> Protocol:
+    """The protocol with those debaters who have a passage, where each is given one. One alone has no second round."""
+    if protocol.knowledge is None or protocol.knowledge.select != "one_each":
+        return protocol
+    here = protocol.cast[: max(1, len(pool.passages))]
+    return protocol.model_copy(update={"debaters": here, "rounds": 1 if len(here) == 1 else protocol.rounds})
+
+
+def _failed(entry: Round) -> bool:
+    """Whether a stance, or a search, of the round failed; a given stance has no call that could have."""
+    return any(t.stance.status == "failed" or (t.search is not None and t.search.error) for t in entry.turns)
 
 
 def _check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, Turn
@@ -90,6 +91,9 @@ async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
         scores = await scene.estimate(scene.question, [turn.stance.answer or "" for turn in turns])
     except UserError as error:
         return Final(by="rerank", status="failed", rule="none", error=f"the estimator failed: {error}")
+    if len(scores) != len(turns) or not all(map(isfinite, scores)):
+        found = f"for {len(turns)} candidates it gave {list(scores)}"
+        return Final(by="rerank", status="failed", rule="none", error=f"the estimator failed: {found}")
     by_agent = {turn.agent: float(score) for turn, score in zip(turns, scores, strict=True)}
     return _best(turns, by_agent, by="rerank", rule="estimator")
 

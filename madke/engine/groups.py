@@ -1,35 +1,68 @@
-"""Who holds the same answer, under the task's matcher."""
+"""Who holds the same answer, under the task's matcher.
+
+A matcher is symmetric, but it lets a less exact answer match several that contradict each other ("July 1969", "July 20"
+and "July 11"). So agreement and consistency go by pairs, and groups do not depend on the order of the answers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from madke.core.transcript import Turn
 from madke.tasks.base import Task
 
 
 def answer_groups(turns: Sequence[Turn], task: Task) -> list[list[Turn]]:
-    """The turns with a parsed answer, grouped by the task's matcher; groups and members in the order of the turns."""
-    groups: list[list[Turn]] = []
-    for turn in turns:
-        if turn.stance.answer is None:
-            continue
-        for group in groups:
-            if task.same(group[0].stance.answer or "", turn.stance.answer):
-                group.append(turn)
-                break
-        else:
-            groups.append([turn])
-    return groups
+    """The turns with a parsed answer, grouped by the task's matcher; groups and members in the order of the turns.
+
+    An answer that matches two which contradict each other is vague. It joins the others' group where it matches just
+    one; else it stands with those that match what it matches.
+    """
+    parsed = [turn for turn in turns if turn.stance.answer is not None]
+    matches = _matches([turn.stance.answer or "" for turn in parsed], task)
+    vague = {answer for answer, near in matches.items() if any(b not in matches[a] for a, b in combinations(near, 2))}
+    clear = {answer: near - vague for answer, near in matches.items() if answer not in vague}
+    keys: dict[str, tuple[str, ...]] = {answer: ("", min(near)) for answer, near in clear.items()}
+    for answer in vague:
+        fits = {keys[other] for other in matches[answer] - vague}
+        keys[answer] = fits.pop() if len(fits) == 1 else ("vague", *sorted(matches[answer]))
+    groups: dict[tuple[str, ...], list[Turn]] = {}
+    for turn in parsed:
+        groups.setdefault(keys[turn.stance.answer or ""], []).append(turn)
+    return list(groups.values())
 
 
 def agreed(turns: Sequence[Turn], task: Task) -> bool:
-    """Whether at least two debaters spoke, every stance was parsed, and all answers are the same."""
+    """Whether at least two debaters spoke, every stance was parsed, and every two answers are the same."""
     answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
-    return len(answers) > 1 and None not in answers and len(answer_groups(turns, task)) == 1
+    if len(answers) < 2 or None in answers:
+        return False
+    matches = _matches([answer for answer in answers if answer is not None], task)
+    return all(len(near) == len(matches) for near in matches.values())
+
+
+def same_answers(turns: Sequence[Turn], task: Task) -> dict[str, int]:
+    """Agent -> how many others give the same answer; 0 for a stance without a parsed one, which counts for nobody."""
+    answers = {turn.agent: turn.stance.answer for turn in turns}
+    matches = _matches([answer for answer in answers.values() if answer is not None], task)
+    return {
+        agent: 0 if answer is None else sum(other in matches[answer] for other in answers.values()) - 1
+        for agent, answer in answers.items()
+    }
 
 
 def by_cast(turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
     """The turns in the order of the cast, so that "the earliest debater" does not depend on who spoke first."""
     place = {name: n for n, name in enumerate(names)}
     return sorted(turns, key=lambda turn: place.get(turn.agent, len(place)))
+
+
+def _matches(answers: Sequence[str], task: Task) -> dict[str, frozenset[str]]:
+    """Each distinct answer -> those that are the same, itself included."""
+    found = {answer: {answer} for answer in answers}
+    for one, other in combinations(found, 2):
+        if task.same(one, other):
+            found[one].add(other)
+            found[other].add(one)
+    return {answer: frozenset(near) for answer, near in found.items()}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 
 from madke.core.question import Question
 from madke.core.transcript import Round, Turn
-from madke.engine.groups import answer_groups
+from madke.engine.groups import answer_groups, same_answers
 from madke.engine.protocol import Debater, Order
 from madke.tasks.base import Task
 
@@ -41,10 +42,19 @@ def reading_order(
         return tuple(t.agent for t in sorted(turns, key=lambda t: right[t.agent] != first)), {}
     if order.by == "madc":
         scores = path_consistency(turns, task)
-        for agent in (entry.order[-1] for entry in rounds[1:]):
+        for agent in _stood_last(rounds):
             scores[agent] = scores.get(agent, 0.0) * order.decay
         return _ascending(turns, scores, task), scores
     return tuple(turn.agent for turn in turns), {}
+
+
+def _stood_last(rounds: Sequence[Round]) -> list[str]:
+    """Who was read last in each round that had something to read."""
+    last = []
+    for before, entry in pairwise(rounds):
+        heard = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
+        last += [agent for agent in reversed(entry.order) if agent in heard][:1]
+    return last
 
 
 def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], task: Task) -> tuple[str, ...]:
@@ -58,10 +68,7 @@ def path_consistency(turns: Sequence[Turn], task: Task) -> dict[str, float]:
 
     A stance without a parsed answer scores 0 and counts for nobody.
     """
-    scores = {turn.agent: 0.0 for turn in turns}
-    for group in answer_groups(turns, task):
-        scores.update({turn.agent: float(len(group) - 1) for turn in group})
-    return scores
+    return {agent: float(count) for agent, count in same_answers(turns, task).items()}
 
 
 def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], task: Task) -> tuple[str, ...]:

@@ -13,6 +13,18 @@ from madke.engine.parse import Marker
 CLOSERS = ("judge", "summarizer")
 """The roles that are no debaters."""
 
+_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f:\u2028\u2029]{1,80}")
+_RESERVED = {*CLOSERS, "you", "anotherdebater"}
+"""Names that mean somebody else in a prompt."""
+
+
+def role_key(role: str) -> str:
+    """What tells roles apart where people name them: letters and digits, without case."""
+    return re.sub(r"[\W_]+", "", role.casefold())
+
+
+MOST_DEBATERS = 1000
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,25 +41,28 @@ class Debater(_Strict):
     """A sentence or two about who it is, for its system prompt."""
     model: str | None = None
     """A model name (``openai/...``); None takes the run's."""
-    temperature: float | None = Field(default=None, ge=0)
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """None takes the protocol's."""
     prepare: tuple[str, ...] = ()
     """Stages that it goes through once, in this order, before its first turn. Their texts reach its templates as
     ``prepared.<stage>``."""
 
 
+_Count = Annotated[int, Field(ge=1, strict=True)]
+
+
 class Knowledge(_Strict):
     """What of the retrieved knowledge the debaters get."""
 
-    sources: tuple[str, ...] = ("wiki", "google")
+    sources: Annotated[tuple[str, ...], Field(min_length=1)] = ("wiki", "google")
     """Names of the sources that a pool is merged from, in this order (Wang et al., Eq. 1)."""
-    per_source: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = 5
+    per_source: _Count | dict[str, _Count] = 5
     """Passages kept of each source, after duplicates are removed: one number for all, or source -> number."""
     select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
     """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool.
     ``one_each``: the first debater gets passage 0 alone, the second passage 1, and so on; a question with fewer
     passages has fewer debaters. ``none``: the pool is kept in the transcript, but nobody sees it."""
-    max_selected: int = Field(default=3, ge=1)
+    max_selected: int = Field(default=3, ge=1, strict=True)
     """How many passages one adaptive selection may choose (Prompt 3.1)."""
     per_debater_sources: dict[str, tuple[str, ...]] | None = None
     """Debater -> the sources it may see; who is not named sees all. Numbers stay those of the shared pool."""
@@ -60,6 +75,8 @@ class Knowledge(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if len(set(self.sources)) < len(self.sources):
+            raise ValueError("knowledge.sources names one source twice")
         if isinstance(self.per_source, dict) and (missing := [s for s in self.sources if s not in self.per_source]):
             raise ValueError(f"knowledge.per_source says nothing about source {missing[0]!r}")
         if self.requery and self.select != "adaptive":
@@ -117,11 +134,11 @@ class Protocol(_Strict):
 
     source: str
     """The paper or code that the variant follows."""
-    debaters: Annotated[int, Field(ge=1)] | tuple[Debater, ...] = 2
+    debaters: Annotated[int, Field(ge=1, le=MOST_DEBATERS, strict=True)] | tuple[Debater, ...] = 2
     """A count, or the list of them (Wang et al., section 4.4: 2)."""
     knowledge: Knowledge | None = Knowledge()
     """None, or ``none``, debates without a pool."""
-    rounds: int = Field(default=3, ge=1)
+    rounds: int = Field(default=3, ge=1, strict=True)
     """At most this many (section 4.4: 3)."""
     talk: Talk = Talk()
     sees: Sees = Sees()
@@ -131,11 +148,11 @@ class Protocol(_Strict):
     """How a final answer is marked: ``[answer]``, ``(answer)``, ``\\boxed{answer}``, or the whole reply."""
     level: Literal[0, 1, 2, 3] = 2
     """How much the debaters are told to contradict each other, from not at all to always (Liang et al., Table 12)."""
-    temperature: float = Field(default=0.5, ge=0)
+    temperature: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     """Sampling temperature of every role (section 4.4: 0.5)."""
-    max_tokens: int = Field(default=1024, ge=1)
+    max_tokens: int = Field(default=1024, ge=1, strict=True)
     """Completion tokens per call. Not stated in the paper."""
-    stop_strings: tuple[str, ...] = ()
+    stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Strings that end a completion."""
     overflow: Literal["fail", "drop"] = "fail"
     """A prompt that the model finds too long: the call fails, or the oldest of what others said and then the
@@ -184,10 +201,17 @@ class Protocol(_Strict):
     @classmethod
     def _some_distinct(cls, value: int | tuple[Debater, ...]) -> int | tuple[Debater, ...]:
         if isinstance(value, tuple):
+            if not 1 <= len(value) <= MOST_DEBATERS:
+                raise ValueError(f"debaters must be a count or a list of at least one and at most {MOST_DEBATERS}")
             names = [debater.name for debater in value]
-            if not names or len(set(names)) < len(names):
-                raise ValueError("debaters must be a count or a list of at least one, with distinct names")
-            if reserved := {name.casefold() for name in names} & {*CLOSERS}:
+            if wrong := [name for name in names if not _NAME.fullmatch(name) or not role_key(name)]:
+                raise ValueError(f"a debater's name is one line with a letter or digit in it, found {wrong[0]!r}")
+            keys = [role_key(name) for name in names]
+            if len(set(keys)) < len(keys):
+                raise ValueError(
+                    "debaters must have distinct names; case, spaces, hyphens and underscores do not count"
+                )
+            if reserved := set(keys) & _RESERVED:
                 raise ValueError(f"a debater cannot be called {reserved.pop()!r}")
         return value
 
@@ -256,12 +280,16 @@ def sparse_count(topology: str) -> int | None:
 
 
 def _impossible(protocol: Protocol) -> list[tuple[bool, str]]:
-    """(Whether it is so, what is wrong with it), for settings that contradict each other."""
+    """(Whether it is so, what is wrong with it), for settings that contradict each other or have no effect."""
     p, sees, n = protocol, protocol.sees, len(protocol.cast)
-    sequential = "sequential" in (p.talk.first, p.talk.later)
-    names = [debater.name for debater in p.cast]
+    summed_up = p.talk.later == "simultaneous_with_summary"
+    sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
+    ordered = p.rounds > 1 and sees.peers in ("last_round", "latest", "answers") and not summed_up
     return [
-        (sees.peers == "latest" and not sequential, "sees.peers = latest needs sequential talk, first or later"),
+        (
+            sees.peers == "latest" and "sequential" not in (p.talk.first, p.talk.later),
+            "sees.peers = latest needs sequential talk, first or later",
+        ),
         (
             p.talk.first == "sequential" and sees.peers in ("last_round", "answers"),
             "talk.first = sequential needs sees.peers = latest or history: in round 1 no round was before",
@@ -270,6 +298,11 @@ def _impossible(protocol: Protocol) -> list[tuple[bool, str]]:
             sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"),
             "sees.form = chat needs sees.peers and sees.own = history",
         ),
+        (
+            sees.grouped and sees.peers in ("history", "none"),
+            f"sees.grouped shows nothing of sees.peers = {sees.peers}",
+        ),
+        (sees.anonymous and summed_up, "sees.anonymous: the summary that the debaters read has names in it"),
         (not _is_topology(sees.topology, n), f"sees.topology: {sees.topology!r} is none for {n} debaters"),
         (p.finish == "only" and n != 1, f"finish = only needs exactly one debater, found {n}"),
         (p.finish == "judge_pick" and n < 2, "finish = judge_pick needs at least two debaters"),
@@ -285,12 +318,16 @@ def _impossible(protocol: Protocol) -> list[tuple[bool, str]]:
             p.extract != "unsettled" and p.finish != "judge_extract",
             f"extract = {p.extract} needs finish = judge_extract",
         ),
+        (
+            p.order.by != "fixed" and not ordered and not (sequential and p.order.by == "random"),
+            f"order.by = {p.order.by} has no effect: nobody reads, or only in the order of time",
+        ),
         (p.order.by != "madc" and p.order.decay != 1, "order.decay needs order.by = madc"),
         (p.order.by != "madc" and p.order.score != "global", "order.score needs order.by = madc"),
         (p.order.score == "per_reader" and p.order.decay != 1, "order.decay needs order.score = global"),
         (p.order.rotate_personas and not any(d.persona for d in p.cast), "order.rotate_personas needs personas"),
         (p.given and p.rounds < 2, "given stances are the first round; rounds must be at least 2"),
-        *_impossible_knowledge(p.knowledge, names),
+        *_impossible_knowledge(p.knowledge, sees.topology, [debater.name for debater in p.cast]),
         *[
             (stage in STAGES, f"debaters.prepare: {stage!r} is a stage with a meaning of its own")
             for debater in p.cast
@@ -299,15 +336,23 @@ def _impossible(protocol: Protocol) -> list[tuple[bool, str]]:
     ]
 
 
-def _impossible_knowledge(knowledge: Knowledge | None, names: list[str]) -> list[tuple[bool, str]]:
+def _impossible_knowledge(
+    knowledge: Knowledge | None, topology: str | tuple[tuple[bool, ...], ...], names: list[str]
+) -> list[tuple[bool, str]]:
     if knowledge is None:
         return []
     passages = sum(knowledge.count(source) for source in knowledge.sources)
     restricted: Mapping[str, tuple[str, ...]] = knowledge.per_debater_sources or {}
+    one_each = knowledge.select == "one_each"
     return [
         (
-            knowledge.select == "one_each" and len(names) < passages,
+            one_each and len(names) < passages,
             f"knowledge.select = one_each needs a debater for each of up to {passages} passages, found {len(names)}",
+        ),
+        (one_each and bool(restricted), "knowledge.per_debater_sources: with select = one_each passages are dealt out"),
+        (
+            one_each and not isinstance(topology, str),
+            "sees.topology: a matrix needs a fixed number of debaters, and select = one_each has one for each passage",
         ),
         *[(name not in names, f"knowledge.per_debater_sources: there is no debater {name!r}") for name in restricted],
         *[
@@ -320,5 +365,5 @@ def _impossible_knowledge(knowledge: Knowledge | None, names: list[str]) -> list
 
 def _is_topology(topology: str | tuple[tuple[bool, ...], ...], n: int) -> bool:
     if isinstance(topology, str):
-        return topology in ("full", "ring", "star") or sparse_count(topology) is not None
+        return topology in ("full", "ring", "star") or bool(sparse_count(topology))
     return len(topology) == n and all(len(row) == n for row in topology)

@@ -65,7 +65,7 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
         "knowledge": numbers,
         "max_selected": knowledge.max_selected,
         "requery": knowledge.requery,
-        "own": view.own,
+        "own": view.last,
     }
     completion, cut = await _ask(scene, "select", debater, round_n, values)
     if completion.error is not None:

@@ -124,9 +124,12 @@ class Scene:
             if (smaller := self._shortened(kept, cut, droppable)) is None:
                 break
             kept, cut = smaller
+        said = _writable(without_reasoning(completion.text))
+        if completion.outcome == "ok" and completion.text.strip() and not said and self.protocol.marker != "text":
+            # It was cut off while it reasoned, say. Where the whole reply is the answer, an empty one is one.
+            completion = replace(completion, outcome="empty", error="the reply holds hidden reasoning and nothing else")
         self.account(stage, replace(completion, attempts=retries + 1))
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        said = _writable(without_reasoning(completion.text))
         return replace(completion, text=said, error=error and _writable(error)), None if cut == Cut() else cut
 
     def account(self, stage: str, completion: Completion) -> None:
@@ -135,15 +138,21 @@ class Scene:
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
         """The pool numbers of passages that a search found; those the pool lacks are added to it."""
-        numbers = {(p.source, p.key): n for n, p in enumerate(self.pool.passages)}
         pool = list(self.pool.passages)
+        numbers: dict[object, int] = {}
+        for n, passage in enumerate(pool):
+            numbers |= dict.fromkeys(_identities(passage), n)
+        ids = []
         for passage in passages:
-            if (passage.source, passage.key) not in numbers:
-                n = numbers[passage.source, passage.key] = len(pool)
+            known = next((numbers[name] for name in _identities(passage) if name in numbers), None)
+            if known is None:
+                known = len(pool)
                 pool.append(passage)
-                self.found[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
+                self.found[known] = _entry(known, passage, asked_by=agent, query=query, round=round_n)
+                numbers |= dict.fromkeys(_identities(passage), known)
+            ids.append(known)
         self.pool = replace(self.pool, passages=tuple(pool))
-        return tuple(dict.fromkeys(numbers[p.source, p.key] for p in passages))
+        return tuple(dict.fromkeys(ids))
 
     def pool_entries(self) -> tuple[PoolEntry, ...]:
         """Where every passage of the pool came from."""
@@ -151,7 +160,8 @@ class Scene:
 
     def _messages(self, stage: str, round_n: int, values: Mapping[str, Any], prompt: str | None) -> tuple[Message, ...]:
         shown = {
-            "question": self.question,
+            # Without golds and metadata: no template may show what is to be found out.
+            "question": replace(self.question, answers=(), metadata={}),
             "round": round_n,
             "rounds": self.protocol.rounds,
             "debaters": tuple(debater.name for debater in self.protocol.cast),
@@ -164,7 +174,7 @@ class Scene:
         if self.protocol.sees.form == "chat" and "history" in values:
             chat, shown["history"] = values["history"], ()
         messages = self.prompts.render(stage, self.task.name, shown, prompt=prompt)
-        return _with_chat(messages, chat) if chat else messages
+        return _with_chat(messages, chat, self.question.question) if chat else messages
 
     def _numbered(self, numbers: Sequence[int]) -> list[tuple[int, str, str]]:
         """(number, title, text) of pool passages. White space is folded: a passage is one line of a prompt."""
@@ -198,17 +208,25 @@ def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group,
     return tuple(group for group in left if group.members)
 
 
+def _identities(passage: Passage) -> tuple[object, ...]:
+    """What makes two passages one: their source's key, or their words."""
+    return (passage.source, passage.key), " ".join(passage.text.casefold().split())
+
+
 def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
     return PoolEntry(n=n, source=passage.source, key=passage.key, title=passage.title, **asked)
 
 
-def _with_chat(messages: Sequence[Message], history: Sequence[Spoken]) -> tuple[Message, ...]:
+def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question: str) -> tuple[Message, ...]:
     """The history as chat messages before the last message.
 
     Neighbours of one role become one message, since many chat templates want the roles to alternate.
     """
     said = [Message(role="assistant" if spoken.own else "user", content=_line(spoken)) for spoken in history]
     merged: list[Message] = []
+    if said[0].role == "assistant" and all(message.role == "system" for message in messages[:-1]):
+        # A chat that the assistant opens is refused by many chat templates.
+        said.insert(0, Message(role="user", content=question))
     for message in (*messages[:-1], *said, messages[-1]):
         if merged and merged[-1].role == message.role:
             merged[-1] = replace(message, content=f"{merged[-1].content}\n\n{message.content}")

@@ -26,10 +26,17 @@ async def never(scene: Scene, rounds: Sequence[Round]) -> Outcome:
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Outcome:
-    """The judge finds the debate settled. One surviving debater is no consensus: no call, no verdict."""
+    """The judge finds the debate settled.
+
+    One surviving debater is no consensus, nor is one readable answer: then there is no call and no verdict. A judge
+    who takes the answer itself (``judge_extract``) settles rather than compares, and needs only two who were heard.
+    """
     heard = everybody(rounds)
-    verdict = Verdict(consensus=None, rule="too_few") if len(heard) < 2 else await roles.judge(scene, rounds)
-    return replace(rounds[-1], verdict=verdict), "consensus" if verdict.consensus else None
+    settles = scene.protocol.finish == "judge_extract"
+    compared = heard if settles else [spoken for spoken in heard if spoken.answer is not None]
+    verdict = Verdict(consensus=None, rule="too_few") if len(compared) < 2 else await roles.judge(scene, rounds)
+    reason = "settled" if settles else "consensus"
+    return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
 
 
 async def agreement(scene: Scene, rounds: Sequence[Round]) -> Outcome:
@@ -63,18 +70,17 @@ async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Outcome:
 
 
 async def stability(scene: Scene, rounds: Sequence[Round]) -> Outcome:
-    """Every debater who spoke gives the answer that it gave in the round before."""
+    """Every debater gives the answer that it gave in the round before; of one who failed nobody knows."""
     if len(rounds) < 2:
         return rounds[-1], None
     before = {turn.agent: turn.stance.answer for turn in rounds[-2].turns}
-    said = [turn for turn in rounds[-1].turns if turn.stance.status != "failed"]
     stable = all(
         (now := turn.stance.answer) is not None
         and (then := before.get(turn.agent)) is not None
         and scene.task.same(now, then)
-        for turn in said
+        for turn in rounds[-1].turns
     )
-    return rounds[-1], "stability" if stable and said else None
+    return rounds[-1], "stability" if stable else None
 
 
 async def budget(scene: Scene, rounds: Sequence[Round]) -> Outcome:

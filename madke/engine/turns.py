@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from madke.concurrency import together
-from madke.core.chat import Completion
 from madke.core.knowledge import Hits
 from madke.core.transcript import Round, Search, Selection, Stance, Turn
 from madke.engine import roles
@@ -88,9 +87,7 @@ async def _search(scene: Scene, debater: Debater, n: int, choice: _Choice) -> Hi
     if choice.search is None:
         return Hits()
     assert scene.retrieve is not None, "debate() checks that there is somebody to search"
-    hits = await scene.retrieve(choice.search.query, scene.purpose("search", debater.name, n))
-    scene.account("search", Completion(outcome="ok" if hits.error is None else "failed"))
-    return hits
+    return await scene.retrieve(choice.search.query, scene.purpose("search", debater.name, n))
 
 
 def _grown(scene: Scene, debater: Debater, n: int, choice: _Choice, hits: Hits) -> _Choice:
@@ -109,6 +106,6 @@ async def _say(scene: Scene, debater: Debater, n: int, seen: View, choice: _Choi
         numbers = roles.allowed(scene, debater)
         if choice.selection is not None:
             asked = choice.search.ids if choice.search else ()
-            numbers = list(dict.fromkeys((*choice.selection.ids, *asked)))
+            numbers = sorted({*choice.selection.ids, *asked})
         stance = await roles.speak(scene, debater, n, numbers, seen)
     return Turn(agent=debater.name, stance=stance, selection=choice.selection, search=choice.search, reads=seen.reads)

@@ -41,7 +41,9 @@ class View:
     peers: tuple[Spoken, ...] = ()
     """The others' stances, where no history is shown."""
     own: str | None = None
-    """Its own stance of the round before; None in round 1, where hidden, or where that turn failed."""
+    """Its own newest stance; None where it has none yet, or where the protocol hides it."""
+    last: str | None = None
+    """The same, whatever the protocol hides: selection always sees it (Wang et al., Eq. 2)."""
     history: tuple[Spoken, ...] = ()
     """Where the protocol shows a history: the peers' stances, the reader's own or both, in the order of time."""
     groups: tuple[Group, ...] = ()
@@ -72,10 +74,11 @@ def view(
     """
     sees = protocol.sees
     hidden = unread(protocol, agent)
-    before = {turn.agent: turn for turn in rounds[-1].turns if turn.stance.status != "failed"} if rounds else {}
-    mine = before.get(agent)
+    newest = {turn.agent: (number, turn) for number, turn in _all_turns(rounds, ())}
+    mine = newest[agent][1] if agent in newest else None
     common = View(
         own=mine.stance.text if mine and sees.own != "none" else None,
+        last=mine.stance.text if mine else None,
         critique=mine.reflection.text if mine and mine.reflection and mine.reflection.error is None else None,
         digest=rounds[-1].digest.text if rounds and rounds[-1].digest and not rounds[-1].digest.error else None,
     )
@@ -92,18 +95,18 @@ def view(
         common = replace(common, history=history, reads=tuple(t.agent for _, t in kept if t.agent != agent))
     if peers_shown in ("history", "none"):
         return common
-    latest = {turn.agent: (n, turn) for turn in before.values()}
+    shown = {name: found for name, found in newest.items() if found[0] == n}
     if peers_shown == "latest":
-        latest.update({t.agent: (n + 1, t) for t in spoken if t.stance.status != "failed"})
-    read = [latest[name] for name in order if name in latest and name not in hidden]
+        shown = newest | {t.agent: (n + 1, t) for t in spoken if t.stance.status != "failed"}
+    read = [shown[name] for name in order if name in shown and name not in hidden]
     peers = tuple(_shown(protocol, turn, number) for number, turn in read)
     if sees.grouped:
-        shown = {turn.agent: peer for (_, turn), peer in zip(read, peers, strict=True)}
+        peer_of = {turn.agent: peer for (_, turn), peer in zip(read, peers, strict=True)}
         groups = answer_groups([turn for _, turn in read], task)
         common = replace(
             common,
             groups=tuple(
-                Group(answer=group[0].stance.answer or "", members=tuple(shown[turn.agent] for turn in group))
+                Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
                 for group in groups
             ),
         )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import Protocol, role_key
 from madke.llm import CallStore, Limited, Limiter, Retrying, Stored, open_model
 from madke.runs.meter import Meter, Metered
 
@@ -26,16 +25,12 @@ def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) ->
     """
     own = {debater.name: debater.model for debater in protocol.cast if debater.model}
     names = {role: own.get(role, model) for role in protocol.roles}
-    by_key = {_key(role): role for role in protocol.roles}
+    by_key = {role_key(role): role for role in protocol.roles}
     for role, name in overrides.items():
-        if _key(role) not in by_key:
+        if role_key(role) not in by_key:
             raise unknown("role", role, protocol.roles)
-        names[by_key[_key(role)]] = name
+        names[by_key[role_key(role)]] = name
     return names
-
-
-def _key(role: str) -> str:
-    return re.sub(r"[\s_-]+", "", role.casefold())
 
 
 def open_models(names: Mapping[str, str], *, base_url: str | None = None, replay: bool = False) -> dict[str, ChatModel]:

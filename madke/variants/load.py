@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from madke.assets import asset
@@ -227,6 +227,18 @@ _EXAMPLE: dict[str, Any] = {
 """Values to try templates with, so that a mistake shows when a variant is loaded, not in the middle of a run."""
 
 
+_BARE: dict[str, Any] = {
+    **_EXAMPLE,
+    "question": Question(id="q", question="?"),
+    "persona": "",
+    "own": None,
+    "digest": None,
+    "critique": None,
+    **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
+}
+"""The same where there is as little as there can be."""
+
+
 def _check_templates(variant: Variant) -> None:
     protocol = variant.protocol
     prepared = {stage for debater in protocol.cast for stage in debater.prepare}
@@ -234,37 +246,67 @@ def _check_templates(variant: Variant) -> None:
     for own_prompt in sorted(own):
         if not any((variant.folder / f"{stage}.{own_prompt}.j2").is_file() for stage in protocol.stages):
             raise UserError(f"has no template <stage>.{own_prompt}.j2", file=variant.folder)
+    used: set[str] = set()
+    texts: list[str] = []
     for stage in protocol.stages:
         allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
-        for prompt in {None, *(debater.prompt for debater in protocol.cast)}:
-            _check_template(variant, stage, prompt, allowed, prepared)
+        for prompt in sorted({debater.prompt for debater in protocol.cast}, key=str):
+            path = variant.template_file(stage, prompt)
+            used |= _check_names(variant, stage, path, allowed)
+            texts += _try(variant, stage, prompt, path, allowed, prepared)
+    if protocol.level != Protocol.model_fields["level"].default and "level" not in used:
+        raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
+    if protocol.finish == "weighted" and not any("confidence" in text.casefold() for text in texts):
+        raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 
-def _check_template(
-    variant: Variant, stage: str, prompt: str | None, allowed: frozenset[str], prepared: set[str]
-) -> None:
-    environment, path = variant._environment, variant.template_file(stage, prompt)
+def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[str]) -> set[str]:
+    """The values that a template uses, in itself and in what it includes or extends; all must be allowed."""
+    environment = variant._environment
     if not path.is_file():
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
+    left, seen = [path.name], set[str]()
+    used: set[str] = set()
+    made: set[str] = set()
     try:
+        while left:
+            seen.add(name := left.pop())
+            assert environment.loader is not None
+            tree = environment.parse(environment.loader.get_source(environment, name)[0], name)
+            used |= meta.find_undeclared_variables(tree)
+            # What one template sets, those that it includes can use; and what has a default need not be there.
+            made |= {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+            optional = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
+            made |= {node.name for node in optional if isinstance(node, nodes.Name)}
+            left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
         blocks = variant.blocks(path.name)
-        used = meta.find_undeclared_variables(environment.parse(path.read_text(encoding="utf-8")))
     except TemplateSyntaxError as error:
-        raise UserError(f"is not a template: {error.message}", file=path, line=error.lineno) from None
-    except TemplateError as error:
-        raise UserError(f"is not a template: {error.message}", file=path) from None
+        where = f"{error.name}: " if error.name not in (None, path.name) else ""
+        raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
+    except TemplateNotFound as error:
+        raise UserError(f"needs a template {error.name!r}, which is not there", file=path) from None
     for block in _BLOCKS:
         if block not in blocks:
             raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_BLOCKS)}", file=path)
-    if undeclared := sorted(used - allowed):
+    if undeclared := sorted(used - made - allowed):
         known = ", ".join(sorted(allowed))
         raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {known}", file=path)
-    values = {name: value for name, value in _EXAMPLE.items() if name in allowed}
-    values["prepared"] = dict.fromkeys(prepared, "text")
-    try:
-        variant.render(stage, _EXAMPLE["question"].task, values, prompt=prompt)
-    except TemplateError as error:
-        raise UserError(f"cannot be rendered: {error.message}", file=path) from None
+    return used
+
+
+def _try(
+    variant: Variant, stage: str, prompt: str | None, path: Path, allowed: frozenset[str], prepared: set[str]
+) -> list[str]:
+    """What a template makes of example values, full and bare."""
+    texts = []
+    for example in (_EXAMPLE, _BARE):
+        values = {name: value for name, value in example.items() if name in allowed}
+        values["prepared"] = dict.fromkeys(prepared, "text" if example is _EXAMPLE else None)
+        try:
+            texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
+        except Exception as error:  # A template can do whatever an expression can: 1 / 0.
+            raise UserError(f"cannot be rendered: {error}", file=path) from None
+    return texts
 
 
 def _tidy(text: str) -> str:

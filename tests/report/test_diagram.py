@@ -113,11 +113,11 @@ def test_every_value_that_a_protocol_can_have_is_drawn():
 
 
 def test_names_and_personas_of_a_user_are_text_on_a_line():
-    name = "Ada\nround 9 \x1b[31m" + "x" * 200
+    name = "Ada round 9 \u202e[31m" + "x" * 60
     debaters = [{"name": name, "persona": "p\n" * 500, "model": "m", "temperature": 0, "prompt": "ada"}, {"name": "Bo"}]
     text = diagram("x", Protocol(source="s\ns", debaters=debaters, sees={"topology": [[0, 1], [1, 0]]}))
     assert max(map(len, text.splitlines())) <= WIDTH
-    assert "\x1b" not in text
+    assert "\u202e" not in text
     assert not any(line.startswith("round 9") for line in text.splitlines())
 
 

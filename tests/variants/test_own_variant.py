@@ -62,15 +62,34 @@ def test_the_page_example_debates_as_it_says(tmp_path, run):
         ("protocol.yaml", lambda text: text.replace("name: Tester", "name: Judge"), "cannot be called 'judge'"),
         ("protocol.yaml", lambda text: text.replace("finish: majority", "finish: summarizer"), "summarize.j2: missing"),
         ("reply.j2", lambda text: text.replace("Keep it", "{{ verdict }} Keep it"), "unknown placeholder 'verdict'"),
-        ("reply.j2", lambda text: text.replace("answer_form", "answer_from"), "reply.j2: cannot be rendered"),
+        ("reply.j2", lambda text: text.replace("answer_form", "answer"), "reply.j2: needs a template 'answer.j2'"),
         ("reply.j2", lambda text: text.replace("{% endblock %}", "", 1), "reply.j2"),
         ("reply.tester.j2", lambda text: text.replace("block user", "block users"), "has no {% block user %}"),
-        ("speak.j2", lambda text: '{% extends "nothing.j2" %}', "speak.j2: is not a template: "),
+        ("speak.j2", lambda text: '{% extends "nothing.j2" %}', "speak.j2: needs a template 'nothing.j2'"),
         ("speak.j2", lambda text: None, "speak.j2: missing"),
     ],
 )
 def test_what_is_wrong_in_a_folder_is_one_line(tmp_path, run, variant, name, change, said):
     text = change((variant / name).read_text())
     (variant / name).write_text(text) if text is not None else (variant / name).unlink()
+    assert said in refused(*run)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("reply.j2", "{{ 1 / 0 }}", "reply.j2: cannot be rendered: division by zero"),
+        ("reply.j2", '{{ round + "x" }}', "reply.j2: cannot be rendered"),
+        ("reply.j2", '{% include "more.j2" %}', "unknown placeholder 'missing'"),
+        ("reply.j2", "{{ own.upper() }}", "reply.j2: cannot be rendered"),
+        ("speak.j2", "{% block user %}{{ question.golds.first }}{% endblock %}", "cannot be rendered"),
+    ],
+)
+def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(tmp_path, run, variant, name, text, said):
+    (variant / "more.j2").write_text("{% if not options %}{{ missing }}{% endif %}")
+    template = (variant / name).read_text()
+    start = "{% block user %}\n"
+    (variant / name).write_text(template.replace(start, start + text) if start in template else template + text)
     assert said in refused(*run)
     assert not (tmp_path / "out").exists()
