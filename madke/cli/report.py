@@ -17,14 +17,13 @@ def command(
 ) -> None:
     """Write one self-contained HTML page with the scores and every debate of the runs."""
     from madke.report.html import write_report
-    from madke.runs.directory import read_transcripts
-    from madke.scoring.scores import score
+    from madke.runs.scored import scores_of
 
     if question is not None:
         _show_debates(runs, question)
         return
     target = out or runs[0] / "report.html"
-    write_report({directory: score(read_transcripts(directory)) for directory in runs}, target)
+    write_report({directory: scores_of(directory) for directory in runs}, target)
     typer.echo(f"report: {target}")
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from madke.core.transcript import Cut, PoolEntry, Round, Selection, Transcript, Turn, Verdict
+from madke.scoring.metrics import METRICS
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -181,7 +182,12 @@ def _wrapped(text: str) -> Iterator[str]:
 def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
     """One row a run: what came out right, how consistent the debaters were, and what it took."""
     metrics = [name for name in _HEADINGS if any(name in scores.metrics for _, scores in runs)]
+    outside = list(dict.fromkeys(name for _, scores in runs for name in scores.metrics if name not in METRICS))
     by = "Cons and Co2 by the judge's last verdict; where there was no judge, by the task's matcher (m)."
+    if outside:
+        by += (
+            f"\n{printable(', '.join(outside))}: a scale of its own, not percent; over the n questions with an answer."
+        )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=by, caption_justify="left")
     table.add_column("run", overflow="fold", min_width=12)
     headings = [_HEADINGS[name] for name in metrics]
@@ -189,6 +195,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         "n",
         "correct % (95 % interval)",
         *headings,
+        *map(printable, outside),
         "Cons",
         "Co2",
         "rounds",
@@ -198,13 +205,14 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         "failed",
     ]
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     for name, scores in runs:
         total = scores.total
         cells = [
             str(scores.transcripts),
             interval(scores.correct),
             *(percent(scores.metrics.get(metric)) for metric in metrics),
+            *(_outside(scores.metrics.get(name)) for name in outside),
             _consistency(scores.cons_judge, scores.cons_matcher),
             _consistency(scores.co2_judge, scores.co2_matcher),
             f"{scores.mean_rounds:.2f}",
@@ -222,10 +230,21 @@ def _consistency(judge: Estimate | None, matcher: Estimate | None) -> str:
     return percent(judge) if judge or not matcher else f"{percent(matcher)} m"
 
 
+def _outside(found: Estimate | None) -> str:
+    """A narrow cell for the mean by a scorer outside, which has a scale of its own."""
+    return "-" if found is None else f"{found.value:.4g}\n{found.low:.4g} to {found.high:.4g}\nn = {found.n}"
+
+
+def _detail(name: str, found: Estimate) -> str:
+    if name in METRICS:
+        return f"{name} {interval(found)}, n = {found.n}"
+    return f"{printable(name)} {found.value:.4g} ({found.low:.4g} to {found.high:.4g}), n = {found.n}"
+
+
 def score_details(scores: Scores) -> str:
     """Everything that one run's scores hold and the table leaves out, a line each."""
     lines = [
-        *(f"{name} {interval(found)}, n = {found.n}" for name, found in scores.metrics.items()),
+        *(_detail(name, found) for name, found in scores.metrics.items()),
         f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
         f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
         f"by the matcher {interval(scores.co2_matcher)}",

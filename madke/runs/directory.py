@@ -24,7 +24,7 @@ Key = tuple[str, int]
 _MADE_BEFORE = {"lock", "pools.jsonl"}
 """What a run that was stopped before it wrote ``run.json`` may have left."""
 
-_OURS = {"run.json", "pools.jsonl", "transcripts.jsonl", "metrics.json", "report.html"}
+_OURS = {"run.json", "pools.jsonl", "transcripts.jsonl", "metrics.json", "external.json", "report.html"}
 """What is written whole or not at all in a run directory."""
 
 

@@ -19,9 +19,9 @@ For COMET, ``comet_scorer.py`` may be::
     for score in found.scores:
         print(score)
 
-and the command is ``comet-env/bin/python comet_scorer.py Unbabel/wmt21-comet-qe-da``. Whatever such a script says
-besides its numbers belongs on standard error. Some of these models ask for an account: the script's environment is
-that of the caller, so a token set there reaches it.
+and the command is ``comet-env/bin/python comet_scorer.py Unbabel/wmt21-comet-qe-da``, as ``madke run --estimator`` and
+``madke score --scorer`` take it. Whatever such a script says besides its numbers belongs on standard error. Some of
+these models ask for an account: the script's environment is that of the caller, so a token set there reaches it.
 """
 
 from __future__ import annotations
@@ -153,8 +153,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Words of a program, short, without the keys of the environment that it may have repeated."""
+    """Words of a program, short, without the keys that it may have repeated."""
+    return repr(without_keys(text).strip()[:_QUOTED])
+
+
+def without_keys(text: str) -> str:
+    """The text, with ``***`` for each key, token or password of the environment that it repeats."""
     for name, value in os.environ.items():
         if _SECRET.search(name) and len(value) >= _SECRET_LENGTH:
             text = text.replace(value, "***")
-    return repr(text.strip()[:_QUOTED])
+    return text

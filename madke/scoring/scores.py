@@ -44,7 +44,8 @@ class Scores:
     correct_if_failed: tuple[float, float] | None
     """``correct`` if all failed ones were wrong, and if all were right."""
     metrics: Mapping[str, Estimate]
-    """Each metric, over the questions of the tasks that it scores."""
+    """Each metric, over the questions of the tasks that it scores. Those of scorers outside, on scales of their own,
+    stand among them once a run directory is scored: over the questions with an answer."""
     cons_judge: Estimate | None
     """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or where it
     was not asked about every question (``agreement_then_judge``)."""
@@ -118,13 +119,13 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         partial_pools=flags["partial"],
         shortened=flags["shortened"],
         oracle=flags["oracle"],
-        correct=_over_questions(rows, "correct"),
+        correct=over_questions(rows, "correct"),
         correct_if_failed=_bounds(rows),
-        metrics={name: found for name in METRICS if (found := _over_questions(rows, name))},
-        cons_judge=_over_questions(rows, "cons_judge") if judged else None,
-        co2_judge=_over_questions(rows, "co2_judge") if judged else None,
-        cons_matcher=_over_questions(rows, "cons_matcher"),
-        co2_matcher=_over_questions(rows, "co2_matcher"),
+        metrics={name: found for name in METRICS if (found := over_questions(rows, name))},
+        cons_judge=over_questions(rows, "cons_judge") if judged else None,
+        co2_judge=over_questions(rows, "co2_judge") if judged else None,
+        cons_matcher=over_questions(rows, "cons_matcher"),
+        co2_matcher=over_questions(rows, "co2_matcher"),
         mean_rounds=rounds / finished if finished else 0.0,
         stop_reasons=dict(stops.most_common()),
         failures=dict(failures.most_common()),
@@ -194,7 +195,13 @@ def _row(transcript: Transcript) -> dict[str, float]:
     return row
 
 
-def _over_questions(rows: Mapping[str, list[dict[str, float]]], name: str) -> Estimate | None:
+def over_questions(rows: Mapping[str, list[dict[str, float]]], name: str) -> Estimate | None:
+    """The mean of one value over questions, repeats of each averaged first; None where no row holds it.
+
+    Args:
+        rows: Question id -> a row of named values for each repeat.
+        name: Which of them.
+    """
     values = []
     for repeats in rows.values():
         found = [row[name] for row in repeats if name in row]

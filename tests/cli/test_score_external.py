@@ -1,0 +1,198 @@
+"""``madke score --scorer``: what a program outside says of a run's answers, kept while they are the run's answers."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from madke.core.transcript import to_json
+from tests.support.cli import madke, refused
+from tests.support.dataset import write_dataset
+from tests.support.transcripts import transcript
+
+BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
+
+
+def entry(id_, answer, **changes):
+    return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **changes)
+
+
+def write(folder, *entries):
+    folder.mkdir(exist_ok=True)
+    (folder / "transcripts.jsonl").write_bytes(b"".join(to_json(each) + b"\n" for each in entries))
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write(tmp_path / "run", entry("q0", BAIKAL), entry("q1", TANGANYIKA))
+
+
+@pytest.fixture
+def scorer(tmp_path):
+    """A function that makes ``--scorer`` and its value, of a script's body."""
+
+    def make(name, body):
+        script = tmp_path / f"{name} scorer.py"
+        script.write_text(f"import json, os, sys\nasked = [json.loads(line) for line in sys.stdin]\n{body}")
+        return "--scorer", f"{name}={shlex.quote(sys.executable)} {shlex.quote(str(script))}"
+
+    return make
+
+
+LENGTHS = "for a in asked: print(len(a['candidate']))"
+
+
+def metrics(run):
+    return json.loads((run / "metrics.json").read_text())["metrics"]
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def done(*args, **env):
+    finished = madke(*args, **env)
+    assert finished.returncode == 0, finished.stderr
+    return finished
+
+
+def test_the_mean_stands_in_table_details_json_and_file(run, scorer):
+    shown = done("score", run, "--details", *scorer("len", LENGTHS))
+    assert shown.stderr == ""
+    table, details = shown.stdout.split(f"{run}\n")
+    assert "len: a scale of its own, not percent" in table
+    assert all(cell in table for cell in (" 13 ", " 11 to 15 ", " n = 2 "))
+    assert "\nlen 13 (11 to 15), n = 2\n" in details
+    (line,) = done("score", run, "--json").stdout.splitlines()
+    expected = {"value": 13.0, "low": 11.0, "high": 15.0, "n": 2}
+    assert json.loads(line)["metrics"]["len"] == metrics(run)["len"] == expected
+    assert metrics(run)["em"]["value"] == 0.5
+
+
+def test_a_batch_holds_question_answer_and_golds_of_every_answer(tmp_path, scorer):
+    run = write(
+        tmp_path / "run",
+        entry("q1", TANGANYIKA, golds=()),
+        entry("q0", BAIKAL, question="Which?", golds=(BAIKAL, "Baikal")),
+        entry("abstained", None),
+        entry("failed", None, status="failed"),
+    )
+    seen = tmp_path / "seen.json"
+    body = f"json.dump(asked, open({str(seen)!r}, 'x'))\nprint(-0.5)\nprint(0.25)"
+    done("score", run, *scorer("comet", body))
+    assert json.loads(seen.read_text()) == [
+        {"source": "Which?", "candidate": BAIKAL, "references": [BAIKAL, "Baikal"]},
+        {"source": "Which lake is the deepest?", "candidate": TANGANYIKA, "references": []},
+    ]
+    assert (metrics(run)["comet"]["value"], metrics(run)["comet"]["n"]) == (-0.125, 2)
+    kept = json.loads((run / "external.json").read_text())["comet"]
+    assert kept["scores"] == [{"id": "q0", "repeat": 0, "score": -0.5}, {"id": "q1", "repeat": 0, "score": 0.25}]
+    assert kept["command"].endswith("comet scorer.py'")
+
+
+def test_repeats_of_a_question_are_averaged_first(tmp_path, scorer):
+    entries = [entry("q0", BAIKAL), entry("q0", TANGANYIKA, repeat=1), entry("q1", BAIKAL), entry("q1", None, repeat=1)]
+    run = write(tmp_path / "run", *entries)
+    done("score", run, *scorer("len", LENGTHS))
+    assert (metrics(run)["len"]["value"], metrics(run)["len"]["n"]) == (12.0, 2)
+
+
+def test_scores_are_kept_while_the_answers_are_the_same_in_any_order(run, scorer):
+    done("score", run, *scorer("len", LENGTHS), *scorer("two", "for a in asked: print(2)"))
+    done("score", run, *scorer("two", "for a in asked: print(3)"))
+    write(run, entry("q1", TANGANYIKA), entry("q0", BAIKAL), entry("q2", None))
+    assert done("score", run).stderr == ""
+    assert (metrics(run)["len"]["value"], metrics(run)["two"]["value"]) == (13, 3)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [entry("q1", "Baikal"), entry("q1", None), entry("q1", TANGANYIKA, golds=("x",)), entry("q2", TANGANYIKA)],
+)
+def test_scores_of_other_answers_are_left_out_with_a_line(run, scorer, changed):
+    done("score", run, *scorer("len", LENGTHS))
+    write(run, entry("q0", BAIKAL), changed)
+    shown = done("score", run)
+    assert "external.json: the scores of 'len' are left out: the run's answers have changed" in shown.stderr
+    assert shown.stderr.count("\n") == 1
+    assert "len" not in shown.stdout
+    assert "len" not in metrics(run)
+    assert done("score", run, *scorer("len", LENGTHS)).stderr == ""
+    assert "len" in metrics(run)
+
+
+def test_runs_beside_each_other_of_which_one_was_scored(run, tmp_path, scorer):
+    other = write(tmp_path / "other", entry("q0", BAIKAL))
+    done("score", run, *scorer("len", LENGTHS))
+    rows = {line.split()[0]: line.split() for line in done("score", run, other).stdout.splitlines() if line.split()}
+    assert "13" in rows["run"]
+    assert rows["other"].count("-") == 1
+
+
+def test_keys_in_a_command_are_not_kept(run, scorer):
+    option, command = scorer("len", LENGTHS)
+    done("score", run, option, f"{command} --token hf-very-secret", HF_TOKEN="hf-very-secret")
+    kept = (run / "external.json").read_text()
+    assert "--token ***" in kept
+    assert "secret" not in kept
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("comet", "--scorer 'comet': expected NAME=COMMAND"),
+        ("=cat", "--scorer '=cat': expected NAME=COMMAND"),
+        ("a b=cat", "expected NAME=COMMAND, the name of letters, digits"),
+        ("f1=cat", "f1 is a metric of madke's own; choose another name"),
+        ("BLEU=cat", "BLEU is a metric of madke's own"),
+        ("comet=", "expected a command line, found nothing"),
+        ("comet='", "No closing quotation"),
+        ("comet=no-such-program", "scorer 'no-such-program': cannot be started"),
+    ],
+)
+def test_a_broken_option(run, option, said):
+    before = files(run)
+    assert said in refused("score", run, "--scorer", option)
+    assert files(run) == before
+
+
+def test_a_name_that_is_given_twice(run, scorer):
+    assert "len is given twice" in refused("score", run, *scorer("len", LENGTHS), *scorer("len", LENGTHS))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("sys.exit('no checkpoint')", "ended with status 1; it said: 'no checkpoint'"),
+        ("print(1)", "answered 2 items with 1 lines"),
+        ("print(1); print('nan')", "line 2 of its output is 'nan'"),
+    ],
+)
+def test_a_command_that_fails_leaves_everything_as_it_was(run, scorer, body, said):
+    done("score", run, *scorer("len", LENGTHS))
+    before = files(run)
+    assert said in refused("score", run, *scorer("other", LENGTHS), *scorer("len", body))
+    assert files(run) == before
+
+
+def test_a_run_without_an_answer(tmp_path):
+    run = write(tmp_path / "run", entry("q0", None))
+    assert "holds no answer, so there is nothing for a scorer" in refused("score", run, "--scorer", "comet=cat")
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"len": {}}', '{"len": 1}', "\udcff"])
+def test_a_file_of_external_scores_that_is_not_one(run, content):
+    (run / "external.json").write_text(content, errors="surrogateescape")
+    assert "external.json: does not hold what `madke score --scorer` writes" in refused("score", run)
+
+
+def test_the_report_shows_them_without_scoring_anew(tmp_path, scorer):
+    questions, _ = write_dataset(tmp_path, 1)
+    (tmp_path / "script.yaml").write_text(json.dumps([{"reply": "It is [Lake Baikal]."}]))
+    run = tmp_path / "run"
+    done("run", questions, "-p", "standard", "--model", f"scripted/{tmp_path / 'script.yaml'}", "--out", run)
+    done("score", run, *scorer("comet", "for a in asked: print(-1.5)"))
+    done("report", run)
+    assert "comet -1.5 (-1.5 to -1.5), n = 1\n" in (run / "report.html").read_text()
