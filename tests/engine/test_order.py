@@ -1,6 +1,7 @@
 """In which order debaters read each other (Zhang et al.), read off the prompts of whole debates."""
 
 from collections import Counter
+from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,9 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.core.transcript import Stance, Turn
+from madke.engine.groups import answer_groups
+from madke.tasks import TASKS
 from tests.support import plain
 from tests.support.debates import asked, failing, shown
 from tests.support.debates import play as play_variant
@@ -237,3 +241,27 @@ def test_an_order_is_a_permutation_and_the_most_consistent_group_stands_last_und
         along = [sizes[held[agent]] for agent in order]
         assert along == sorted(along)
         assert sizes[held[order[-1]]] == max(sizes.values())
+
+
+VAGUE = ["July 1969", "July 20, 1969", "July 11, 1969"]
+
+
+@pytest.mark.parametrize("answers", list(permutations(VAGUE)))
+def test_a_vague_answer_makes_no_agreement_between_those_that_contradict_each_other(answers):
+    replies = signed(dict(zip("ABC", answers, strict=True)))
+    transcript, _ = play(replies, stop="agreement", order="madc")
+    assert transcript.stop_reason == "rounds"
+    scores = transcript.rounds[1].scores
+    assert {answer: scores[agent] for agent, answer in zip("ABC", answers, strict=True)} == dict(
+        zip(VAGUE, (2, 1, 1), strict=True)
+    )
+
+
+@given(answers=st.lists(st.sampled_from([*VAGUE, "Oslo", "1969", "Springfield", "Springfield, Ohio"]), max_size=8))
+def test_groups_do_not_depend_on_who_sits_where(answers):
+    def grouped(places):
+        turns = [Turn(agent=str(n), stance=Stance(answer=answers[n])) for n in places]
+        return {frozenset(turn.agent for turn in group) for group in answer_groups(turns, TASKS["short_answer"])}
+
+    places = range(len(answers))
+    assert grouped(places) == grouped(reversed(places))

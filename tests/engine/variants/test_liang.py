@@ -43,7 +43,7 @@ def test_an_iteration_takes_n_plus_1_calls_and_one_more_extracts_what_was_never_
     n, iterations = debaters or 2, last or 3
     assert len(transcript.rounds) == iterations
     assert model.calls == (n + 1) * iterations + (last is None)
-    assert transcript.stop_reason == ("consensus" if last else "rounds")
+    assert transcript.stop_reason == ("settled" if last else "rounds")
     assert len(asked(model, stage="extract")) == (last is None)
 
 
@@ -92,7 +92,9 @@ def test_the_judge_reads_the_whole_history_and_decides_after_each_iteration():
     _, model = play("liang", settled_in())
     for n in (1, 2, 3):
         (request,) = asked(model, stage="judge", round=n)
-        lines = [f"{agent} (round {k}): {said(k, agent)}" for k in (1, 2, 3) for agent in SIDES]
+        spoken = [(k, agent) for k in (1, 2, 3) for agent in SIDES]
+        # In the first iteration there is but one round to name.
+        lines = [f"\n{agent}{f' (round {k})' if n > 1 else ''}: {said(k, agent)}" for k, agent in spoken]
         assert [line for line in lines if line in shown(request)] == lines[: 2 * n]
     (request,) = asked(model, stage="extract")
     assert all(line in shown(request) for line in lines)
@@ -124,13 +126,13 @@ def test_an_unreadable_verdict_settles_nothing():
 
 def test_a_verdict_without_a_readable_answer_settles_and_the_answer_is_extracted():
     transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": ""}))
-    assert (transcript.stop_reason, transcript.rounds[0].verdict.side) == ("consensus", "Negative")
+    assert (transcript.stop_reason, transcript.rounds[0].verdict.side) == ("settled", "Negative")
     assert (transcript.answer, model.calls) == ("Lake Tanganyika", 3 + 1)
 
 
 def test_the_extraction_can_be_asked_for_always():
     transcript, model = play("liang", settled_in(1), settings={"extract": "always"})
-    assert (transcript.stop_reason, transcript.answer, model.calls) == ("consensus", "Lake Tanganyika", 3 + 1)
+    assert (transcript.stop_reason, transcript.answer, model.calls) == ("settled", "Lake Tanganyika", 3 + 1)
 
 
 def test_without_adaptive_break_every_iterations_forced_extraction_is_recorded():
@@ -164,8 +166,16 @@ def test_debaters_without_sides_share_their_system_text():
     _, sided = play("liang", settled_in())
     (affirmative, negative) = (request.messages[0].content for request in sided.requests[:2])
     assert "affirmative side" in affirmative
-    assert "you disagree" in negative
-    assert "you disagree" not in affirmative
+    assert "first reply to it disagrees" in negative
+    assert "disagrees" not in affirmative
+
+
+def test_after_a_failed_affirmative_the_negative_opens_and_is_told_nothing_that_does_not_hold():
+    _, model = play("liang", failing(settled_in(), agent="Affirmative", round=1))
+    (opening,) = asked(model, agent="Negative", round=1)
+    assert opening.purpose.stage == "speak"
+    assert "Once the affirmative side has spoken" in shown(opening)
+    assert "in your first turn" not in shown(opening).casefold()
 
 
 def test_meta_prompts_name_topic_debaters_and_iteration_limit():
@@ -245,7 +255,7 @@ def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data):
         transcript, _ = play("liang", replaying(said), question=question, settings={"rounds": 4})
         assert len(transcript.rounds) == len(said["Moderator"])
         assert (transcript.stop_reason, "extract" in transcript.usage) == (
-            ("rounds", True) if "Judge" in said else ("consensus", False)
+            ("rounds", True) if "Judge" in said else ("settled", False)
         )
         assert letters(transcript.answer) == letters(record["debate translation"])
 

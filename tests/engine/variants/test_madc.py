@@ -62,7 +62,9 @@ def test_the_majority_of_the_last_round_is_the_answer():
 
 
 def test_a_tie_goes_to_the_earliest_agent_and_is_recorded():
-    transcript, _ = play("madc", debating(["x", "y", "y", "x"]), settings={"debaters": 4, "rounds": 1})
+    transcript, _ = play(
+        "madc", debating(["x", "y", "y", "x"]), settings={"debaters": 4, "rounds": 1, "order": "fixed"}
+    )
     assert (transcript.answer, transcript.final.tie) == ("x", True)
 
 

@@ -53,8 +53,22 @@ def test_ten_passages_have_ten_debaters():
 
 def test_without_a_passage_one_debater_answers_alone():
     transcript, model = play("per-document", changing_until(1))
-    assert model.calls == 2 + 1
+    assert model.calls == 1 + 1
     assert "Knowledge:\nnone" in shown(model.requests[0])
+    assert "No passage was found" in shown(model.requests[0])
+    assert "your passage" not in shown(model.requests[0])
+    assert transcript.answer == "Lake Baikal"
+
+
+def test_who_is_alone_is_told_of_no_others_and_aggregated_like_any_debate():
+    one = KnowledgePool(passages=(passage("wiki", "k", "Title", "Text."),))
+    transcript, model = play("per-document", changing_until(1), pool=one)
+    speak, summarize = map(shown, model.requests)
+    assert "Below stands one passage. Answer" in speak
+    assert "other debaters" not in speak
+    assert "each debater read one passage" not in summarize
+    assert "You add no opinion" in summarize
+    assert "into one final answer.\nClose your reply" in summarize
     assert transcript.answer == "Lake Baikal"
 
 

@@ -140,6 +140,15 @@ def test_a_pool_can_be_given(pool):
     assert all("[2] Deep lakes:" in shown(request) for request in model.requests)
 
 
+def test_the_confidence_is_asked_for_below_the_answer():
+    _, model = play("reconcile", stating(("x", 1), ("y", 1), ("z", 1)))
+    for request in model.requests:
+        prompt = shown(request)
+        assert prompt.count("Close your reply") == prompt.count("Confidence: P, where P") == 1
+        assert prompt.index("marked like this: [answer]") < prompt.index("Confidence: P, where P")
+        assert prompt.endswith("\nPut the line Confidence: P below it.")
+
+
 def test_the_prompts_of_both_rounds():
     _, model = play("reconcile", stating(("x", 0.9), ("y", 0.7), ("x", 0.8)))
     for n in (1, 2):

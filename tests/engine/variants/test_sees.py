@@ -68,7 +68,7 @@ def test_whose_stances_stand_in_the_prompt(variant, sees, expected):
 def test_answers_alone(variant):
     prompt = third_round(variant, peers="answers", own="none")
     assert stances(prompt) == []
-    assert [f"{name} 2" in prompt for name in NAMES] == [True, False, True]
+    assert [f"{name}: my answer is [{name} 2]" in prompt for name in NAMES] == [True, False, True]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

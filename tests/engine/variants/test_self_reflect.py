@@ -80,4 +80,4 @@ def test_golden_prompts():
     _, model = play("self-reflect", satisfied_with())
     for n in (1, 2):
         found = prompts(asked(model, round=n))
-        assert found == golden(f"self_reflect_round{n}", found)
+        assert found == golden(f"self-reflect_round{n}", found)

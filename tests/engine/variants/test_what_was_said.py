@@ -1,0 +1,85 @@
+"""How a stance is shown: its text, else its answer, else that it has none; and which rounds stand above it."""
+
+import pytest
+
+from madke.core.transcript import Stance, Turn
+from tests.support.debates import asked, play, prompts, shown
+
+READERS = ("madke", "lemmas", "chateval", "reconcile", "per-document", "mad")
+
+
+def reply(request):
+    agent, n = request.purpose.agent, request.purpose.round
+    match request.purpose.stage:
+        case "judge":
+            return "[No]"
+        case "summarize":
+            return "The answer is [x]."
+    return f"{agent} in round {n}: the answer is [{agent} {n}]."
+
+
+def mute(request):
+    """As ``reply``, but Cy gives no answer that can be read."""
+    return "I would rather not say." if request.purpose.agent == "Cy" else reply(request)
+
+
+NAMES = [{"name": "Ada"}, {"name": "Bo"}, {"name": "Cy"}]
+
+
+def settings(**more):
+    return {"debaters": NAMES, "knowledge": None, "rounds": 2, "talk": {}, "marker": "brackets", "stop": "never"} | more
+
+
+@pytest.mark.parametrize("variant", READERS)
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_without_a_readable_answer_none_is_put_into_a_mouth(variant, grouped, anonymous):
+    sees = {"peers": "answers", "own": "last", "grouped": grouped, "anonymous": anonymous}
+    _, model = play(variant, mute, settings=settings(sees=sees))
+    prompt = shown(asked(model, agent="Bo", round=2, stage="reply")[0])
+    ada, cy = ("Another debater",) * 2 if anonymous else ("Ada", "Cy")
+    assert f"\n{ada}: my answer is [Ada 1]\n" in prompt
+    assert f"\n{cy} gave no readable answer.\n" in prompt
+    assert prompt.count("gave no readable answer") == 1
+    assert "[none]" not in prompt
+    assert "rather not say" not in prompt
+
+
+def given(agent, text="", answer=None):
+    return Turn(agent=agent, stance=Stance(text=text, answer=answer, status="ok" if answer else "abstained"))
+
+
+OUTSIDE = (given("X", "Because of this: [Oslo]", "Oslo"), given("Y", answer="Bern"), given("Z"))
+
+
+@pytest.mark.parametrize("variant", READERS)
+@pytest.mark.parametrize("peers", ["last_round", "history"])
+def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(variant, peers):
+    _, model = play(variant, reply, settings=settings(given=True, sees={"peers": peers}), given=OUTSIDE)
+    prompt = shown(asked(model, agent="Ada", round=2, stage="reply")[0])
+    name = {"last_round": "{}:", "history": "{} (round 1):"}[peers].format
+    assert f"{name('X')} Because of this: [Oslo]\n" in prompt
+    assert f"{name('Y')} my answer is [Bern]\n" in prompt
+    assert "Z" not in prompt
+
+
+def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none():
+    said = settings(given=True, stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
+    _, model = play("madke", reply, settings=said, given=OUTSIDE)
+    prompt = shown(asked(model, stage="judge", round=2)[0])
+    assert "Y (round 1): my answer is [Bern]\n" in prompt
+    assert "Z (round 1) gave no readable answer.\n" in prompt
+
+
+def test_rounds_are_named_where_there_are_several():
+    said = settings(stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
+    _, model = play("madke", reply, settings=said)
+    first, second = (shown(request) for request in asked(model, stage="judge"))
+    assert "\nAnswers of the debaters:\nAda: Ada in round 1" in first
+    assert "only the latest answer counts" not in first
+    assert "\nThe debate so far:\nAda (round 1): Ada in round 1" in second
+    assert "\nCy (round 2): Cy in round 2" in second
+    assert "only the latest answer counts" in second
+    (summary,) = asked(model, stage="summarize")
+    assert "\nAnswers of the debaters:\nAda: Ada in round 2" in shown(summary)
+    assert "(round" not in prompts([summary])
