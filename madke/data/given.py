@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
+from madke.engine.marker import marked
 from madke.engine.parse import parse_answer, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.files import read_jsonl
@@ -133,7 +134,8 @@ def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:
         answer = task.read(said.answer, question)
         if answer is None:
             raise UserError(f"{said.answer!r} of {said.agent!r} is no answer of task {question.task}")
-        stance = Stance(text=text, answer=answer, rule="given")
+        # Who reads it is shown what was said; without a text that is the answer.
+        stance = Stance(text=text or f"My answer is {marked(answer, protocol.marker)}.", answer=answer, rule="given")
     else:
         parsed = parse_answer(text, lambda raw: task.read(raw, question), protocol.marker)
         stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)

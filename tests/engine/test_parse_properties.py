@@ -179,9 +179,29 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+NESTED = [
+    "[" * 100_000 + "]" * 100_000,
+    "The answer is " + "(" * 100_000 + ")" * 100_000,
+    '{"a":' * 40_000 + "}" * 40_000,
+    "\\boxed{" * 30_000 + "}" * 30_000,
+    "The answer is [a" + " " * 200_000 + "b].",
+    "The answer is [" + "\\a" * 100_000 + " word].",
+    "The answer is " + "\\a" * 400 + " word, " * 400,
+    "[" + "1, " * 60_000 + "x]",
+]
+
+
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_two_hundred_kilobytes_of_anything_are_read(unit):
-    text = (unit * (200_000 // len(unit) + 1))[:200_000]
+    read_all((unit * (200_000 // len(unit) + 1))[:200_000])
+
+
+@pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
+def test_deep_and_long_brackets_are_read(text):
+    read_all(text)
+
+
+def read_all(text):
     without_reasoning(text)
     for parsed in (
         parse_answer(text, reader("short_answer")),

@@ -1,13 +1,14 @@
-"""The grammars on text that real language models wrote."""
+"""The grammars on text that real language models wrote. ``eval/parser.py`` reports on all of it."""
 
 import gzip
 import json
+import re
 
 from madke.core.question import Question
 from madke.engine.parse import parse_answer, parse_selection, parse_verdict
 from madke.tasks import TASKS
 
-QUESTION = Question(id="q", question="?")
+SIDES = ("Affirmative side", "Negative side")
 
 
 def read_lines(path):
@@ -15,23 +16,77 @@ def read_lines(path):
         yield from map(json.loads, lines)
 
 
+def read_for(task, choices=()):
+    question = Question(id="q", question="?", task=task, choices=tuple(choices))
+    return lambda raw: TASKS[task].read(raw, question)
+
+
+def mirage(shared_data, *runs):
+    for run in runs:
+        yield from read_lines(shared_data / "recorded" / "mirage_mmlu_med" / f"{run}.jsonl.gz")
+
+
+def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data):
+    letters = several = 0
+    for item in mirage(shared_data, "gpt-35-turbo-16k_cot", "gpt-4-32k_rag_32"):
+        text = item["outputs"][0]
+        value = parse_answer(text, read_for("choice", item["options"].values())).value
+        if letter := re.search(r'"answer_choice": "([A-D])"', text):
+            letters += 1
+            assert value == letter.group(1)
+        elif re.search(r'"answer_choice": "(?:[A-D](?:/| and |, )|None|Cannot|")', text):
+            several += 1
+            assert value is None
+    assert (letters, several) == (1655, 45)
+
+
 def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data):
-    texts = [
-        item["outputs"][0]
-        for model in ("gpt-35-turbo-16k", "gpt-4-32k")
-        for item in read_lines(shared_data / "recorded" / "mirage_mmlu_med" / f"{model}_rag_32.jsonl.gz")
-    ]
-    answers = [parse_answer(text, lambda raw: TASKS["short_answer"].read(raw, QUESTION)).value for text in texts]
-    # The two exceptions are no answers but chemistry, [Xe] and [La].
-    assert sum(answer is not None for answer in answers) <= 2
+    items = list(mirage(shared_data, "gpt-35-turbo-16k_rag_32", "gpt-4-32k_rag_32"))
+    texts = [item["outputs"][0].partition('"answer_choice"')[0] for item in items]
+    answers = [parse_answer(text, read_for("short_answer")).value for text in texts]
+    assert not any(re.fullmatch(r"\W*\d{1,2}\W*", answer) for answer in answers if answer)
     chosen = [parse_selection(text, size=32, limit=3).value.ids for text in texts]
     assert sum(bool(ids) for ids in chosen) >= 700
     assert all(len(ids) <= 3 and set(ids) <= set(range(32)) for ids in chosen)
     assert all(parse_verdict(text).value.consensus is None for text in texts)
 
 
+def test_every_moderator_verdict_is_read_and_none_says_another_thing_when_it_is_cut_off(shared_data):
+    verdicts = [
+        message["content"]
+        for debate in read_lines(shared_data / "recorded" / "mad_commonmt_debates_100.jsonl.gz")
+        for message in debate["players"]["Moderator"]
+        if message["role"] == "assistant"
+    ]
+    assert len(verdicts) == 376
+    for text in verdicts:
+        told = parse_verdict(text, sides=SIDES)
+        assert told.rule == "record"
+        assert told.value.consensus is ("preference': 'Yes'" in text)
+        assert (told.value.side is None, told.value.answer is None) == ("Side': ''" in text, "Translation': ''" in text)
+        for end in range(0, len(text), 40):
+            cut = parse_verdict(text[:end], sides=SIDES).value
+            assert cut.consensus in (None, told.value.consensus)
+            assert cut.side in (None, told.value.side)
+            assert cut.answer in (None, told.value.answer)
+
+
 def test_labels_in_agents_final_actions_are_read(shared_data):
     items = list(read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"))
-    read = [parse_answer(item["transcript"], lambda raw: TASKS["claim"].read(raw, QUESTION)).value for item in items]
-    told = [TASKS["claim"].read(item["info"]["answer"] or "", QUESTION) for item in items]
+    read = [parse_answer(item["transcript"], read_for("claim")).value for item in items]
+    told = [read_for("claim")(item["info"]["answer"] or "") for item in items]
     assert sum(one == other for one, other in zip(read, told, strict=True)) >= 249
+
+
+def test_answers_in_running_text_without_a_marker_are_left_alone(shared_data):
+    with gzip.open(shared_data / "recorded" / "evouna" / "NQ_1800.json.gz", "rt", encoding="utf-8") as file:
+        texts = [item["answer_gpt4"] or "" for item in json.load(file)]
+    assert not any(parse_answer(text, read_for("short_answer")).value for text in texts)
+
+
+def test_citing_behind_every_sentence_changes_no_answer_of_an_agent(shared_data):
+    for item in read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"):
+        text = item["transcript"]
+        cited = re.sub(r"(?<=[a-z]{3}[.!?])(?=\s|\Z)", " [3][12]", text)
+        assert cited != text
+        assert parse_answer(cited, read_for("claim")).value == parse_answer(text, read_for("claim")).value

@@ -1,0 +1,82 @@
+"""The debater that a judge picks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from madke.engine.parse.brackets import outermost
+from madke.engine.parse.content import unwrap
+from madke.engine.parse.cues import is_denied, is_imagined, stands_alone
+from madke.engine.parse.names import mention, sole_name
+from madke.engine.parse.result import Parsed, abstained, found
+from madke.engine.parse.sentences import NEAR, lead
+
+_MOST = 200
+_FILLED = r"(?:(?:the|answer|argument|case|debater|side|of|by|from|with|for)\W+){0,4}"
+_NOUN = (
+    r"(?:winner|winning\s+(?:debater|agent|side)|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote)"
+    r"|(?:best|strongest|better|most\s+convincing)\s+(?:answer|argument|case|debater|agent|side))"
+)
+_VERB = r"i\s+(?:(?:would|will|therefore|now|hence|thus)\s+)?(?:pick|choose|select|favou?r|prefer|support|side|vote)"
+_WINS = (
+    r"[*_`\"']{0,3}(?:\s+side)?\s+(?:wins\b|won\b|is\s+the\s+(?:clear\s+)?winner\b|has\s+won\b"
+    r"|(?:has|had|gave|gives|made|makes)\s+the\s+(?:best|better|strongest|stronger|most\s+convincing)\b)"
+)
+
+Pick = tuple[str, tuple[int, int]]
+
+
+def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
+    """The one debater that a judge picks.
+
+    Args:
+        text: The reply, reasoning left out.
+        names: The debaters' names, matched as words of their own, whatever their case.
+
+    Returns:
+        One of ``names``, or None. A name in brackets counts, if it is the only one or the last stands alone (rules
+        ``marker``, ``alone``); else the one that the text calls the winner (``stated``), or a reply that is nothing
+        but a name (``bare``). Several with no conclusion are ``contradictory``; otherwise the rule is ``none``.
+    """
+    if bracketed := _bracketed(text, names):
+        return _settled(text, bracketed, "marker")
+    if stated := _stated(text, names):
+        return _settled(text, stated, "stated")
+    only = sole_name(text, names)
+    return found(only, "bare", (0, len(text))) if only else abstained(None)
+
+
+def _bracketed(text: str, names: Sequence[str]) -> list[Pick]:
+    picks = []
+    for start, end in list(outermost(text))[-_MOST:]:
+        near, after = lead(text, start), text[end : end + NEAR]
+        content = unwrap(text[start + 1 : end - 1])
+        name = None if content.isdigit() else sole_name(content, names)  # A number is a citation.
+        if name and not is_denied(near, after) and not is_imagined(near, after):
+            picks.append((name, (start, end)))
+    return picks
+
+
+def _stated(text: str, names: Sequence[str]) -> list[Pick]:
+    if not names:
+        return []
+    name = mention(names)
+    patterns = (
+        rf"\b{_NOUN}\b[^.\n]{{0,60}}?(?:\b(?:is|was|goes\s+to)\b|:|=)\W{{0,9}}{_FILLED}{name}",
+        rf"\b{_VERB}\W+{_FILLED}{name}",
+        name + _WINS,
+    )
+    picks = []
+    for pattern in patterns:
+        for said in list(re.finditer(pattern, text, re.IGNORECASE))[-_MOST:]:
+            if picked := sole_name(said.group(1), names):
+                picks.append((picked, said.span(1)))
+    return sorted(picks, key=lambda pick: pick[1])
+
+
+def _settled(text: str, picks: list[Pick], rule: str) -> Parsed[str | None]:
+    name, span = picks[-1]
+    if len({picked for picked, _ in picks}) == 1:
+        return found(name, rule, span)
+    return found(name, "alone", span) if stands_alone(text, *span) else abstained(None, "contradictory")

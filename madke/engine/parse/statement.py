@@ -1,0 +1,158 @@
+"""Answers that a reply states in words, without a marker: "The answer is B.", "Final answer: Lake Baikal".
+
+A reader of labels or letters knows an answer when it meets one. One of free text takes any words, so there the words
+must look like an answer: a name, a number, yes or no, something in quotation marks, or a labelled line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from madke.engine.parse.content import Reader, is_formula, is_placeholder, offers_several, unwrap
+from madke.engine.parse.cues import EMPHASIS, standings
+from madke.engine.parse.result import Parsed, found
+
+_MOST = 200
+_ANSWER = (
+    r"(?:(?:(?:final|correct|right|best|closest|only|most\s+\w+)\s+){0,3}answer(?:\s+(?:choice|option|letter|label))?"
+    r"|(?:final|correct|right|best|closest|most\s+\w+)\s+(?:choice|option|label|conclusion|result))"
+)
+_FOR = r"(?:\s+(?:to|for)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|thus|hence),?)?"
+_START = r"(?:^|(?<=[.!?])[ \t]{1,9}|\b(?:my|our)\s+)[*_#> \t]{0,9}(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?"
+_LABEL = rf"{_START}{_ANSWER}[*_\s]{{0,4}}:[*_]{{0,3}}"
+_VERB = rf"\b{_ANSWER}{_FOR}\s+(?:is|are|was|would\s+be|should\s+be|must\s+be)\b:?"
+_CUE = re.compile(rf"(?:(?P<label>{_LABEL})|{_VERB})\s{{0,9}}", re.IGNORECASE | re.MULTILINE)
+_CORRECT = r"(?:(?:only|most\s+likely|correct|right|best)\s+){1,2}"
+_REVERSED = re.compile(
+    rf"(?<![\w'’])[(\[*]{{0,3}}([A-Z])[)\]*]{{0,3}}\s+is\s+the\s+{_CORRECT}(?:answer|choice|option)\b"  # noqa: RUF001
+    r"|\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore),?\s+(?:(?:option|choice|answer)\s+)?[(\[*]{0,3}([A-Z])[)\]*]{0,3}"
+    r"\s+is\s+(?:correct|right)(?=[^\w\n]*\Z)"
+)
+_FILLER = re.compile(
+    r"[\s:]{0,9}(?:(?:most\s+likely|likely|probably|definitely|clearly|indeed|still|simply|therefore|thus|hence|then"
+    r"|option|choice|letter)\b[\s,:]{1,9}){0,4}",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"\W{0,9}(?:either|neither|both|none|unclear|unknown|uncertain|ambiguous|cannot|can['’]t|maybe|impossible|debatable"  # noqa: RUF001
+    r"|subjective|yes\s+and\s+no|no\s+and\s+yes"
+    r"|not\s+(?:one\s+of|among|provided|given|listed|clear|certain|available|known|possible|determin\w+|an?\s+\w+))\b",
+    re.IGNORECASE,
+)
+
+_ABBREVIATION = "".join(rf"(?<!\b{word})" for word in ("[A-Z]", "St", "Mr", "Ms", "Mrs", "Dr", "Jr", "Sr", "Mt", "No"))
+_SENTENCE = re.compile(rf"[^\n]{{0,300}}?(?=\n|\Z|\?|{_ABBREVIATION}[.!](?:[\s\"*]|\Z))")
+_CLAUSE = re.compile(r",\s+(?:which|who)\s|,?\s+(?:because|since|as|due\s+to|but|so)\s|;|\s+\(", re.IGNORECASE)
+_DASH = re.compile(r"\s+[-\u2013\u2014]\s|,")
+_GROUP = re.compile(
+    r"\*\*(?P<bold>[^*\n]{1,200})\*\*|[\"“](?P<quoted>[^\"“”\n]{1,200})[\"”]|\$(?P<math>[^$\n]{1,200})\$"
+    r"|\((?P<round>[^()\n]{1,100})\)(?![\w(^])|\[(?P<square>[^\[\]\n]{1,100})\](?!\w)"
+)
+_WORD = r"(?:[A-Z][\w'’.&/-]*|[\d$€£][\w.,/%:-]*)"  # noqa: RUF001
+_SMALL = r"(?:of|the|and|in|on|at|to|by|for|de|la|le|von|van|der|du|del|da|di|&)"
+_NAME = re.compile(rf"(?:the )?{_WORD}(?:,? (?:{_WORD}|{_SMALL})){{0,9}}")
+_NUMBER = re.compile(r"[-+]?[$€£]?\d")
+_YES_NO = re.compile(r"yes|no|true|false", re.IGNORECASE)
+_DECLINES = re.compile(
+    r"(?:i|we|it|there|this|that|cannot|can['’]t|not|no\s+\w+|un(?:known|clear|certain|able|determined|answerable)"  # noqa: RUF001
+    r"|insufficient|none|n/a|impossible|depends|see|based|according|in\s+\w+"
+    r"|the\s+(?:question|knowledge|documents?|text|passages?|information|context))\b",
+    re.IGNORECASE,
+)
+_MOST_WORDS = 12
+_SHORT = 30
+"""Characters of a line that is nothing but a label."""
+
+_SMALL_LETTER = re.compile(r"[a-z]?\W*")
+_LISTED = re.compile(r"\W*[A-Z]\b.*[\s(][A-Z][).]\s")
+_OPTION = re.compile(r"[\s*_]*[A-Z][.:]\s[^.!?]{1,200}\W*")
+_LETTERED_LINE = re.compile(r"[\s*_]*\(?[A-Z]\)")
+_TURNED_DOWN = re.compile(r"\b(?:not|wrong|incorrect|false|cannot)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
+
+
+def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """The last readable answer that the text states without a marker. Rules: ``labelled``, ``stated``."""
+    stated = list(_cues(text))
+    for cue, (start, end) in reversed(stated):
+        for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader):
+            if (value := reader(content)) is not None:
+                return found(value, "labelled" if cue["label"] else "stated", (start, end))
+    if not reader.is_open:
+        for said in reversed(list(_REVERSED.finditer(text))[-_MOST:]):
+            if (value := reader(said.group(said.lastindex or 0))) is not None:
+                return found(value, "stated", said.span(said.lastindex or 0))
+    return None
+
+
+def undecided(text: str) -> Iterator[tuple[int, int]]:
+    """Where the text says that it does not settle on an answer: "the answer is either (A) or (B)"."""
+    for cue, (start, end) in _cues(text):
+        if _UNDECIDED.match(text, start) or offers_several(text[start:end]):
+            yield cue.span()
+
+
+def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """A label or letter that has the first or the last line to itself, if no other line has another one.
+
+    Free text is never read this way: a line of a reply is not yet its answer.
+    """
+    if reader.is_open:
+        return None
+    lines = [(line, line.group()) for line in re.finditer(r"[^\n]+", text) if not line.group().isspace()]
+    read = [
+        (line, value)
+        for line, said in lines[:_MOST]
+        if len(unwrap(said)) <= _SHORT or _LETTERED_LINE.match(said) or (len(lines) == 1 and _OPTION.fullmatch(said))
+        if not _SMALL_LETTER.fullmatch(said)
+        and not _TURNED_DOWN.search(said)
+        and not _LISTED.match(said)
+        and (value := reader(said)) is not None
+    ]
+    outer = [(line, value) for line, value in read if line in (lines[0][0], lines[-1][0])]
+    if len({value for _, value in read}) == 1 and outer:
+        return found(outer[-1][1], "alone", outer[-1][0].span())
+    return None
+
+
+def _cues(text: str) -> Iterator[tuple[re.Match[str], tuple[int, int]]]:
+    """Cues that are the speaker's own, and the span of the words that follow each in its sentence."""
+    standing = standings(text)
+    for cue in list(_CUE.finditer(text))[-_MOST:]:
+        sentence = _SENTENCE.match(text, cue.end())
+        if sentence and sentence.group().strip() and standing(cue.end(), sentence.end()) == "stated":
+            yield cue, sentence.span()
+
+
+def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
+    """What in the words after a cue may be the answer, the most complete first."""
+    said = said[_skip(said) :].strip(" \t\n,;")
+    if is_placeholder(said) or said.startswith("{"):
+        return
+    group = _GROUP.match(said)
+    inner = group[group.lastgroup] if group and group.lastgroup else None
+    clause = _CLAUSE.split(said, maxsplit=1)[0].strip(EMPHASIS)
+    head = _DASH.split(clause, maxsplit=1)[0]
+    if not reader.is_open:
+        parts = (said, inner or "", clause, head)
+        # "the answer is a ..." and a word cut off behind its first letter name no option.
+        yield from (part for part in parts if labelled or not _SMALL_LETTER.fullmatch(part))
+    elif inner and group and not re.search(r"\w", said[group.end() :]):
+        yield inner
+    elif not _DECLINES.match(clause):
+        if labelled and len(said.split()) <= _MOST_WORDS:
+            yield said
+        for part in (said, clause):
+            if _NAME.fullmatch(part):
+                yield part
+        if _NUMBER.match(clause):
+            yield re.split(r",\s+(?=[a-z])", clause, maxsplit=1)[0]
+        if is_formula(said):
+            yield said
+        if _YES_NO.fullmatch(head):
+            yield head
+
+
+def _skip(said: str) -> int:
+    filler = _FILLER.match(said)
+    return filler.end() if filler else 0
