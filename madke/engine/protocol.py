@@ -101,7 +101,7 @@ class Sees(_Strict):
     debater, this round's where it has spoken already. ``history``: all they have said, in the order of time.
     ``answers``: their answers of the round before, without the reasoning."""
     own: Literal["last", "history", "none"] = "last"
-    """The debater's own stance of the round before, or all of its own."""
+    """The debater's own newest stance, or all of its own. Selection always sees its newest (Eq. 2)."""
     topology: str | tuple[tuple[bool, ...], ...] = "full"
     """Whom a debater may read: ``full`` (everybody), ``ring`` (its two neighbours), ``star`` (the first debater reads
     all, the others only the first), ``sparse(k)`` (the k that come after it, in a circle), or a matrix whose row says
@@ -145,7 +145,8 @@ class Protocol(_Strict):
     order: Order = Order()
     """The name of a strategy alone (``order: madc``) is short for ``{by: madc}``."""
     marker: Marker = "brackets"
-    """How a final answer is marked: ``[answer]``, ``(answer)``, ``\\boxed{answer}``, or the whole reply."""
+    """How a final answer is marked: ``[answer]``, ``(answer)``, ``\\boxed{answer}``; or the whole reply (``text``, for
+    templates that ask for no marked answer)."""
     level: Literal[0, 1, 2, 3] = 2
     """How much the debaters are told to contradict each other, from not at all to always (Liang et al., Table 12)."""
     temperature: float = Field(default=0.5, ge=0, allow_inf_nan=False)
@@ -155,8 +156,9 @@ class Protocol(_Strict):
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Strings that end a completion."""
     overflow: Literal["fail", "drop"] = "fail"
-    """A prompt that the model finds too long: the call fails, or the oldest of what others said and then the
-    lowest-ranked passages are dropped until it fits; what was dropped is recorded."""
+    """A prompt that the model finds too long: the call fails, or the oldest of what others said (within a round: what
+    is read first) and then the lowest-ranked passages are dropped until it fits; what was dropped is recorded. Judge
+    and summarizer never lose a stance of the last round: that would make agreement out of length."""
     given: bool = False
     """The first round's stances come from outside; nobody is asked for them."""
     stop: Literal["never", "judge", "agreement", "agreement_then_judge", "satisfied", "stability", "budget"] = "judge"

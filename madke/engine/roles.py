@@ -71,9 +71,10 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     if completion.error is not None:
         return Selection(status="failed", text=completion.text, error=completion.error, cut=cut), None
     shown = set(numbers) - set(cut.passages if cut else ())
-    parsed = parse_selection(completion.text, size=len(scene.pool.passages), limit=knowledge.max_selected)
+    size, limit = len(scene.pool.passages), knowledge.max_selected
+    parsed = parse_selection(completion.text, size=size, limit=limit, shown=shown)
     selection = Selection(
-        ids=tuple(n for n in parsed.value.ids if n in shown),
+        ids=parsed.value.ids,
         dropped=parsed.value.dropped,
         status=parsed.status,
         rule=parsed.rule,

@@ -10,6 +10,7 @@ import re
 
 from madke.core.question import Question
 from madke.tasks.base import Task, require
+from madke.tasks.declines import declines
 from madke.tasks.equivalence import equivalent
 from madke.tasks.latex import Expression, expression
 
@@ -31,7 +32,8 @@ class Math(Task):
         text = " ".join(raw.split())
         for _ in range(_MARKS):
             text = _unwrapped(text)
-        return text if any(character.isalnum() or character in "\u221e\u2205" for character in text) else None
+        said = any(character.isalnum() or character in "\u221e\u2205" for character in text)
+        return text if said and not declines(text) else None
 
     def same(self, left: str, right: str) -> bool:
         """Equal as mathematics.

@@ -7,6 +7,7 @@ import unicodedata
 from madke.core.question import Question
 from madke.tasks import matching
 from madke.tasks.base import Task
+from madke.tasks.declines import declines
 
 _LONE_SIGNS = frozenset("*#%&@/\\")
 
@@ -18,10 +19,13 @@ class ShortAnswer(Task):
     metrics: tuple[str, ...] = ("em", "f1", "match")
 
     def read(self, raw: str, question: Question) -> str | None:
-        """Any text with a letter, a digit or a symbol such as ``+``, or one sign such as ``#`` alone."""
+        """Any text with a letter, a digit or a symbol such as ``+``, or one sign such as ``#`` alone.
+
+        None for words that decline to answer.
+        """
         answer = " ".join(raw.split())
         said = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
-        return answer if said else None
+        return answer if said and not declines(answer) else None
 
     def same(self, left: str, right: str) -> bool:
         """Whether both name the same thing (:mod:`madke.tasks.matching`)."""

@@ -74,3 +74,8 @@ def test_a_concluding_sentence_that_names_too_many_is_cut():
 def test_nothing_readable_is_an_abstention(text):
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.status) == ((), "abstained")
+
+
+def test_numbers_that_were_not_shown_take_nobodys_place():
+    found = parse_selection("I pick [0], [1], [2] and [4].", size=5, limit=3, shown={3, 4})
+    assert (found.value.ids, found.value.dropped) == ((4,), ())

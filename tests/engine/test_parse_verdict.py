@@ -117,3 +117,25 @@ def test_an_answer_that_the_task_cannot_read_is_none():
     read = lambda raw: TASKS["choice"].read(raw, question)  # noqa: E731
     assert parse_verdict('{"settled": "yes", "answer": "[B]"}', read=read).value == Judged(consensus=True, answer="B")
     assert parse_verdict('{"settled": "yes", "answer": "gold"}', read=read).value == Judged(consensus=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["They do not agree, so I cannot say [Yes].", "I can't reply [Yes].", "It is impossible to reply [Yes].",
+     "This does not deserve a [Yes].", "I am unable to say [Yes].", "Far from [Yes]."],
+)  # fmt: skip
+def test_a_refusal_to_say_yes_is_no_consensus(text):
+    assert parse_verdict(text).value.consensus is not True
+
+
+@pytest.mark.parametrize(
+    ("text", "consensus"),
+    [
+        ('{"answer": "1969"}\nBoth say so. [Yes]', True),
+        ('{"extracted answer": "1969", "consistent": true}', True),
+        ('{"settled": 0}', False),
+        ("I cannot find any difference: [Yes]", True),
+    ],
+)
+def test_a_record_of_answers_leaves_the_decision_to_the_marker(text, consensus):
+    assert parse_verdict(text).value.consensus is consensus

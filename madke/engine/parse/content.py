@@ -1,4 +1,4 @@
-"""What a marker holds: the answer itself, without decoration; placeholders; words that decline to answer."""
+"""What a marker holds: the answer itself, without decoration; placeholders."""
 
 from __future__ import annotations
 

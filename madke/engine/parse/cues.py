@@ -49,6 +49,13 @@ _DENIED_BEFORE = re.compile(
     r"|n['’]t(?:\s+be)?)[\s*_`\"'“”‘’]+(?:(?:the|an?|simply|just|merely|label|option|answer)\s+)?[*_`\"'“”‘’]*\Z",  # noqa: RUF001
     re.IGNORECASE,
 )
+_REFUSED = re.compile(
+    r"\b(?:can\s?not|can['’]t|unable\s+to|impossible\s+to|(?:do|does|did|would|will|could|should|may)\s*n[o'’]t"  # noqa: RUF001
+    r"|won['’]t|refuse\s+to|hesitate\s+to|far\s+from)"  # noqa: RUF001
+    r"(?:\s+(?:simply|yet|really|possibly|say|reply|give|answer|respond|conclude|call|grant|deserve|merit|warrant|justify"
+    r"|be|it|this|with|an?|the|a\s+clear)){0,4}[\s*_`\"'“”‘’]*\Z",  # noqa: RUF001
+    re.IGNORECASE,
+)
 _DENIED_AFTER = re.compile(
     r"[\s*_`\"'“”‘’]*(?:(?:is|was|are|were|would\s+be|seems|looks)\s*(?:n['’]t\b|(?:(?:\w+ly|just|simply|also)\s+)?"  # noqa: RUF001
     r"(?:not|wrong|incorrect|false|mistaken|unlikely|impossible|implausible|ruled\s+out|out|invalid|irrelevant)\b)"
@@ -117,7 +124,7 @@ def standings(text: str) -> Callable[[int, int], Standing]:
 
 def is_denied(near: str, after: str) -> bool:
     """Whether the words around a marker turn it down: "not [A]", "[A] is wrong"."""
-    return bool(_DENIED_BEFORE.search(near) or _DENIED_AFTER.match(after))
+    return bool(_DENIED_BEFORE.search(near) or _REFUSED.search(near) or _DENIED_AFTER.match(after))
 
 
 def is_glued(text: str, start: int, end: int) -> bool:

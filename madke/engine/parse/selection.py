@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from madke.engine.parse.brackets import outermost
@@ -56,13 +56,14 @@ _CLAUSE_START = re.compile(r"[,;]\s|\b(?:but|while|whereas|although|however|and|
 _INDISPENSABLE = re.compile(r"\bwithout\W*\Z", re.IGNORECASE)
 
 
-def parse_selection(text: str, *, size: int, limit: int) -> Parsed[SelectedIds]:
+def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] | None = None) -> Parsed[SelectedIds]:
     """The pool numbers of a selection reply.
 
     Args:
         text: The reply, reasoning left out.
         size: Passages in the pool; numbers outside ``0 .. size - 1`` are ignored.
         limit: How many numbers may be chosen.
+        shown: The numbers that the reader was shown, if not all; others are ignored.
 
     Returns:
         Up to ``limit`` distinct numbers: those of sentences that choose ("I pick [0] and [5]"), if there are such, else
@@ -71,7 +72,7 @@ def parse_selection(text: str, *, size: int, limit: int) -> Parsed[SelectedIds]:
         them ("[1], [2] and [5] are irrelevant") at once. Of numbers and ``[No Found]`` the last marker wins. Rules:
         ``chosen``, ``ids``, ``concluding``, ``first``, ``no_found``, ``none``.
     """
-    said = list(_naming(text, size))
+    said = list(_naming(text, size, range(size) if shown is None else shown))
     choosing = [sentence for sentence in said if sentence.chooses]
     counted = choosing or said
     declined = [marker.span() for marker in _NO_FOUND.finditer(text)]
@@ -94,11 +95,13 @@ def _ids(said: Sequence[_Sentence]) -> list[int]:
     return list(dict.fromkeys(n for sentence in said for n in sentence.ids))
 
 
-def _naming(text: str, size: int) -> Iterator[_Sentence]:
+def _naming(text: str, size: int, shown: Container[int]) -> Iterator[_Sentence]:
     """The sentences that name pool numbers, without those named to turn them down."""
     for start, end in sentences(text):
         useful = [group for group in _groups(text, start, end) if not _is_useless(text, group, start, end)]
-        markers = [(span, list(_numbers(text[slice(*span)], size))) for group in useful for span in group]
+        markers = [
+            (span, [n for n in _numbers(text[slice(*span)], size) if n in shown]) for group in useful for span in group
+        ]
         named = [(span, numbers) for span, numbers in markers if numbers]
         if named:
             ids = dict.fromkeys(n for _, numbers in named for n in numbers)

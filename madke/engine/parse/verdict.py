@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from madke.engine.parse.binary import Binary
 from madke.engine.parse.content import Reader, is_placeholder
@@ -14,9 +14,11 @@ from madke.engine.parse.result import Parsed, abstained, found
 
 _MARKER = Binary("yes", "no")
 _ASKS_WHETHER = re.compile(r"^(?:whether|is|are|has|have|do|does|did)\b")
-_SETTLED_KEY = re.compile(r"\b(?:preference|settled|consensus|agree(?:d|ment)?|verdict|decision|resolved|conclusive)\b")
+_SETTLED_KEY = re.compile(
+    r"\b(?:preference|settled|consensus|agree(?:d|ment)?|verdict|decision|resolved|conclusive|consistent|same)\b"
+)
 _SIDE_KEY = re.compile(r"\b(?:side|supported|winner|preferred|debater)\b")
-_YES_OR_NO = re.compile(r"\W*(?:(yes|true)|no|false)\b(?!\s*(?:or\b|/|\|))", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"\W*(?:(yes|true|1(?=\W*\Z))|no|false|0(?=\W*\Z))\b(?!\s*(?:or\b|/|\|))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,11 +53,13 @@ def parse_verdict(
     whole = [(record, judged) for record, judged in read_from if record.whole]
     if len({judged.consensus for _, judged in whole} - {None}) > 1:
         return abstained(Judged(), "contradictory")
-    if read_from:
-        record, judged = (whole or read_from)[-1]
-        return found(judged, "record" if record.whole else "cut_record", record.span)
+    record, judged = (whole or read_from)[-1] if read_from else (None, Judged())
+    # A record of answers, say, may have the decision beside it.
     marked = _MARKER.parse(text)
-    return Parsed(value=Judged(consensus=marked.value), status=marked.status, rule=marked.rule, span=marked.span)
+    if record is not None and (judged.consensus is not None or marked.value is None):
+        return found(judged, "record" if record.whole else "cut_record", record.span)
+    value = replace(judged, consensus=marked.value)
+    return Parsed(value=value, status=marked.status, rule=marked.rule, span=marked.span)
 
 
 def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Judged | None:
