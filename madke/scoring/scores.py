@@ -100,7 +100,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
             kept.append(_row(transcript))
-            flags["judged"] += transcript.rounds[-1].verdict is not None
+            flags["judged"] += "cons_judge" in kept[-1]
             rounds += len(transcript.rounds)
         else:
             failures[transcript.final.error or "unknown"] += 1
@@ -184,7 +184,8 @@ def _row(transcript: Transcript) -> dict[str, float]:
         row["correct"] = row[task.metrics[0]]
     last = transcript.rounds[-1]
     consistent = {}
-    if last.verdict is not None:
+    # A judge who takes the answer itself (judge_extract) settles the debate; it was not asked for consensus.
+    if last.verdict is not None and transcript.final.by != "judge":
         consistent["judge"] = bool(last.verdict.consensus)
     if len(last.turns) > 1:
         consistent["matcher"] = agreed(last.turns, task)

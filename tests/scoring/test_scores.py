@@ -158,3 +158,9 @@ def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons():
     spared = replace(asked, id="spared", rounds=tuple(replace(entry, verdict=None) for entry in asked.rounds))
     assert score([asked]).cons_judge.value == 0
     assert (score([asked, spared]).cons_judge, score([asked, spared]).co2_judge) == (None, None)
+
+
+def test_a_judge_who_settles_a_debate_finds_no_consensus():
+    settled = transcript("settled", said=[BAIKAL, TANGANYIKA], consensus=True, answer=BAIKAL)
+    settled = replace(settled, stop_reason="settled", final=replace(settled.final, by="judge"))
+    assert (score([settled]).cons_judge, score([settled]).cons_matcher.value) == (None, 0)
