@@ -16,7 +16,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.marker import marked
 from madke.engine.parse import parse_answer, parse_confidence, without_reasoning
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import Protocol, is_name
 from madke.files import read_jsonl
 from madke.tasks import get_task
 
@@ -149,6 +149,9 @@ def _spoken(turn: Turn) -> Turn:
 
 
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    for turn in turns:
+        if not is_name(turn.agent):
+            raise UserError(f"agent {turn.agent!r}: a name is one line with a letter or digit in it")
     for agent, count in Counter(turn.agent for turn in turns).items():
         if count > 1:
             raise UserError(f"agent {agent!r} has {count} stances; names must differ")

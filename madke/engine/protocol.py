@@ -18,12 +18,17 @@ _RESERVED = {*CLOSERS, "you", "anotherdebater"}
 """Names that mean somebody else in a prompt."""
 
 
+def is_name(name: str) -> bool:
+    """Whether a text can name a debater: a line with a letter or digit, and no colon, which ends a name in prompts."""
+    return bool(_NAME.fullmatch(name) and role_key(name))
+
+
 def role_key(role: str) -> str:
     """What tells roles apart where people name them: letters and digits, without case."""
     return re.sub(r"[\W_]+", "", role.casefold())
 
 
-MOST_DEBATERS = 1000
+MOST_DEBATERS = 200
 
 
 class _Strict(BaseModel):
@@ -206,7 +211,7 @@ class Protocol(_Strict):
             if not 1 <= len(value) <= MOST_DEBATERS:
                 raise ValueError(f"debaters must be a count or a list of at least one and at most {MOST_DEBATERS}")
             names = [debater.name for debater in value]
-            if wrong := [name for name in names if not _NAME.fullmatch(name) or not role_key(name)]:
+            if wrong := [name for name in names if not is_name(name)]:
                 raise ValueError(f"a debater's name is one line with a letter or digit in it, found {wrong[0]!r}")
             keys = [role_key(name) for name in names]
             if len(set(keys)) < len(keys):

@@ -64,6 +64,11 @@ _SIGNS = {
 }
 
 
+def changed_settings(protocol: Protocol) -> str:
+    """The settings in which a protocol differs from the defaults, in one line."""
+    return ", ".join(_changed(protocol, Protocol(source=""))) or "all defaults"
+
+
 def diagram(name: str, protocol: Protocol) -> str:
     """The debate of a variant: who speaks when, who reads whom, when it ends, how the answer is taken, what it costs.
 
@@ -95,7 +100,7 @@ def readings(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int,
 def _lines(name: str, protocol: Protocol) -> Iterator[str]:
     yield name
     yield from _wrapped("source", protocol.source)
-    yield from _wrapped("settings", ", ".join(_changed(protocol, Protocol(source=""))) or "all defaults")
+    yield from _wrapped("settings", changed_settings(protocol))
     yield from _wrapped("cast", _cast(protocol))
     for debater in protocol.cast:
         yield from _wrapped("", _particulars(debater))

@@ -11,10 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from madke.core.transcript import Transcript
 from madke.engine.protocol import Knowledge
 from madke.files import replacing
+from madke.report.diagram import changed_settings
 from madke.report.text import ORACLE, debate_text, interval, percent, score_details
 from madke.runs.config import RunConfig
 from madke.runs.directory import read_config, read_transcripts
-from madke.scoring.scores import Scores
+from madke.scoring.scores import Scores, correct
 from madke.terminal import printable
 
 
@@ -52,9 +53,16 @@ def write_report(scores: Mapping[Path, Scores], out: Path) -> None:
     )
     environment.filters.update(printable=printable, debate_text=debate_text, percent=percent, interval=interval)
     environment.filters["details"] = score_details
+    environment.filters["mark"] = _mark
     pieces = environment.get_template("report.html.j2").generate(runs=runs, oracle=ORACLE)
     with replacing(out) as file:
         file.writelines(piece.encode() for piece in pieces)
+
+
+def _mark(transcript: Transcript) -> str:
+    """Whether the answer was right, by the task's first metric; empty where nobody can tell."""
+    value = correct(transcript)
+    return "" if value is None else "right" if value == 1 else "wrong" if value == 0 else f"{100 * value:.0f} %"
 
 
 def _settings(config: RunConfig) -> dict[str, str]:
@@ -63,7 +71,7 @@ def _settings(config: RunConfig) -> dict[str, str]:
         "protocol": f"{config.variant} ({config.protocol.source})",
         "models": ", ".join(f"{role}: {model}" for role, model in config.models.items()),
         "knowledge": _knowledge(config.protocol.knowledge),
-        "order of reading": config.protocol.order.by,
+        "settings": changed_settings(config.protocol),
         "estimator": config.estimator or "",
         "first round": f"given from outside ({config.given_sha256[:12]})" if config.given_sha256 else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",

@@ -69,9 +69,13 @@ class Variant:
             self._tasks[task] = task_prompt(task, self.protocol.marker)
         name = self.template_file(stage, prompt).name
         options = lettered(values["question"].choices)
-        context = self._environment.get_template(name).new_context(
-            {**values, "task": self._tasks[task], "options": options}
-        )
+        try:
+            return self._rendered(name, {**values, "task": self._tasks[task], "options": options})
+        except Exception as error:  # A template can do whatever an expression can: 1 / 0.
+            raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
+
+    def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
+        context = self._environment.get_template(name).new_context(values)
         context.blocks = self.blocks(name)
         texts = {
             block: _tidy("".join(context.blocks[block][0](context)))
@@ -89,12 +93,18 @@ class Variant:
         if name not in self._blocks:
             found: dict[str, list[Any]] = {}
             parent: str | None = name
+            seen: list[str] = []
             while parent is not None:
+                if parent in seen:
+                    raise UserError(f"extends itself, by way of {' and '.join(seen)}", file=self.folder / name)
+                seen.append(parent)
                 for block, function in self._environment.get_template(parent).blocks.items():
                     found.setdefault(block, []).append(function)
                 assert self._environment.loader is not None
                 source, _, _ = self._environment.loader.get_source(self._environment, parent)
                 extends = self._environment.parse(source).find(nodes.Extends)
+                if extends and not isinstance(extends.template, nodes.Const):
+                    raise UserError("extends what is no fixed name", file=self.folder / name)
                 parent = extends.template.as_const() if extends else None
             self._blocks[name] = found
         return self._blocks[name]
@@ -116,8 +126,12 @@ class Variant:
         content = self.protocol.model_dump()
         for path, value in settings.items():
             *parents, leaf = path.split(".")
+            if path == "order" and isinstance(value, str):
+                parents, leaf = ["order"], "by"
             node = content
             for parent in parents:
+                if parent == "knowledge" and node.get(parent) is None:
+                    raise UserError(f"--set {path}: the protocol has no knowledge; name --sources")
                 if not isinstance(node.get(parent), dict):
                     raise UserError(f"--set {path}: the protocol has no {parent!r} with fields in it")
                 node = node[parent]
@@ -151,8 +165,8 @@ class Variant:
         return {
             f"{folder.name}/{path.relative_to(folder)}": sha256(path.read_bytes()).hexdigest()
             for folder in folders
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
+            for path in sorted(folder.iterdir())
+            if path.suffix in (".j2", ".yaml") and not path.name.startswith(".")
         }
 
 
@@ -199,7 +213,7 @@ def setting(text: str) -> tuple[str, Any]:
         raise UserError(f"--set {text!r}: expected path=value, for instance --set rounds=2")
     try:
         return path, yaml.safe_load(value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"--set {text!r}: the value is not YAML") from None
 
 
@@ -227,6 +241,8 @@ _EXAMPLE: dict[str, Any] = {
 """Values to try templates with, so that a mistake shows when a variant is loaded, not in the middle of a run."""
 
 
+_WORDLESS = Spoken(agent="", text="", answer=None, confidence=None)
+
 _BARE: dict[str, Any] = {
     **_EXAMPLE,
     "question": Question(id="q", question="?"),
@@ -237,6 +253,9 @@ _BARE: dict[str, Any] = {
     **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
 }
 """The same where there is as little as there can be."""
+
+_SPARSE: dict[str, Any] = _BARE | dict.fromkeys(("peers", "history", "stances"), (_WORDLESS,))
+"""The same where others spoke, without a name, a text or an answer."""
 
 
 def _check_templates(variant: Variant) -> None:
@@ -285,6 +304,11 @@ def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[st
         raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
     except TemplateNotFound as error:
         raise UserError(f"needs a template {error.name!r}, which is not there", file=path) from None
+    except UnicodeDecodeError:
+        raise UserError("is not UTF-8 text, or needs a template that is not", file=path) from None
+    own, inherited = _block_names(variant, path.name)
+    if stray := sorted(own - inherited - {*_BLOCKS, _OPENING} if inherited else ()):
+        raise UserError(f"has a block {stray[0]!r}, which nothing that it extends has", file=path)
     for block in _BLOCKS:
         if block not in blocks:
             raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_BLOCKS)}", file=path)
@@ -294,18 +318,21 @@ def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[st
     return used
 
 
+def _block_names(variant: Variant, name: str) -> tuple[set[str], set[str]]:
+    """The blocks that a template has itself, and those of what it extends."""
+    own = set(variant._environment.get_template(name).blocks)
+    return own, {block for block, chain in variant.blocks(name).items() if len(chain) > 1 or block not in own}
+
+
 def _try(
     variant: Variant, stage: str, prompt: str | None, path: Path, allowed: frozenset[str], prepared: set[str]
 ) -> list[str]:
     """What a template makes of example values, full and bare."""
     texts = []
-    for example in (_EXAMPLE, _BARE):
+    for example in (_EXAMPLE, _BARE, _SPARSE):
         values = {name: value for name, value in example.items() if name in allowed}
         values["prepared"] = dict.fromkeys(prepared, "text" if example is _EXAMPLE else None)
-        try:
-            texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
-        except Exception as error:  # A template can do whatever an expression can: 1 / 0.
-            raise UserError(f"cannot be rendered: {error}", file=path) from None
+        texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
     return texts
 
 

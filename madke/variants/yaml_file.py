@@ -41,6 +41,8 @@ def read_mapping(path: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise UserError(f"is not YAML: {error.problem}", file=path, line=line) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"is not YAML: {' '.join(str(error).split())[:200]}", file=path) from None
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -83,6 +83,9 @@ def test_what_is_wrong_in_a_folder_is_one_line(tmp_path, run, variant, name, cha
         ("reply.j2", '{{ round + "x" }}', "reply.j2: cannot be rendered"),
         ("reply.j2", '{% include "more.j2" %}', "unknown placeholder 'missing'"),
         ("reply.j2", "{{ own.upper() }}", "reply.j2: cannot be rendered"),
+        ("reply.j2", "{{ options[0][1] }}", "reply.j2: cannot be rendered"),
+        ("reply.j2", '{{ "%.2f" % peers[0].confidence }}', "reply.j2: cannot be rendered"),
+        ("reply.j2", '{% include "reply.j2" %}', "reply.j2: cannot be rendered: maximum recursion"),
         ("speak.j2", "{% block user %}{{ question.golds.first }}{% endblock %}", "cannot be rendered"),
     ],
 )
@@ -93,3 +96,29 @@ def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(tmp_path, run
     (variant / name).write_text(template.replace(start, start + text) if start in template else template + text)
     assert said in refused(*run)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'{% extends "speak.j2" %}', "speak.j2: extends itself"),
+        (b'{% extends "answerer_speak.j2" %}{% block usr %}mine{% endblock %}', "has a block 'usr'"),
+        (b"{% extends question.question %}", "extends what is no fixed name"),
+        ("caf\u00e9".encode("latin-1"), "is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_is_no_usable_template_is_one_line(run, variant, text, said):
+    (variant / "speak.j2").write_bytes(text)
+    assert said in refused(*run)
+
+
+@pytest.mark.parametrize("text", ["rounds: \x1b", "rounds: 2026-99-99", "rounds: " + "[" * 3000])
+def test_a_protocol_that_is_no_yaml_is_one_line(run, variant, text):
+    (variant / "protocol.yaml").write_text(text)
+    assert "protocol.yaml: is not YAML" in refused(*run)
+
+
+def test_an_editors_files_do_not_make_it_another_run(tmp_path, run, variant):
+    assert madke(*run).returncode == 0
+    (variant / ".reply.j2.swp").write_bytes(b"\xff")
+    assert madke(*run).returncode == 0
