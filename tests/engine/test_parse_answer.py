@@ -299,3 +299,16 @@ def test_the_span_is_where_the_answer_stands_in_the_text_with_its_citations():
     text = "It is deep [1][2]. The answer is [Lake Baikal] [3]."
     found = parsed(text)
     assert text[slice(*found.span)] == "[Lake Baikal]"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("It is (1981).", "1981"),
+        ("It was (as I said).", None),
+        ("It is a bird (a swan).", None),
+        ("f is (x+1)(x-2)", None),
+    ],
+)
+def test_parentheses_that_close_a_reply_after_it_is(text, answer):
+    assert parse_answer(text, lambda raw: raw, "parentheses").value == answer

@@ -42,6 +42,12 @@ class Mark:
     """Whether prose has this form too, so that any words could stand in it."""
 
 
+_IT_IS = re.compile(
+    r"\W*(?:(?:so|thus|therefore|hence|then|and)\W+)?(?:it|this|that|[Tt]he(?:\s+\w+){1,4})\s+(?:is|was|are|were)[\s:*_$]*",
+    re.IGNORECASE,
+)
+
+
 def marked(text: str, kind: str) -> list[Mark]:
     """The last bracketed marks of a text, in order, and what the words around each make of it.
 
@@ -72,9 +78,10 @@ def _round(text: str, start: int, end: int, stands: Standing, closing: int) -> S
     if stands not in ("plain", "introduced"):
         return stands
     ends_reply = len(text) < end + _MOST and not re.search(r"\w", text[end:])
-    content, own_line = text[start + 1 : end - 1], not closing or text[closing - 1] == "\n"
-    concluded = _SO.fullmatch(text, closing, start)
-    on_its_own = own_line and _NOTHING.fullmatch(text, closing, start) and (" " not in content or is_formula(content))
+    content = text[start + 1 : end - 1]
+    terse = " " not in content or is_formula(content)
+    concluded = _SO.fullmatch(text, closing, start) or (terse and _IT_IS.fullmatch(text, closing, start))
+    on_its_own = terse and _NOTHING.fullmatch(text, closing, start)
     return "plain" if ends_reply and (concluded or on_its_own) else "none"
 
 
