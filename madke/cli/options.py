@@ -81,9 +81,9 @@ def check_needs(variant: Variant, questions: Sequence[Question], *, given: bool,
         raise UserError("the protocol takes its first round from outside; madke run --given FILE names it")
     if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
         raise UserError(f"order = {protocol.order.by} reads the gold answers, and question {unknown[0]!r} has none")
-    if protocol.finish == "rerank" and estimator is None:
+    if protocol.needs_estimator and estimator is None:
         raise UserError("finish = rerank needs a quality estimator; name its command with --estimator")
-    if protocol.finish != "rerank" and estimator is not None:
+    if not protocol.needs_estimator and estimator is not None:
         raise UserError(f"--estimator is for finish = rerank; this protocol has finish = {protocol.finish}")
 
 

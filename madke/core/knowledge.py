@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,6 +27,12 @@ class Passage:
     """ISO 8601, UTC; set by sources whose answers change over time."""
     date: str | None = None
     """When it was published, in the source's own words."""
+
+    @property
+    def marks(self) -> set[str]:
+        """Two passages that share one are the same: the words, whatever stands between them, and the URL."""
+        words = " ".join(re.findall(r"\w+", self.text.casefold()))
+        return {f"text {words or self.text}"} | ({f"url {self.url}"} if self.url else set())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

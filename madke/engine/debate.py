@@ -135,9 +135,9 @@ def _check(
         raise UserError(f"{where}: two given stances are by {twice[0]!r}; names must differ")
     if protocol.needs_golds and not question.answers:
         raise UserError(f"{where} has no gold answer, which order {protocol.order.by} needs")
-    if protocol.finish == "rerank" and estimate is None:
+    if protocol.needs_estimator and estimate is None:
         raise UserError("finish = rerank needs a quality estimator; name a command with --estimator")
-    if protocol.knowledge is not None and protocol.knowledge.requery and retrieve is None:
+    if protocol.needs_search and retrieve is None:
         raise UserError("knowledge.requery needs sources that can be searched, not only a pool")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -232,9 +233,7 @@ class Protocol(_Strict):
     @property
     def cast(self) -> tuple[Debater, ...]:
         """The debaters, named ``Debater 1``, ``Debater 2``, ... where only a count is given."""
-        if isinstance(self.debaters, int):
-            return tuple(Debater(name=f"Debater {number}") for number in range(1, self.debaters + 1))
-        return self.debaters
+        return _alike(self.debaters) if isinstance(self.debaters, int) else self.debaters
 
     @property
     def has_judge(self) -> bool:
@@ -245,6 +244,16 @@ class Protocol(_Strict):
     def has_summarizer(self) -> bool:
         """Whether somebody plays the summarizer."""
         return self.finish in ("summarizer", "agreed_or_summarizer") or self.talk.later == "simultaneous_with_summary"
+
+    @property
+    def needs_estimator(self) -> bool:
+        """Whether a quality estimator picks the answer."""
+        return self.finish == "rerank"
+
+    @property
+    def needs_search(self) -> bool:
+        """Whether debaters may search, which a pool alone cannot answer."""
+        return self.knowledge is not None and self.knowledge.requery
 
     @property
     def needs_golds(self) -> bool:
@@ -278,6 +287,12 @@ class Protocol(_Strict):
 
 STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
 """The stages with a meaning of their own; ``prepare`` names further ones."""
+
+
+@cache
+def _alike(count: int) -> tuple[Debater, ...]:
+    """So many debaters, made once: every call of every debate asks for its cast."""
+    return tuple(Debater(name=f"Debater {number}") for number in range(1, count + 1))
 
 
 def sparse_count(topology: str) -> int | None:

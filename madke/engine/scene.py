@@ -139,18 +139,16 @@ class Scene:
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
         """The pool numbers of passages that a search found; those the pool lacks are added to it."""
         pool = list(self.pool.passages)
-        numbers: dict[object, int] = {}
-        for n, passage in enumerate(pool):
-            numbers |= dict.fromkeys(_identities(passage), n)
+        numbers = {mark: n for n, passage in enumerate(pool) for mark in _marks(passage)}
         ids = []
         for passage in passages:
-            known = next((numbers[name] for name in _identities(passage) if name in numbers), None)
-            if known is None:
-                known = len(pool)
+            marks = _marks(passage)
+            n = next((numbers[mark] for mark in marks if mark in numbers), len(pool))
+            if n == len(pool):
                 pool.append(passage)
-                self.found[known] = _entry(known, passage, asked_by=agent, query=query, round=round_n)
-                numbers |= dict.fromkeys(_identities(passage), known)
-            ids.append(known)
+                self.found[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
+                numbers |= dict.fromkeys(marks, n)
+            ids.append(n)
         self.pool = replace(self.pool, passages=tuple(pool))
         return tuple(dict.fromkeys(ids))
 
@@ -208,9 +206,9 @@ def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group,
     return tuple(group for group in left if group.members)
 
 
-def _identities(passage: Passage) -> tuple[object, ...]:
-    """What makes two passages one: their source's key, or their words."""
-    return (passage.source, passage.key), " ".join(passage.text.casefold().split())
+def _marks(passage: Passage) -> list[str]:
+    """What makes two passages of a growing pool one: what does in any pool, or their source's key."""
+    return [f"key {passage.source} {passage.key}", *sorted(passage.marks)]
 
 
 def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:

@@ -45,7 +45,7 @@ async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence
         order = tuple(dict.fromkeys((*order, *names)))
         for debater in sorted(debaters, key=lambda debater: order.index(debater.name)):
             turns.append(await _turn(scene, debater, n, seen(debater)))
-    elif protocol.knowledge is not None and protocol.knowledge.requery:
+    elif protocol.needs_search:
         turns += await _searching_turns(scene, debaters, n, [seen(debater) for debater in debaters])
     else:
         turns += await together(_turn(scene, debater, n, seen(debater)) for debater in debaters)

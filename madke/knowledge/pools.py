@@ -7,7 +7,6 @@ ablation read one frozen file.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -158,7 +157,7 @@ def load_pool(record: PoolRecord, *, sources: Sequence[str], per_source: int | M
         most = per_source if isinstance(per_source, int) else per_source[name]
         kept = 0
         for passage in sorted((p for p in record.passages if p.source == name), key=lambda p: p.rank):
-            marks = _marks(passage)
+            marks = passage.marks
             if kept == most or marks & seen:
                 continue
             seen |= marks
@@ -208,12 +207,6 @@ def _search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
     if len(hits) != len(queries):
         return [Hits(error=f"it answered {len(hits)} of {len(queries)} queries")] * len(queries)
     return hits
-
-
-def _marks(passage: Passage) -> set[str]:
-    """What makes a passage the same as another: its words, whatever stands between them, and its URL."""
-    words = " ".join(re.findall(r"\w+", passage.text.casefold()))
-    return {f"text {words or passage.text}"} | ({f"url {passage.url}"} if passage.url else set())
 
 
 _Name = Annotated[str, Field(min_length=1)]

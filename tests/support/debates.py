@@ -53,6 +53,24 @@ def _variant(name: str, sources: tuple[str, ...], settings: str) -> Variant:
     return (variant.with_sources(sources) if sources else variant).with_settings(json.loads(settings))
 
 
+def disagreeing_until(last_round: int) -> Reply:
+    """MADKE's roles: debaters who come together in round ``last_round`` (never, if that is beyond the last)."""
+
+    def reply(request: ChatRequest) -> str:
+        purpose = request.purpose
+        match purpose.stage:
+            case "select":
+                return "Knowledge [0] and [2] help."
+            case "judge":
+                return "[Yes]" if purpose.round >= last_round else "[No]"
+            case "summarize":
+                return "The final answer is [Lake Baikal]."
+        mine = "Lake Baikal" if purpose.agent == "Debater 1" or purpose.round >= last_round else "Lake Tanganyika"
+        return f"{purpose.agent} in round {purpose.round}: the answer is [{mine}]."
+
+    return reply
+
+
 def failing(reply: Reply, **purpose: Any) -> Reply:
     """The replies, but calls whose purpose has all these fields fail."""
 

@@ -6,29 +6,11 @@ from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import to_json
-from tests.support.debates import QUESTION, asked, failing, golden, play, prompts
+from tests.support.debates import QUESTION, asked, disagreeing_until, failing, golden, play, prompts
 
 
 def run(replies, pool, settings=None, **options):
     return play("madke", replies, pool=pool, settings=settings, **options)
-
-
-def disagreeing_until(last_round):
-    """Replies of debaters who come together in round ``last_round`` (never, if that is beyond the last)."""
-
-    def reply(request):
-        purpose = request.purpose
-        match purpose.stage:
-            case "select":
-                return "Knowledge [0] and [2] help."
-            case "judge":
-                return "[Yes]" if purpose.round >= last_round else "[No]"
-            case "summarize":
-                return "The final answer is [Lake Baikal]."
-        mine = "Lake Baikal" if purpose.agent == "Debater 1" or purpose.round >= last_round else "Lake Tanganyika"
-        return f"{purpose.agent} in round {purpose.round}: the answer is [{mine}]."
-
-    return reply
 
 
 def prompts_of(model, stage, round_n, agent=None):

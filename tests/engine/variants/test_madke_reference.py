@@ -3,25 +3,7 @@
 import pytest
 
 from madke.variants import load_variant
-from tests.support.debates import asked, golden, play, prompts, shown
-
-
-def agreeing_in(last):
-    """Debaters give the same answer from round ``last`` on, and the judge sees it."""
-
-    def reply(request):
-        purpose = request.purpose
-        match purpose.stage:
-            case "select":
-                return "Knowledge [0] and [2] help."
-            case "judge":
-                return "[Yes]" if purpose.round >= last else "[No]"
-            case "summarize":
-                return "The final answer is [Lake Baikal]."
-        mine = "Lake Baikal" if purpose.agent == "Debater 1" or purpose.round >= last else "Lake Tanganyika"
-        return f"{purpose.agent} in round {purpose.round}: the answer is [{mine}]."
-
-    return reply
+from tests.support.debates import asked, disagreeing_until, golden, play, prompts, shown
 
 
 def seen(request):
@@ -32,7 +14,7 @@ def seen(request):
 
 @pytest.mark.parametrize(("last", "rounds"), [(1, 1), (2, 2), (3, 3), (9, 3)])
 def test_a_question_takes_2nr_plus_r_plus_1_calls(pool, last, rounds):
-    transcript, model = play("madke-reference", agreeing_in(last), pool=pool)
+    transcript, model = play("madke-reference", disagreeing_until(last), pool=pool)
     assert (len(transcript.rounds), model.calls) == (rounds, 4 * rounds + rounds + 1)
     assert transcript.stop_reason == ("consensus" if last <= 3 else "rounds")
     assert (transcript.final.by, transcript.answer) == ("summarizer", "Lake Baikal")
@@ -48,7 +30,7 @@ def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone():
 
 
 def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(pool):
-    transcript, model = play("madke-reference", agreeing_in(9), pool=pool)
+    transcript, model = play("madke-reference", disagreeing_until(9), pool=pool)
     expected = {(1, 1): [], (2, 1): []}
     expected |= {(1, n): [(1, n - 1), (2, n - 1)] for n in (2, 3)}
     expected |= {(2, n): [(2, n - 1), (1, n)] for n in (2, 3)}
@@ -63,7 +45,7 @@ def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(po
 
 
 def test_later_turns_follow_each_other_selection_included(pool):
-    _, model = play("madke-reference", agreeing_in(9), pool=pool)
+    _, model = play("madke-reference", disagreeing_until(9), pool=pool)
     second = [(r.purpose.agent, r.purpose.stage) for r in asked(model, round=2)]
     assert second == [
         ("Debater 1", "select"),
@@ -75,14 +57,14 @@ def test_later_turns_follow_each_other_selection_included(pool):
 
 
 def test_a_selection_sees_its_own_previous_answer_alone(pool):
-    _, model = play("madke-reference", agreeing_in(9), pool=pool)
+    _, model = play("madke-reference", disagreeing_until(9), pool=pool)
     for n in (2, 3):
         assert [seen(request) for request in asked(model, stage="select", round=n)] == [[(1, n - 1)], [(2, n - 1)]]
 
 
 def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool):
     (judge,), (plain,) = (
-        asked(play(name, agreeing_in(1), pool=pool)[1], stage="judge") for name in ("madke-reference", "madke")
+        asked(play(name, disagreeing_until(1), pool=pool)[1], stage="judge") for name in ("madke-reference", "madke")
     )
     assert "correct" in judge.messages[0].content
     assert "and it is correct, reply [Yes]" in judge.messages[1].content
@@ -90,14 +72,14 @@ def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool):
 
 
 def test_judge_and_summarizer_read_the_rounds_stances_and_no_pool(pool):
-    _, model = play("madke-reference", agreeing_in(2), pool=pool)
+    _, model = play("madke-reference", disagreeing_until(2), pool=pool)
     for request in (*asked(model, stage="judge", round=2), *asked(model, stage="summarize")):
         assert seen(request) == [(1, 2), (2, 2)]
         assert "1,642" not in shown(request)
 
 
 def test_the_prompts_of_both_rounds(pool):
-    _, model = play("madke-reference", agreeing_in(2), pool=pool)
+    _, model = play("madke-reference", disagreeing_until(2), pool=pool)
     for n in (1, 2):
         found = prompts([*asked(model, agent="Debater 2", round=n), *asked(model, stage="judge", round=n)])
         assert found == golden(f"madke-reference_round{n}", found)
