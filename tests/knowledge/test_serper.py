@@ -6,6 +6,8 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,11 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.sources.serper import SerperSource
+from madke.core.knowledge import Hits
+from madke.core.question import Question
+from madke.knowledge.pools import build_pools, read_pools
+from madke.knowledge.sources.serper import SerperSource, Spent
+from madke.knowledge.sources.serper_options import SerperOptions
 
 KEY = "canary-7f3a"
 Reply = tuple[int, dict[str, str], bytes]
@@ -95,13 +101,27 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def source(server: Server, tmp_path: Path, waits: list[float]) -> SerperSource:
-    return SerperSource(name="google", base_url=server.url + "/", cache=tmp_path / "c.sqlite", sleep=waits.append)
+    return open_source(tmp_path, server.url + "/", waits)
+
+
+def open_source(
+    folder: Path,
+    url: str,
+    waits: list[float],
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    **options: Any,
+) -> SerperSource:
+    settings = SerperOptions.model_validate(options)
+    return SerperSource(
+        name="google", options=settings, base_url=url, cache=folder / "c.sqlite", sleep=waits.append, now=now
+    )
 
 
 def test_organic_results_with_snippets_become_passages(server: Server, source: SerperSource) -> None:
     (hits,) = source.search(["who?"], 5)
 
-    assert server.requests == [{"path": "/search", "key": KEY, "body": {"q": "who?", "num": 5}}]
+    assert server.requests == [{"path": "/search", "key": KEY, "body": {"q": "who?", "num": 10}}]
     assert [(p.source, p.key, p.url, p.title, p.text, p.rank) for p in hits.passages] == [
         ("google", "https://a.example/1", "https://a.example/1", "One", "first", 0),
         ("google", "https://a.example/3", "https://a.example/3", "Three", "third", 1),
@@ -117,11 +137,11 @@ def test_asking_again_asks_the_cache_and_keeps_the_time(
 
     keyless = SerperSource(name="google", base_url=server.url, cache=tmp_path / "c.sqlite")
     again = keyless.search(["a", "b", "a"], 5)
-    (other_k,) = keyless.search(["a"], 6)
+    (more,) = keyless.search(["a"], 11)
 
     assert again == first
     assert len(server.requests) == 2
-    assert other_k.error == "not in the cache, and SERPER_API_KEY is not set"
+    assert more.error == "no usable answer in the cache, and SERPER_API_KEY is not set"
 
 
 def test_429_is_repeated_after_the_time_asked_for(server: Server, source: SerperSource, waits: list[float]) -> None:
@@ -156,10 +176,14 @@ def test_a_failure_is_not_cached(server: Server, source: SerperSource) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ((403, {}, KEY.encode()), "HTTP 403"),
+        ((404, {}, KEY.encode()), "HTTP 404"),
+        ((400, {}, b'{"message": "Query pattern is not allowed"}'), "HTTP 400"),
+        ((403, {}, KEY.encode()), "HTTP 403, SERPER_API_KEY is not accepted"),
         ((302, {"Location": "http://127.0.0.1:1/"}, b""), "HTTP 302"),
         ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and asked to wait 3600 s"),
         ((200, {}, b"<html>"), "HTTP 200, but not the search result that was expected"),
+        ((200, {}, b'["organic"]'), "HTTP 200, but not the search result that was expected"),
+        ((200, {}, b'{"organic": [{"url": "renamed"}]}'), "HTTP 200, but not the search result that was expected"),
     ],
 )
 def test_what_repeating_cannot_mend_fails_at_once(
@@ -173,14 +197,84 @@ def test_what_repeating_cannot_mend_fails_at_once(
     assert len(server.requests) == 1 and waits == []
 
 
-def test_no_connection_is_retried_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERPER_API_KEY", KEY)
-    waits: list[float] = []
-    source = SerperSource(name="g", base_url="http://127.0.0.1:1", cache=tmp_path / "c.sqlite", sleep=waits.append)
+def test_no_connection_is_retried_and_reported(server: Server, tmp_path: Path, waits: list[float]) -> None:
+    source = open_source(tmp_path, "http://127.0.0.1:1", waits)
 
     (hits,) = source.search(["a"], 5)
 
     assert hits.error == "ConnectionError after 5 attempts" and len(waits) == 4
+    assert source.spent.requests == 5
+
+
+def test_an_endpoint_that_nothing_reaches_is_not_tried_for_every_query(
+    server: Server, tmp_path: Path, waits: list[float]
+) -> None:
+    source = open_source(tmp_path, "http://127.0.0.1:1", waits)
+
+    found = source.search([f"q{n}" for n in range(300)], 5)
+
+    assert source.spent.requests <= 8 * 5
+    assert found[-1].error == "not asked: ConnectionError after 5 attempts"
+    assert all(hits.error for hits in found)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        ((400, {}, b'{"message":"Not enough credits","statusCode":400}'), "HTTP 400, no credits are left"),
+        ((401, {}, b""), "HTTP 401, SERPER_API_KEY is not accepted"),
+        ((403, {}, b'{"message":"Unauthorized."}'), "HTTP 403, SERPER_API_KEY is not accepted"),
+    ],
+)
+def test_a_refusal_ends_all_asking_and_keeps_what_was_answered(
+    refusal: Reply, reason: str, server: Server, source: SerperSource
+) -> None:
+    source.search(["before"], 5)
+    server.reply = lambda query, before: refusal
+
+    found = source.search(["before", *(f"q{n}" for n in range(300))], 5)
+    sent = len(server.requests)
+    (later,) = source.search(["later"], 5)
+
+    assert sent <= 1 + 8 and len(server.requests) == sent
+    assert found[0].error is None and len(found[0].passages) == 2
+    assert {hits.error for hits in found[1:]} == {reason, f"not asked: {reason}"}
+    assert later.error == f"not asked: {reason}"
+
+
+def test_a_refusal_makes_the_pools_of_the_rest_partial(server: Server, source: SerperSource, tmp_path: Path) -> None:
+    server.reply = lambda query, before: OK if query == "q0" else (400, {}, b'{"message":"Not enough credits"}')
+    source.search(["q0"], 5)
+    questions = [Question(id=f"{n}", question=f"q{n}", answers=("x",)) for n in range(30)]
+
+    count = build_pools(questions, [source], 5, tmp_path / "pools.jsonl")
+
+    pools = read_pools(tmp_path / "pools.jsonl")
+    assert count["google"].failed == 29
+    assert not pools["0"].partial and "no credits are left" in pools["29"].partial["google"]
+
+
+def test_a_server_that_asks_to_be_left_alone_is(server: Server, source: SerperSource) -> None:
+    server.reply = lambda query, before: (429, {"Retry-After": "3600"}, b"")
+
+    found = source.search([f"q{n}" for n in range(100)], 5)
+
+    assert len(server.requests) <= 8
+    assert found[-1].error == "not asked: HTTP 429, and asked to wait 3600 s"
+
+
+def test_what_was_spent_is_counted(server: Server, source: SerperSource) -> None:
+    prices = {"one": {"credits": 1}, "three": {"credits": 3}, "unsaid": {}, "odd": {"credits": "?"}}
+    server.reply = lambda query, before: (
+        (500, {}, b"") if query == "one" and not before else (200, {}, json.dumps(prices[query]).encode())
+    )
+
+    source.search(["one", "three", "unsaid", "odd", "odd"], 5)
+    source.search(["one", "unsaid"], 5)
+    source.search(["unsaid"], 11)
+
+    assert source.spent == Spent(source="google", requests=6, credits=8, cached=2)
+    assert source.spent.line() == "google: 6 requests sent, 2 answers from the cache, 8 credits spent"
 
 
 def test_many_queries_come_back_in_order_with_bounded_concurrency(server: Server, source: SerperSource) -> None:
@@ -200,9 +294,8 @@ def test_many_queries_come_back_in_order_with_bounded_concurrency(server: Server
 def test_the_key_is_in_no_file(source: SerperSource, tmp_path: Path) -> None:
     source.search(["a"], 5)
 
-    with sqlite3.connect(tmp_path / "c.sqlite") as database:
-        assert database.execute("SELECT count(*) FROM answers").fetchone() == (1,)
-    database.close()
+    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database:
+        assert database.execute("SELECT count(*) FROM replies").fetchone() == (1,)
     assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.iterdir())
 
 
@@ -211,3 +304,192 @@ def test_no_key_and_nothing_cached_is_refused(tmp_path: Path, monkeypatch: pytes
 
     with pytest.raises(UserError, match="set SERPER_API_KEY"):
         SerperSource(name="google", cache=tmp_path / "c.sqlite")
+
+
+PAGE: Reply = (
+    200,
+    {},
+    json.dumps(
+        {
+            "answerBox": {"title": "Rivers", "answer": "the Aare", "link": "https://rivers.example/aare"},
+            "knowledgeGraph": {
+                "title": "Bern",
+                "type": "City",
+                "description": "A city on a river.",
+                "descriptionLink": "https://encyclopedia.example/Bern",
+                "website": "https://bern.example/",
+                "attributes": {"Population": "134,794", "Area": 51.6},
+            },
+            "organic": [
+                {"title": "Quiz", "snippet": "answers", "link": "https://www.quiz.example/17"},
+                {"title": "Odd", "snippet": 5, "link": "https://odd.example/"},
+                {"title": "Bern", "snippet": "on the Aare", "link": "https://travel.example/"},
+            ],
+            "credits": 1,
+        }
+    ).encode(),
+)
+
+
+def test_the_answer_box_and_the_knowledge_graph_come_first(server: Server, tmp_path: Path, waits: list[float]) -> None:
+    server.reply = lambda query, before: PAGE
+    source = open_source(tmp_path, server.url, waits, answer_box=True, knowledge_graph=True)
+
+    (hits,) = source.search(["Which river?"], 3)
+
+    assert [(p.key, p.title, p.text, p.url, p.rank) for p in hits.passages] == [
+        ("answer_box https://rivers.example/aare", "Rivers", "the Aare", "https://rivers.example/aare", 0),
+        (
+            "knowledge_graph https://encyclopedia.example/Bern",
+            "Bern",
+            "City. A city on a river. Population: 134,794. Area: 51.6",
+            "https://encyclopedia.example/Bern",
+            1,
+        ),
+        ("https://www.quiz.example/17", "Quiz", "answers", "https://www.quiz.example/17", 2),
+    ]
+
+
+def test_what_is_taken_and_left_out_can_change_without_a_new_request(
+    server: Server, tmp_path: Path, waits: list[float]
+) -> None:
+    server.reply = lambda query, before: PAGE
+
+    def keys(**options: Any) -> list[str]:
+        (hits,) = open_source(tmp_path, server.url, waits, **options).search(["Which river?"], 5)
+        return [passage.key for passage in hits.passages]
+
+    quiz, travel = "https://www.quiz.example/17", "https://travel.example/"
+    box, graph = "answer_box https://rivers.example/aare", "knowledge_graph https://encyclopedia.example/Bern"
+    assert keys() == [quiz, travel]
+    assert keys(organic=False, answer_box=True) == [box]
+    assert keys(organic=False, knowledge_graph=True, answer_box=True) == [box, graph]
+    assert keys(exclude=["quiz.example"]) == [travel]
+    assert keys(exclude=["rivers.example", "encyclopedia.example"], answer_box=True, knowledge_graph=True) == [
+        quiz,
+        travel,
+    ]
+    assert keys(exclude=["bern.example"], answer_box=True, knowledge_graph=True) == [box, quiz, travel]
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "panel",
+    [{"answerBox": {"answer": "42"}}, {"knowledgeGraph": {"title": "T", "description": "D"}}],
+    ids=["answer box", "knowledge graph"],
+)
+def test_a_panel_of_unknown_origin_is_left_out_where_domains_are(
+    panel: dict[str, Any], server: Server, tmp_path: Path, waits: list[float]
+) -> None:
+    server.reply = lambda query, before: (200, {}, json.dumps(panel).encode())
+    both = {"answer_box": True, "knowledge_graph": True}
+
+    (shown,) = open_source(tmp_path, server.url, waits, **both).search(["a"], 5)
+    (hidden,) = open_source(tmp_path, server.url, waits, **both, exclude=["a.example"]).search(["a"], 5)
+
+    assert len(shown.passages) == 1 and shown.passages[0].url is None
+    assert hidden.passages == () and hidden.error is None
+
+
+def test_an_odd_panel_costs_nothing_but_itself(server: Server, tmp_path: Path, waits: list[float]) -> None:
+    server.reply = lambda query, before: (
+        200,
+        {},
+        json.dumps({**json.loads(PAGE[2]), "answerBox": ["?"], "knowledgeGraph": {"title": {}}}).encode(),
+    )
+    source = open_source(tmp_path, server.url, waits, answer_box=True, knowledge_graph=True)
+
+    (hits,) = source.search(["a"], 5)
+
+    assert [passage.title for passage in hits.passages] == ["Quiz", "Bern"]
+
+
+def test_a_snippet_cut_inside_a_character_is_shown_and_kept(server: Server, source: SerperSource) -> None:
+    result = {"title": "Cut", "snippet": "so glad \ud83d", "link": "https://a.example/"}
+    server.reply = lambda query, before: (200, {}, json.dumps({"organic": [result]}).encode())
+
+    (first,), (again,) = source.search(["a"], 5), source.search(["a"], 5)
+
+    assert first == again and first.passages[0].text == "so glad ?"
+
+
+def test_all_settings_are_sent_and_the_query_stays_verbatim(server: Server, tmp_path: Path, waits: list[float]) -> None:
+    source = open_source(
+        tmp_path,
+        server.url,
+        waits,
+        results=30,
+        country="CH",
+        language="de",
+        after="2020-01-31",
+        before="2021-02-01",
+        exclude=["quiz.example"],
+    )
+
+    source.search(['"Bern" -site?'], 5)
+
+    assert server.requests[0]["body"] == {
+        "q": '"Bern" -site?',
+        "num": 30,
+        "gl": "ch",
+        "hl": "de",
+        "tbs": "cdr:1,cd_min:1/31/2020,cd_max:2/1/2021",
+    }
+
+
+def test_an_expired_answer_is_asked_again_and_never_used(
+    server: Server, tmp_path: Path, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+    def search(days: float) -> Hits:
+        source = open_source(tmp_path, server.url, waits, now=lambda: start + timedelta(days=days), cache_days=7)
+        return source.search(["a"], 5)[0]
+
+    first, still = search(0), search(6.99)
+    server.reply = lambda query, before: (404, {}, b"")
+    failed = search(7)
+    server.reply = lambda query, before: OK
+    again = search(8)
+    monkeypatch.delenv("SERPER_API_KEY")
+    keyless = search(100)
+
+    assert first == still and first.passages[0].retrieved_at == "2024-05-01T12:00:00+00:00"
+    assert failed == Hits(error="HTTP 404; the answer in the cache expired on 2024-05-08")
+    assert again.passages[0].retrieved_at == "2024-05-09T12:00:00+00:00"
+    assert keyless.error == (
+        "no usable answer in the cache, and SERPER_API_KEY is not set; the answer in the cache expired on 2024-05-16"
+    )
+    assert len(server.requests) == 3
+
+
+def test_other_parameters_are_other_answers(server: Server, tmp_path: Path, waits: list[float]) -> None:
+    for options in ({}, {"country": "us"}, {"country": "ch"}, {"after": "2020-01-01"}, {"country": "us"}):
+        open_source(tmp_path, server.url, waits, **options).search(["a"], 5)
+
+    assert len(server.requests) == 4
+
+
+def test_a_cache_of_the_first_version_is_left_alone_and_not_read(
+    server: Server, tmp_path: Path, waits: list[float]
+) -> None:
+    old = "INSERT INTO answers VALUES (?, '{\"num\": 10, \"q\": \"a\"}', '2024-05-01T12:00:00+00:00', '[]')"
+    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database, database:
+        database.execute(
+            "CREATE TABLE answers "
+            "(base_url TEXT, parameters TEXT, retrieved_at TEXT, results TEXT, PRIMARY KEY (base_url, parameters))"
+        )
+        database.execute(old, (server.url,))
+
+    (hits,) = open_source(tmp_path, server.url, waits).search(["a"], 5)
+
+    assert len(hits.passages) == 2
+    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database:
+        assert database.execute("SELECT count(*) FROM answers").fetchone() == (1,)
+
+
+def test_a_cache_that_is_no_database_is_one_line(server: Server, tmp_path: Path, waits: list[float]) -> None:
+    (tmp_path / "c.sqlite").write_text("not a database, and longer than a header", encoding="utf-8")
+
+    with pytest.raises(UserError, match=r"c\.sqlite: cannot be used as the cache of web searches: "):
+        open_source(tmp_path, server.url, waits)

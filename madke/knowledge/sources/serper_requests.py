@@ -1,0 +1,148 @@
+"""Asking Serper: several requests at once, repeated where that may help, none where it cannot."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+import requests
+
+from madke.knowledge.sources.serper_reply import SerperReply, parse_reply
+
+_CONCURRENCY = 8
+_ATTEMPTS = 5
+_TIMEOUT = 20.0
+_LONGEST_WAIT = 30.0
+"""Seconds; a server that asks for more has failed for this search."""
+
+Parameters = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What came of one query: a reply, or the reason why there is none."""
+
+    reply: SerperReply | None = None
+    reason: str = ""
+    requests: int
+    """Requests that were sent for it."""
+    refused: bool = False
+    """Whether no other query will be answered either: the quota is used up, or the key is not accepted."""
+
+
+def ask_all(
+    asked: Mapping[str, Parameters],
+    answered: Callable[[str, Answer], None],
+    *,
+    base_url: str,
+    key: str,
+    sleep: Callable[[float], object] | None,
+) -> None:
+    """Send ``POST {base_url}/search`` for each query, eight at once.
+
+    No further request is sent once one is refused, asks to wait for too long, or has made all its attempts without
+    reaching the server, where no other has reached it: each query that is left has that as its reason.
+
+    Args:
+        asked: Query -> the parameters of its request.
+        answered: Called with each query's answer as it comes, in this thread.
+        base_url: The API's address.
+        key: Sent as a header.
+        sleep: Waits that many seconds between two attempts; by default until then or until the search is over.
+    """
+    with requests.Session() as session:
+        session.mount(base_url, requests.adapters.HTTPAdapter(pool_maxsize=_CONCURRENCY))
+        search = _Search(session, f"{base_url}/search", key, sleep)
+        pool = ThreadPoolExecutor(_CONCURRENCY)
+        try:
+            queries = {pool.submit(search.ask, parameters): query for query, parameters in asked.items()}
+            for done in as_completed(queries):
+                answered(queries[done], done.result())
+        finally:
+            search.end("stopped")
+            pool.shutdown(cancel_futures=True)
+
+
+class _Search:
+    """What the workers of one search share."""
+
+    def __init__(self, session: requests.Session, url: str, key: str, sleep: Callable[[float], object] | None) -> None:
+        self._session = session
+        self._url = url
+        self._key = key
+        self._over = threading.Event()
+        self._why = ""
+        self._reached = False
+        """Whether the server has replied to any request."""
+        self._sleep = sleep or self._over.wait
+
+    def end(self, reason: str) -> None:
+        """No further request is sent."""
+        self._why = self._why or reason
+        self._over.set()
+
+    def ask(self, parameters: Parameters) -> Answer:
+        """One query's answer, after every attempt that makes sense."""
+        reason = ""
+        for attempt in range(_ATTEMPTS):
+            if self._over.is_set():
+                again = " again" if attempt else ""
+                return Answer(reason=f"not asked{again}: {self._why}", requests=attempt)
+            wait = min(2.0**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+            sent = attempt + 1
+            try:
+                reply = self._post(parameters)
+            except requests.RequestException as error:
+                reason = type(error).__name__
+                if not isinstance(error, requests.ConnectionError | requests.Timeout):
+                    return Answer(reason=reason, requests=sent)
+            else:
+                self._reached = True
+                if reply.status_code == 200:
+                    return _read(reply, asked=int(parameters["num"]), sent=sent)
+                reason = f"HTTP {reply.status_code}"
+                if refusal := _refusal(reply):
+                    self.end(f"{reason}, {refusal}")
+                    return Answer(reason=f"{reason}, {refusal}", requests=sent, refused=True)
+                if reply.status_code != 429 and reply.status_code < 500:
+                    return Answer(reason=reason, requests=sent)
+                asked_for = reply.headers.get("Retry-After", "")
+                if asked_for.isascii() and asked_for.isdigit():
+                    wait = float(asked_for)
+                    if wait > _LONGEST_WAIT:
+                        reason = f"{reason}, and asked to wait {asked_for} s"
+                        self.end(reason)
+                        return Answer(reason=reason, requests=sent)
+            if sent < _ATTEMPTS:
+                self._sleep(wait)
+        reason = f"{reason} after {_ATTEMPTS} attempts"
+        if not self._reached:
+            self.end(reason)
+        return Answer(reason=reason, requests=_ATTEMPTS)
+
+    def _post(self, parameters: Parameters) -> requests.Response:
+        return self._session.post(
+            self._url,
+            json=dict(parameters),
+            headers={"X-API-KEY": self._key},
+            timeout=_TIMEOUT,
+            allow_redirects=False,  # one would carry the key's header to another host
+        )
+
+
+def _read(reply: requests.Response, *, asked: int, sent: int) -> Answer:
+    parsed = parse_reply(reply.content, asked=asked)
+    reason = "" if parsed else "HTTP 200, but not the search result that was expected"
+    return Answer(reply=parsed, reason=reason, requests=sent)
+
+
+def _refusal(reply: requests.Response) -> str:
+    """Why no other query would be answered either, in our words (the body may hold the key); empty where one may be."""
+    if reply.status_code in (401, 403):
+        return "SERPER_API_KEY is not accepted"
+    if reply.status_code == 402 or (reply.status_code == 400 and b"not enough credits" in reply.content.lower()):
+        return "no credits are left"
+    return ""
