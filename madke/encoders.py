@@ -127,7 +127,17 @@ def _in_length_order(
     return vectors
 
 
-class _SentenceEncoder:
+class _Named:
+    """Travels to another process as its name, and is loaded there."""
+
+    name: str
+    dtype: Dtype
+
+    def __reduce__(self) -> tuple[Callable[[str, Dtype], Encoder], tuple[str, Dtype]]:
+        return _load, (self.name, self.dtype)
+
+
+class _SentenceEncoder(_Named):
     """A sentence-transformers model, with vectors of length 1."""
 
     similarity: Similarity = "cosine"
@@ -167,7 +177,7 @@ class _SentenceEncoder:
         return vectors
 
 
-class _DprEncoder:
+class _DprEncoder(_Named):
     """A question encoder and a context encoder of DPR; a passage is the pair (title, text)."""
 
     similarity: Similarity = "inner_product"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import json
 import os
@@ -84,7 +85,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes ``path``'s place when the block ends well, and leaves no trace when it does not.
 
     Raises:
-        UserError: The folder cannot be written to.
+        UserError: The folder cannot be written to, or the disk is full.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -100,8 +101,38 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise disk_full(path) from None
+        raise
     finally:
         part.unlink(missing_ok=True)
+
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def disk_full(path: Path) -> UserError:
+    """The error for a file that found no room."""
+    return UserError(
+        "cannot be written: the disk is full; make room, and the same command goes on from here", file=path
+    )
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make the folder and hold it: a second process that comes for it waits until the first one is done."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            # Whoever held the lock may have renamed or removed the folder, and the lock went with it.
+            if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
+                yield
+                return
+        finally:
+            os.close(handle)
 
 
 def fingerprint(path: Path) -> str:

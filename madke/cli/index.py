@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from madke.cli import options
 from madke.core.errors import UserError
 
 app = typer.Typer(help="Build, search and check indexes of passages.", no_args_is_help=True)
@@ -17,36 +18,77 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command()
 def build(
-    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="DPR .tsv or .jsonl, possibly .gz.")],
+    corpus: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CORPUS",
+            help="DPR .tsv or .jsonl, possibly .gz; a folder made by `madke index passages`; or an index, to take its "
+            "passages over without a copy.",
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The index folder to make.")],
     kind: Annotated[Literal["bm25", "dense"], typer.Option(help="Lucene's BM25, or FAISS over vectors.")] = "bm25",
+    k1: Annotated[float | None, typer.Option(min=0, help="bm25: term saturation.  [default: 0.9]")] = None,
+    b: Annotated[float | None, typer.Option(min=0, max=1, help="bm25: length normalisation.  [default: 0.4]")] = None,
     encoder: Annotated[
         str, typer.Option(help="dense: minilm, a sentence-transformers name or folder, dpr:QUESTION,CONTEXT.")
     ] = "minilm",
     dtype: Annotated[
         Literal["float32", "bfloat16"], typer.Option(help="dense: arithmetic of the encoder; bfloat16 is faster.")
     ] = "float32",
-    faiss: Annotated[str, typer.Option(help="dense: FAISS index type; Flat, SQ8 or SQfp16.")] = "Flat",
-    shard_rows: Annotated[int, typer.Option(min=1, help="dense: passages a shard; finished shards survive.")] = 50_000,
-    k1: Annotated[float | None, typer.Option(min=0, help="bm25: term saturation.  [default: 0.9]")] = None,
-    b: Annotated[float | None, typer.Option(min=0, max=1, help="bm25: length normalisation.  [default: 0.4]")] = None,
+    faiss: Annotated[
+        str,
+        typer.Option(help="dense: a FAISS factory string (Flat, SQ8, IVF4096,SQ8, PQ96, HNSW32), or auto: by memory."),
+    ] = "auto",
+    faiss_parameters: Annotated[
+        str | None,
+        typer.Option(help="dense: how it is searched, for instance nprobe=64 or efSearch=128.", show_default=False),
+    ] = None,
+    shard_rows: Annotated[int, typer.Option(min=1, help="dense: passages encoded, or lost, at a time.")] = 10_000,
+    file_mb: Annotated[
+        float, typer.Option(min=0.001, help="dense: megabytes of one FAISS file; built in memory.")
+    ] = 64.0,
+    vectors: Annotated[
+        Path | None, typer.Option(help="dense: keep the vectors here, for another index without encoding again.")
+    ] = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
 ) -> None:
     """Index a corpus. The same command again resumes, or finds that nothing is left to do."""
     from madke.cli.progress import counter
     from madke.encoders import load_encoder
     from madke.indexing.build import build_bm25, build_dense
-    from madke.knowledge.manifest import Bm25Settings
+    from madke.knowledge.manifest import Bm25Settings, DenseSettings
+    from madke.workers import open_workers
 
     progress = counter("passages")
     if kind == "bm25":
+        if engine != "local":
+            raise UserError("--engine ray is for --kind dense; Lucene writes one index in one process")
         chosen = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
         manifest = build_bm25(corpus, out, settings=Bm25Settings(**chosen), progress=progress)
     else:
         if k1 is not None or b is not None:
             raise UserError("--k1 and --b belong to --kind bm25")
-        loaded = load_encoder(encoder, dtype=dtype)
-        manifest = build_dense(corpus, out, encoder=loaded, factory=faiss, shard_rows=shard_rows, progress=progress)
+        with open_workers(engine, address=address, gpus=True) as workers:
+            manifest = build_dense(
+                corpus,
+                out,
+                encoder=load_encoder(encoder, dtype=dtype),
+                factory=faiss,
+                parameters=faiss_parameters,
+                shard_rows=shard_rows,
+                file_mb=file_mb,
+                vectors=vectors,
+                workers=workers,
+                progress=progress,
+            )
     typer.echo(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
+    if isinstance(manifest.index, DenseSettings) and manifest.exactness is not None:
+        chosen_for = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
+        typer.echo(
+            f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.exactness.recall_at_5:.3f} of an exact search"
+        )
 
 
 @app.command()
@@ -88,6 +130,9 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     typer.echo(f"passages  {manifest.passages:,}\nsize      {manifest.size / 1e6:,.1f} MB")
     for name, value in manifest.index.model_dump().items():
         typer.echo(printable(f"{name:<9} {value}"))
+    if manifest.exactness is not None:
+        measured = manifest.exactness
+        typer.echo(f"recall@5  {measured.recall_at_5} of an exact search ({measured.queries} queries)")
     typer.echo("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -54,6 +54,14 @@ Estimator = Annotated[
         help="Who scores the candidates of finish = rerank: a command that gets a JSON object a line (source, "
         "candidate, references) and answers each with a number.",
     ),
+]
+
+Engine = Annotated[
+    Literal["local", "ray"], typer.Option(help="Who does the work: this machine, or the nodes of a Ray cluster.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="ray: the cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or a cluster of this machine."),
 ]
 
 

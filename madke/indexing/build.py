@@ -1,24 +1,30 @@
 """Building an index folder: passages, index files and a manifest appear together, or not at all.
 
-The work happens in a hidden folder beside the target, which is renamed at the end. Only finished shards of vectors
-outlive a failure there; the same command again goes on from them.
+The work happens in a hidden folder beside the target, which is renamed at the end. Only finished shards of vectors and
+finished FAISS files outlive a failure there; the same command again goes on from them.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from madke import memory
 from madke.core.errors import UserError
 from madke.encoders import Encoder
+from madke.files import alone_in
 from madke.indexing.corpus import read_unique
 from madke.indexing.dense import encode_shards
-from madke.indexing.faiss_index import check_factory, write_shard
+from madke.indexing.exactness import measure_exactness
+from madke.indexing.faiss_choice import choose
+from madke.indexing.faiss_index import check_factory, default_parameters, write_faiss_files
 from madke.indexing.lucene import index_passages
+from madke.indexing.shards import drop_records
+from madke.knowledge.faiss_shards import FaissShards
 from madke.knowledge.jvm import start as start_jvm
 from madke.knowledge.manifest import (
     LUCENE,
@@ -27,6 +33,7 @@ from madke.knowledge.manifest import (
     Bm25Settings,
     CorpusInfo,
     DenseSettings,
+    Exactness,
     Manifest,
     describe_corpus,
     describe_files,
@@ -35,29 +42,37 @@ from madke.knowledge.manifest import (
 )
 from madke.knowledge.passage_store import PassageStore, StoredPassage, write_passages
 from madke.versions import versions
+from madke.workers import InProcess, Workers
 
 Progress = Callable[[int, int | None], None]
 """Called with passages done and, once the corpus has been read, their total. Reading and indexing each count up."""
 
+AUTO = "auto"
+SHARD_ROWS = 10_000
 _VECTORS = "vectors"
+_FAISS = "faiss"
+_IN_THIS_PROCESS = InProcess()
 
 
 def build_bm25(
     corpus: Path, out: Path, *, settings: Bm25Settings | None = None, progress: Progress = lambda done, total: None
 ) -> Manifest:
-    """Build a BM25 index over a corpus file into the folder ``out``.
+    """Build a BM25 index over a corpus (see :func:`madke.indexing.corpus.read_corpus`) into the folder ``out``.
 
     Where ``out`` already holds the index of this corpus with these settings, nothing is done.
 
     Raises:
-        UserError: The corpus cannot be read, Java or pyserini is missing, or ``out`` holds something else.
+        UserError: The corpus cannot be read, Java or pyserini is missing, ``out`` holds something else, or the disk
+            is full.
     """
+    chosen = settings or Bm25Settings()
 
-    def fill(store: PassageStore, folder: Path, _: CorpusInfo) -> None:
+    def fill(store: PassageStore, folder: Path, _: CorpusInfo) -> _Filled:
         index_passages(store, folder / LUCENE, progress)
+        return _Filled(chosen)
 
     start_jvm()
-    return _build(corpus, out, settings or Bm25Settings(), fill, progress)
+    return _build(corpus, out, chosen, fill, progress)
 
 
 def build_dense(
@@ -65,43 +80,82 @@ def build_dense(
     out: Path,
     *,
     encoder: Encoder,
-    factory: str = "Flat",
-    shard_rows: int = 50_000,
+    factory: str = AUTO,
+    parameters: str | None = None,
+    shard_rows: int = SHARD_ROWS,
+    file_mb: float = 64.0,
+    vectors: Path | None = None,
+    workers: Workers = _IN_THIS_PROCESS,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Build a dense index over a corpus file into the folder ``out``; resumes at the first unfinished shard.
+    """Build a dense index over a corpus into the folder ``out``; resumes at the first unfinished shard.
 
     Where ``out`` already holds the index of this corpus with these settings, nothing is done. Memory holds the text
-    and the vectors of one shard.
+    and the vectors of the shards under way, one FAISS file, and the sample that the index is trained on.
+
+    Args:
+        corpus: See :func:`madke.indexing.corpus.read_corpus`; an index folder stands for its passages.
+        out: The index folder to make.
+        encoder: Encodes passages, and later queries.
+        factory: FAISS factory string, or ``auto``, which chooses by the memory there is (``faiss_choice``).
+        parameters: Search parameters in FAISS's own words; None takes :func:`default_parameters`.
+        shard_rows: Passages that are encoded, and lost by a kill, at a time.
+        file_mb: At most so many megabytes of vectors in a FAISS file.
+        vectors: Where the vectors are, and stay, so that another index can be made of them without encoding again;
+            by default they are removed when the index is finished.
+        workers: Who encodes.
+        progress: See :data:`Progress`.
 
     Raises:
-        UserError: The corpus cannot be read, faiss is missing, or ``out`` holds something else.
+        UserError: The corpus cannot be read, faiss is missing, FAISS refuses the factory or the parameters, ``out``
+            holds something else, or the disk is full.
     """
-    check_factory(factory)
-    settings = DenseSettings(
+    if factory != AUTO:
+        check_factory(factory, encoder.dimension, parameters or "")
+    asked = DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
+        parameters=default_parameters(factory) if parameters is None else parameters,
         shard_rows=shard_rows,
+        file_mb=file_mb,
     )
 
-    def fill(store: PassageStore, folder: Path, source: CorpusInfo) -> None:
+    def fill(store: PassageStore, folder: Path, source: CorpusInfo) -> _Filled:
+        settings = asked
+        if factory == AUTO:
+            chosen, reason = choose(len(store), encoder.dimension, memory.total())
+            settings = asked.model_copy(update={"factory": chosen, "reason": reason})
         shards = encode_shards(
-            store, encoder, settings, corpus=source.sha256, folder=folder / _VECTORS, progress=progress
+            store,
+            encoder,
+            settings,
+            corpus=source.sha256,
+            folder=vectors or folder / _VECTORS,
+            workers=workers,
+            progress=progress,
         )
-        for number, vectors in enumerate(shards):
-            write_shard(vectors, factory, folder / f"faiss-{number:05d}.index")
+        files = write_faiss_files(shards, settings, folder / _FAISS, corpus=source.sha256)
+        exactness = measure_exactness(store, encoder, shards, FaissShards(files, parameters=settings.parameters))
+        return _Filled(settings, exactness)
 
-    return _build(corpus, out, settings, fill, progress)
+    return _build(corpus, out, asked, fill, progress)
+
+
+class _Filled(NamedTuple):
+    """What is in the folder now."""
+
+    settings: Bm25Settings | DenseSettings
+    exactness: Exactness | None = None
 
 
 def _build(
     corpus: Path,
     out: Path,
-    settings: Bm25Settings | DenseSettings,
-    fill: Callable[[PassageStore, Path, CorpusInfo], None],
+    asked: Bm25Settings | DenseSettings,
+    fill: Callable[[PassageStore, Path, CorpusInfo], _Filled],
     progress: Progress,
 ) -> Manifest:
     out = out.absolute()
@@ -110,20 +164,20 @@ def _build(
     source = describe_corpus(corpus)
     out.parent.mkdir(parents=True, exist_ok=True)
     work = out.with_name(f".{out.name}.building")
-    with _alone_in(work):
+    with alone_in(work):
         try:
             if out.is_dir() and any(out.iterdir()):
-                return _same_index(out, source, settings)
+                return _same_index(out, source, asked)
             _discard_unfinished(work)
-            count = write_passages(work / PASSAGES, _counted(read_unique(corpus), progress))
-            if not count:
-                raise UserError("no passages in this corpus", file=corpus)
-            fill(PassageStore(work / PASSAGES), work, source)
+            count = _store_passages(corpus, work / PASSAGES, progress)
+            filled = fill(PassageStore(work / PASSAGES), work, source)
             shutil.rmtree(work / _VECTORS, ignore_errors=True)
+            _tidy(work / _FAISS)
             manifest = Manifest(
                 corpus=source,
                 passages=count,
-                index=settings,
+                index=filled.settings,
+                exactness=filled.exactness,
                 files=describe_files(work),
                 versions=versions(),
             )
@@ -137,7 +191,23 @@ def _build(
                     work.rmdir()
 
 
-def _same_index(out: Path, source: CorpusInfo, settings: Bm25Settings | DenseSettings) -> Manifest:
+def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
+    """Put the corpus into a store at ``path``; an index's own store is linked, not copied, where the disk allows it."""
+    if (corpus / MANIFEST).is_file():
+        try:
+            os.link(corpus / PASSAGES, path)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+                raise UserError(f"cannot be read: {error.strerror}", file=corpus / PASSAGES) from None
+            shutil.copyfile(corpus / PASSAGES, path)
+        return len(PassageStore(path))
+    count = write_passages(path, _counted(read_unique(corpus), progress))
+    if not count:
+        raise UserError("no passages in this corpus", file=corpus)
+    return count
+
+
+def _same_index(out: Path, source: CorpusInfo, asked: Bm25Settings | DenseSettings) -> Manifest:
     if not (out / MANIFEST).exists():
         raise UserError("this folder is not empty and holds no index; choose another", file=out)
     manifest = read_manifest(out)
@@ -147,7 +217,7 @@ def _same_index(out: Path, source: CorpusInfo, settings: Bm25Settings | DenseSet
             "remove it or choose another",
             file=out,
         )
-    if manifest.index != settings:
+    if manifest.index != _as_chosen(asked, manifest.index):
         raise UserError(
             f"this folder holds an index with other settings ({manifest.index!r}); remove it or choose another",
             file=out,
@@ -155,9 +225,18 @@ def _same_index(out: Path, source: CorpusInfo, settings: Bm25Settings | DenseSet
     return manifest
 
 
+def _as_chosen(
+    asked: Bm25Settings | DenseSettings, found: Bm25Settings | DenseSettings
+) -> Bm25Settings | DenseSettings:
+    """What was asked for, with the choice that ``auto`` made when the index was built."""
+    if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
+        return asked.model_copy(update={"factory": found.factory, "reason": found.reason})
+    return asked
+
+
 def _discard_unfinished(work: Path) -> None:
     for path in work.iterdir():
-        if path.name == _VECTORS:
+        if path.name in (_VECTORS, _FAISS):
             continue
         if path.is_dir():
             shutil.rmtree(path)
@@ -165,20 +244,11 @@ def _discard_unfinished(work: Path) -> None:
             path.unlink()
 
 
-@contextmanager
-def _alone_in(work: Path) -> Iterator[None]:
-    """Make the folder and hold it: a second build of the same index waits, then finds the finished one."""
-    while True:
-        work.mkdir(exist_ok=True)
-        handle = os.open(work, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            # Whoever held the lock may have renamed or removed the folder, and the lock went with it.
-            if work.exists() and os.path.samestat(os.fstat(handle), work.stat()):
-                yield
-                return
-        finally:
-            os.close(handle)
+def _tidy(folder: Path) -> None:
+    """Leave the FAISS files alone in their folder."""
+    if folder.is_dir():
+        drop_records(folder)
+        (folder / "trained").unlink(missing_ok=True)
 
 
 def _counted(passages: Iterable[StoredPassage], progress: Progress) -> Iterator[StoredPassage]:

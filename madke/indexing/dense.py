@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from madke.core.errors import UserError
 from madke.encoders import Encoder
-from madke.files import fingerprint, replacing
+from madke.files import replacing
+from madke.indexing.shards import Inputs, finish, is_finished
 from madke.knowledge.manifest import DenseSettings
 from madke.knowledge.passage_store import PassageStore
+from madke.workers import Workers
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_ROWS_PER_CALL = 2_048
-"""Passages given to the encoder at a time. It decides which passages share a batch, so it is fixed."""
-
-
-class _ShardRecord(BaseModel):
-    """What a finished shard was made from; a shard made from anything else is made again."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    corpus: str
-    encoder: str
-    dtype: str
-    start: int
-    stop: int
-    sha256: str
+Texts = tuple[list[str], list[str]]
+"""Titles and texts of a shard's passages."""
 
 
 def encode_shards(
@@ -42,52 +30,55 @@ def encode_shards(
     *,
     corpus: str,
     folder: Path,
+    workers: Workers,
     progress: Callable[[int, int | None], None],
-) -> Iterator[NDArray[np.float16]]:
-    """The vectors of each shard of ``settings.shard_rows`` passages, shape ``(rows, dimension)``, in row order.
+) -> list[Path]:
+    """Encode every passage, and return the files of vectors in row order.
 
-    Every shard is a ``.npy`` file of float16 in ``folder`` with a record beside it, written when it is finished; a
-    finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is read instead of encoded.
+    Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``, the last one shorter,
+    with a record beside it. A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is left as it
+    is. A shard is encoded in one go, in batches of passages of like length, so its bytes do not depend on who does it.
+
+    Raises:
+        UserError: A shard cannot be written, or the encoder gives what is no finite float16.
     """
     import numpy as np
 
+    paths: list[Path] = []
+    missing: list[tuple[Path, Inputs, range]] = []
     for start in range(0, len(store), settings.shard_rows):
-        stop = min(start + settings.shard_rows, len(store))
+        rows = range(start, min(start + settings.shard_rows, len(store)))
         path = folder / f"{start:010d}.npy"
-        if not _finished(path, corpus, encoder, start, stop):
-            vectors = np.empty((stop - start, settings.dimension), dtype=np.float16)
-            for first in range(start, stop, _ROWS_PER_CALL):
-                passages = [store[row] for row in range(first, min(first + _ROWS_PER_CALL, stop))]
-                vectors[first - start : first - start + len(passages)] = encoder.encode_passages(
-                    [passage.title for passage in passages], [passage.text for passage in passages]
-                )
-                progress(first + len(passages), len(store))
-            with replacing(path) as file:
-                np.save(file, vectors)
-            record = _ShardRecord(
-                corpus=corpus,
-                encoder=encoder.name,
-                dtype=encoder.dtype,
-                start=start,
-                stop=stop,
-                sha256=fingerprint(path),
-            )
-            with replacing(_record_path(path)) as file:
-                file.write(record.model_dump_json().encode())
-        progress(stop, len(store))
-        yield np.load(path)
+        paths.append(path)
+        inputs: Inputs = {
+            "corpus": corpus,
+            "encoder": encoder.name,
+            "dtype": encoder.dtype,
+            "start": start,
+            "stop": rows.stop,
+        }
+        if is_finished(path, inputs):
+            progress(rows.stop, len(store))
+        else:
+            missing.append((path, inputs, rows))
+    texts = (_texts(store, rows) for _, _, rows in missing)
+    for (path, inputs, rows), vectors in zip(missing, workers.map(partial(_encode, encoder), texts), strict=True):
+        if not np.isfinite(vectors).all():
+            raise UserError(f"encoder {encoder.name!r}: its vectors do not fit into 16 bits", file=path)
+        with replacing(path) as file:
+            np.save(file, vectors)
+        finish(path, inputs)
+        progress(rows.stop, len(store))
+    return paths
 
 
-def _record_path(path: Path) -> Path:
-    return path.with_suffix(".json")
+def _texts(store: PassageStore, rows: range) -> Texts:
+    passages = [store[row] for row in rows]
+    return [passage.title for passage in passages], [passage.text for passage in passages]
 
 
-def _finished(path: Path, corpus: str, encoder: Encoder, start: int, stop: int) -> bool:
-    try:
-        record = _ShardRecord.model_validate_json(_record_path(path).read_text(encoding="utf-8"))
-        expected = _ShardRecord(
-            corpus=corpus, encoder=encoder.name, dtype=encoder.dtype, start=start, stop=stop, sha256=fingerprint(path)
-        )
-    except (OSError, UserError, ValidationError):
-        return False
-    return record == expected
+def _encode(encoder: Encoder, texts: Texts) -> NDArray[np.float16]:
+    import numpy as np
+
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused where it arrives
+        return encoder.encode_passages(*texts).astype(np.float16)

@@ -1,41 +1,159 @@
-"""One FAISS file per shard of vectors. Each shard is trained on its own vectors, so none waits for another."""
+"""FAISS files from shards of vectors: trained once on a sample, then filled one after the other, never merged."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from madke.core.errors import UserError, unknown
+from madke.core.errors import UserError
+from madke.files import disk_full, replacing
+from madke.indexing.shards import Inputs, finish, is_finished
+from madke.knowledge.faiss_shards import faiss_reason, load_faiss, set_parameters
+from madke.knowledge.manifest import DenseSettings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FACTORIES = ("Flat", "SQ8", "SQfp16")
-"""Exact float32, 8 bits or 16 bits a dimension: 4, 1 or 2 bytes."""
+_SAMPLE = 65_536
+"""Vectors that an index is trained on; 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
+_SAMPLE_PER_LIST = 64
+"""More of them where an inverted file has more lists; FAISS warns below 39."""
 
 
-def check_factory(factory: str) -> None:
-    """Refuse an index type that is not in :data:`FACTORIES`, and a missing faiss, before hours of encoding.
+def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
+    """Refuse an index type that FAISS does not know, before hours of encoding.
 
     Raises:
-        UserError: Either of the two.
+        UserError: So does a missing faiss, and parameters that do not fit the type.
     """
-    if factory not in FACTORIES:
-        raise unknown("index factory", factory, FACTORIES)
     try:
-        import faiss  # noqa: F401
-    except ImportError as error:
-        raise UserError("dense indexes need faiss-cpu: pip install 'madke[dense]'") from error
+        set_parameters(_empty(factory, dimension), parameters)
+    except RuntimeError as error:
+        asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
+        raise UserError(
+            f"--faiss {asked} for {dimension} dimensions: {faiss_reason(error)}; expected auto or a FAISS factory "
+            "string, for instance Flat, SQ8, IVF4096,SQ8, PQ96 or HNSW32"
+        ) from None
 
 
-def write_shard(vectors: NDArray[np.float16], factory: str, path: Path) -> None:
-    """Write one inner-product index over vectors of shape ``(rows, dimension)``, numbered from 0."""
-    import faiss
+def default_parameters(factory: str) -> str:
+    """How such an index is searched where nobody says: a sixteenth of an inverted file's lists, 64 nodes of a graph.
+
+    FAISS's own defaults, one list and 16 nodes, miss too much to be anybody's wish.
+    """
+    lists = re.search(r"\bIVF(\d+)", factory)
+    if lists:
+        return f"nprobe={max(1, int(lists[1]) // 16)}"
+    return "efSearch=64" if factory.startswith("HNSW") else ""
+
+
+def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
+    """Write the index over all vectors as files of at most ``settings.file_mb``, and return them in row order.
+
+    Args:
+        vectors: ``.npy`` files of ``settings.shard_rows`` rows, the last one shorter.
+        settings: What to build.
+        folder: Where; a finished file of the same settings and ``corpus`` (its SHA-256) is left as it is.
+        corpus: See above.
+
+    Raises:
+        UserError: The vectors are too few to train the index, or a file cannot be written.
+    """
+    made_from: Inputs = {
+        "corpus": corpus,
+        "encoder": settings.encoder,
+        "dtype": settings.dtype,
+        "factory": settings.factory,
+        "shard_rows": settings.shard_rows,
+    }
+    trained = _trained(vectors, settings, folder / "trained", made_from)
+    shard_bytes = _bytes_per_vector(trained, settings) * settings.shard_rows
+    per_file = max(1, int(settings.file_mb * 1e6) // shard_bytes)
+    paths = []
+    for start in range(0, len(vectors), per_file):
+        path = folder / f"{start // per_file:05d}.index"
+        inputs = {**made_from, "first": start, "count": len(vectors[start : start + per_file])}
+        if not is_finished(path, inputs):
+            index = load_faiss().clone_index(trained)
+            for shard in vectors[start : start + per_file]:
+                index.add(load_vectors(shard))
+            _write(index, path)
+            finish(path, inputs)
+        paths.append(path)
+    return paths
+
+
+def load_vectors(path: Path) -> NDArray[np.float32]:
+    """A shard's vectors as float32, shape ``(rows, dimension)``."""
     import numpy as np
 
-    index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-    exact = vectors.astype(np.float32)
-    index.train(exact)
-    index.add(exact)
-    faiss.write_index(index, str(path))
+    vectors: NDArray[np.float32] = np.load(path, mmap_mode="r").astype(np.float32)
+    return vectors
+
+
+def _empty(factory: str, dimension: int) -> Any:
+    faiss = load_faiss()
+    return faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+
+
+def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, inputs: Inputs) -> Any:
+    """The empty index, trained; kept, so that a resumed build fills the same one."""
+    faiss = load_faiss()
+    if is_finished(path, inputs):
+        return faiss.read_index(str(path))
+    index = _empty(settings.factory, settings.dimension)
+    if not index.is_trained:
+        lists = re.search(r"\bIVF(\d+)", settings.factory)
+        rows = max(_SAMPLE, _SAMPLE_PER_LIST * int(lists[1]) if lists else 0)
+        try:
+            index.train(_sample(vectors, settings.shard_rows, rows))
+        except RuntimeError as error:
+            raise UserError(f"--faiss {settings.factory} cannot be trained: {faiss_reason(error)}") from None
+    _write(index, path)
+    finish(path, inputs)
+    return index
+
+
+def _sample(vectors: Sequence[Path], shard_rows: int, most: int) -> NDArray[np.float32]:
+    """So many rows of all shards at random (all, where they are fewer), the same ones every time."""
+    import numpy as np
+
+    count = (len(vectors) - 1) * shard_rows + len(np.load(vectors[-1], mmap_mode="r"))
+    rows = np.arange(count)
+    if count > most:
+        rows = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+    return np.concatenate(list(_rows(vectors, shard_rows, rows)))
+
+
+def _rows(vectors: Sequence[Path], shard_rows: int, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
+    import numpy as np
+
+    for number, path in enumerate(vectors):
+        inside = rows[(rows >= number * shard_rows) & (rows < (number + 1) * shard_rows)] - number * shard_rows
+        yield np.load(path, mmap_mode="r")[inside].astype(np.float32)
+
+
+def _bytes_per_vector(trained: Any, settings: DenseSettings) -> int:
+    """What a vector takes in the index, found by adding some: no formula covers every type."""
+    import numpy as np
+
+    faiss = load_faiss()
+    sizes = []
+    for count in (256, 512):
+        index = faiss.clone_index(trained)
+        index.add(np.random.default_rng(0).standard_normal((count, settings.dimension)).astype(np.float32))
+        sizes.append(len(faiss.serialize_index(index)))
+    return max(1, (sizes[1] - sizes[0]) // 256)
+
+
+def _write(index: Any, path: Path) -> None:
+    with replacing(path) as file:
+        try:
+            load_faiss().write_index(index, file.name)
+        except RuntimeError as error:
+            if "No space left" in str(error) or "Disk quota" in str(error):
+                raise disk_full(path) from None
+            raise UserError(f"cannot be written: {faiss_reason(error)}", file=path) from None

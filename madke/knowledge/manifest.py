@@ -15,6 +15,8 @@ from madke.knowledge.passage_store import PassageStore
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
+PASSAGES_MANIFEST = "passages.json"
+"""What `madke index passages` writes last into its folder."""
 LUCENE = "lucene"
 
 
@@ -39,12 +41,27 @@ class DenseSettings(_Record):
     dimension: int
     similarity: Similarity
     factory: str
-    """FAISS factory string: ``Flat``, ``SQ8``, ``SQfp16``."""
+    """FAISS factory string: ``Flat``, ``SQ8``, ``IVF4096,SQ8``, ``PQ96``, ``HNSW32``, ..."""
+    reason: str = ""
+    """Why ``--faiss auto`` chose it; empty where somebody named it."""
+    parameters: str = ""
+    """Search parameters in FAISS's own words: ``nprobe=64``, ``efSearch=64``."""
     shard_rows: int
+    """Passages encoded at a time."""
+    file_mb: float = 64.0
+    """At most so many megabytes of vectors in a FAISS file; it is built in memory."""
+
+
+class Exactness(_Record):
+    """How much of what an exact search finds the index finds, measured when it was built."""
+
+    recall_at_5: float
+    """Share of the exact search's first five passages that are among the index's first five; 1 is exact."""
+    queries: int
 
 
 class CorpusInfo(_Record):
-    """The corpus file that was indexed."""
+    """The corpus that was indexed: a file, or a folder of passages."""
 
     path: str
     sha256: str
@@ -66,6 +83,8 @@ class Manifest(_Record):
     corpus: CorpusInfo
     passages: int
     index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
+    exactness: Exactness | None = None
+    """Dense indexes only."""
     files: tuple[FileInfo, ...]
     versions: dict[str, str]
 
@@ -82,13 +101,18 @@ class Manifest(_Record):
 
 
 def describe_corpus(path: Path) -> CorpusInfo:
-    """Path and fingerprint of a corpus file (reads it once).
+    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index, whose corpus it is.
 
     Raises:
-        UserError: There is no such file.
+        UserError: It is none of them.
     """
+    if (path / MANIFEST).is_file():
+        return read_manifest(path).corpus
+    if (path / PASSAGES_MANIFEST).is_file():
+        # It names the SHA-256 of every shard.
+        return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(path / PASSAGES_MANIFEST))
     if not path.is_file():
-        raise UserError("no such corpus file", file=path)
+        raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
     return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(path))
 
 
@@ -163,8 +187,8 @@ def verify(folder: Path) -> list[str]:
     if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
         problems.append(f"{PASSAGES}: {count} passages, {manifest.passages} expected")
     corpus = Path(manifest.corpus.path)
-    if not corpus.is_file():
+    if not corpus.exists():
         problems.append(f"corpus {corpus}: missing, so it cannot be compared")
-    elif fingerprint(corpus) != manifest.corpus.sha256:
+    elif describe_corpus(corpus).sha256 != manifest.corpus.sha256:
         problems.append(f"corpus {corpus}: changed since the index was built; build the index again")
     return problems
