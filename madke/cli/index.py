@@ -38,7 +38,9 @@ def build(
     ] = "float32",
     faiss: Annotated[
         str,
-        typer.Option(help="dense: a FAISS factory string (Flat, SQ8, IVF4096,SQ8, PQ96, HNSW32), or auto: by memory."),
+        typer.Option(
+            help="dense: a FAISS factory string (Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32), or auto: by memory."
+        ),
     ] = "auto",
     faiss_parameters: Annotated[
         str | None,

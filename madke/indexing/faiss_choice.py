@@ -21,7 +21,8 @@ def choose(count: int, dimension: int, memory: int) -> Choice:
     """The most exact index of so many vectors that the memory can hold.
 
     Flat (4 bytes a dimension) within a quarter of the memory, SQ8 (1 byte) within three quarters, else product
-    quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions.
+    quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions (``np``: without
+    training for Hamming distances, which nobody uses here and which takes most of the time).
 
     Args:
         count: Vectors.
@@ -34,11 +35,16 @@ def choose(count: int, dimension: int, memory: int) -> Choice:
     sq8 = count * dimension
     if sq8 <= memory * _COMPRESSED_SHARE:
         return Choice("SQ8", f"flat would take {_gb(flat)} of {_gb(memory)} memory, SQ8 takes {_gb(sq8)}")
-    codes = [dimension // part for part in (4, 8, 16) if dimension % (dimension // part or 1) == 0]
+    codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
     fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
     code = fitting[0] if fitting else codes[-1]
     takes = f"SQ8 would take {_gb(sq8)} of {_gb(memory)} memory, {code} bytes a vector take {_gb(code * count)}"
-    return Choice(f"PQ{code}", takes if fitting else f"{takes}, which is still too much: searches will read the disk")
+    return Choice(f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk")
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor up to ``most``, at least 1: a byte of a product quantizer codes as many dimensions as any."""
+    return next(divisor for divisor in range(max(most, 1), 0, -1) if number % divisor == 0)
 
 
 def _gb(size: int) -> str:

@@ -35,7 +35,7 @@ def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
         asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
         raise UserError(
             f"--faiss {asked} for {dimension} dimensions: {faiss_reason(error)}; expected auto or a FAISS factory "
-            "string, for instance Flat, SQ8, IVF4096,SQ8, PQ96 or HNSW32"
+            "string, for instance Flat, SQ8, IVF4096,SQ8, PQ96np or HNSW32"
         ) from None
 
 

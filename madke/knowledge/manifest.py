@@ -41,7 +41,7 @@ class DenseSettings(_Record):
     dimension: int
     similarity: Similarity
     factory: str
-    """FAISS factory string: ``Flat``, ``SQ8``, ``IVF4096,SQ8``, ``PQ96``, ``HNSW32``, ..."""
+    """FAISS factory string: ``Flat``, ``SQ8``, ``IVF4096,SQ8``, ``PQ96np``, ``HNSW32``, ..."""
     reason: str = ""
     """Why ``--faiss auto`` chose it; empty where somebody named it."""
     parameters: str = ""

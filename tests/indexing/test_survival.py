@@ -1,0 +1,165 @@
+"""A build that is killed, or finds no room on the disk, loses nothing that was finished."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.indexing.build import build_bm25, build_dense
+from madke.knowledge.manifest import verify
+from madke.knowledge.sources.bm25 import Bm25Source
+from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+
+pytest.importorskip("faiss", reason="needs the extra madke[dense]")
+pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "passages.jsonl")
+
+
+def killed(script: str, *arguments: Path) -> None:
+    """Run a script that prints ``ready`` and waits; kill it there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def dense(corpus: Path, out: Path, encoder: WordEncoder) -> None:
+    build_dense(corpus, out, encoder=encoder, factory="SQ8", shard_rows=10, file_mb=0.001)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_kill_while_encoding_leaves_finished_shards_and_the_same_bytes_at_the_end(corpus: Path, tmp_path: Path) -> None:
+    killed(
+        """
+        import sys
+        from pathlib import Path
+        from madke.indexing.build import build_dense
+        from tests.support.corpus import WordEncoder
+
+        class Waiting(WordEncoder):
+            def encode_passages(self, titles, texts):
+                if len(self.passage_calls) == 3:
+                    print("ready", flush=True)
+                    sys.stdin.read()
+                return super().encode_passages(titles, texts)
+
+        corpus, out = map(Path, sys.argv[1:])
+        build_dense(corpus, out, encoder=Waiting(), factory="SQ8", shard_rows=10, file_mb=0.001)
+        """,
+        corpus,
+        tmp_path / "index",
+    )
+    assert not (tmp_path / "index").exists()
+    again, undisturbed = WordEncoder(), WordEncoder()
+
+    dense(corpus, tmp_path / "index", again)
+    dense(corpus, tmp_path / "other", undisturbed)
+
+    assert (len(again.passage_calls), len(undisturbed.passage_calls)) == (2, 5)
+    assert contents(tmp_path / "index") == contents(tmp_path / "other")
+
+
+def test_kill_while_lucene_writes_gives_the_same_results_from_the_same_command(corpus: Path, tmp_path: Path) -> None:
+    killed(
+        """
+        import sys
+        from pathlib import Path
+        from madke.indexing.build import build_bm25
+
+        def progress(done, total):
+            if total is not None:
+                print("ready", flush=True)
+                sys.stdin.read()
+
+        build_bm25(Path(sys.argv[1]), Path(sys.argv[2]), progress=progress)
+        """,
+        corpus,
+        tmp_path / "index",
+    )
+    assert not (tmp_path / "index").exists()
+
+    build_bm25(corpus, tmp_path / "index")
+    build_bm25(corpus, tmp_path / "other")
+
+    queries = [passage["text"] for passage in PASSAGES]
+    again, undisturbed = (Bm25Source(tmp_path / name, name="w").search(queries, 5) for name in ("index", "other"))
+    assert again == undisturbed and all(hits.passages for hits in again)
+    assert verify(tmp_path / "index") == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "other", "passages.jsonl"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for a megabyte."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small disk needs root")
+    yield mount
+    subprocess.run(["umount", str(mount)], check=True)
+
+
+def fill_up(disk: Path, leave: int) -> Path:
+    """A file that leaves so many bytes free."""
+    filler = disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(disk).free - leave))
+    return filler
+
+
+@pytest.mark.parametrize("leave", [4_096, 32_768])
+def test_a_full_disk_while_encoding_is_one_line_and_loses_no_finished_shard(leave: int, small_disk: Path) -> None:
+    corpus = write_corpus(small_disk / "passages.jsonl")
+    encoder = WordEncoder()
+    filler = fill_up(small_disk, leave)
+
+    with pytest.raises(UserError, match="the disk is full; make room, and the same command goes on from here"):
+        dense(corpus, small_disk / "index", encoder)
+    filler.unlink()
+    finished = len(list(small_disk.glob(".index.building/vectors/*.npy.made.json")))
+    again = WordEncoder()
+    dense(corpus, small_disk / "index", again)
+
+    assert len(again.passage_calls) == 5 - finished
+    assert verify(small_disk / "index") == []
+
+
+def test_a_full_disk_under_lucene_makes_no_index(small_disk: Path) -> None:
+    """Anserini itself logs that its last segment could not be written, and says nothing else."""
+    words = [" ".join(f"w{n}x{m}" for m in range(60)) for n in range(400)]
+    passages = [{"id": str(n), "title": "", "text": text} for n, text in enumerate(words)]
+    corpus = write_corpus(small_disk.parent / "long.jsonl", passages)
+    build_bm25(corpus, small_disk.parent / "index")
+    store = (small_disk.parent / "index" / "passages.arrow").stat().st_size
+    filler = fill_up(small_disk, store + 20_000)
+
+    with pytest.raises(UserError, match="disk"):
+        build_bm25(corpus, small_disk / "index")
+    assert not (small_disk / "index").exists()
+    filler.unlink()
+    build_bm25(corpus, small_disk / "index")
+    assert verify(small_disk / "index") == []
