@@ -23,7 +23,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import read_jsonl, replacing
-from madke.knowledge.sources import open_spec
+from madke.indexing.named import open_source
 
 Gold = dict[tuple[str, str], set[str]]
 
@@ -57,7 +57,7 @@ def write_questions(questions: list[dict[str, Any]], gold: Gold, dataset: str, c
 
 def measure(questions: list[dict[str, Any]], gold: Gold, index: str, depths: list[int]) -> None:
     """Print hit@k by dataset for one index, with the half-width of its 95 % interval, and the time taken."""
-    source = open_spec("index", index)
+    source = open_source("index", index)
     by_dataset: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for question in questions:
         by_dataset[question["dataset"]].append(question)
@@ -89,7 +89,7 @@ def main() -> int:
     parser.add_argument("--questions", type=Path, required=True)
     parser.add_argument("--qrels", type=Path, required=True)
     parser.add_argument("--dataset", action="append", help="only this dataset; may be given several times")
-    parser.add_argument("--index", nargs="+", default=[], metavar="A[+B]", help="index folders; + joins them by rank")
+    parser.add_argument("--index", nargs="+", default=[], metavar="A[+B]", help="index folders or names; A+B, 0.5*A+B")
     parser.add_argument("--k", default="5,20", help="depths, separated by commas (default 5,20)")
     parser.add_argument("--write-questions", nargs=3, metavar=("DATASET", "N", "OUT"))
     arguments = parser.parse_args()

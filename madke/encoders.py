@@ -28,6 +28,8 @@ Dtype = Literal["float32", "bfloat16"]
 Similarity = Literal["cosine", "inner_product"]
 
 _BATCH = 32
+BATCHING = f"{_BATCH}, longest first"
+"""Which passages of a shard share a batch; with the shard, it decides the last bits of their vectors."""
 _DPR_TOKENS = 256
 """What DPR was trained with; longer passages are cut."""
 
@@ -116,11 +118,14 @@ def _dpr_pair(name: str) -> tuple[str, str]:
 def _in_length_order(
     lengths: Sequence[int], dimension: int, encode: Callable[[list[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Encode in batches of like lengths: little padding, and the same batches for the same input."""
+    """Encode in batches of like lengths: little padding, and the same batches for the same input.
+
+    The longest come first: what a batch frees then has room for the next one, and memory does not grow.
+    """
     import numpy as np
 
     vectors = np.empty((len(lengths), dimension), dtype=np.float32)
-    order = sorted(range(len(lengths)), key=lambda row: lengths[row])
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     for start in range(0, len(order), _BATCH):
         rows = order[start : start + _BATCH]
         vectors[rows] = encode(rows)

@@ -8,7 +8,7 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 FLOORS = [
     {"core"},
-    {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "workers"},
+    {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "workers", "yaml_file"},
     {"tasks"},
     {"engine"},
     {"scoring", "knowledge", "llm", "data", "variants"},

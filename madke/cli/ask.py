@@ -74,13 +74,13 @@ def _question(text: str, task: str | None, choices: tuple[str, ...]) -> Question
 
 def _retrieved(question: Question, knowledge: Knowledge | None, sources: Sequence[Source]) -> KnowledgePool:
     from madke.core.knowledge import EMPTY_POOL
-    from madke.knowledge.pools import load_pool, retrieve
-    from madke.runs.pools import depth
+    from madke.knowledge.pools import retrieve
+    from madke.runs.pools import depth, pool_of
 
     if knowledge is None:
         return EMPTY_POOL
     (record,) = retrieve([question], sources, depth(knowledge))
-    return load_pool(record, sources=knowledge.sources, per_source=knowledge.per_source)
+    return pool_of(record, knowledge)
 
 
 async def _debated(

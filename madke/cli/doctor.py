@@ -4,39 +4,83 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import typer
 
 from madke.cli import options
 from madke.core.errors import UserError
 
+_QUESTION = "Which lake is the deepest?"
 _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
 
 
 def command(
     base_url: options.BaseUrl = None,
 ) -> None:
-    """Check Python, Java, the encoder, the endpoint and which keys are set (never their values).
+    """Check Python, Java, the encoder, the endpoint, which keys are set (never their values), and every source.
 
-    Exit status 1 if a check fails; keys that are not set, and an endpoint that is not named, are no failure.
+    The sources are those of sources.yaml, the fetched indexes, wiki and google: each is opened and, unless that would
+    cost money, asked one question. Exit status 1 if a check fails; keys that are not set, and an endpoint that is not
+    named, are no failure.
     """
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", _python),
         ("java, lucene", _lucene),
         ("encoder", _encoder),
-        ("endpoint", lambda: _endpoint(base_url)),
-        *((name, lambda name=name: _key(name)) for name in _KEYS),
+        ("endpoint", partial(_endpoint, base_url)),
+        *((name, partial(_key, name)) for name in _KEYS),
+        *_sources(),
     ]
-    broken = False
-    for name, check in checks:
-        try:
-            typer.echo(f"{name:<22} {check()}")
-        except UserError as error:
-            broken = True
-            typer.echo(f"{name:<22} FAILED: {error}")
-    if broken:
+    if not all([_works(name, check) for name, check in checks]):
         raise typer.Exit(1)
+
+
+def _works(name: str, check: Callable[[], str]) -> bool:
+    from madke.terminal import printable
+
+    try:
+        found, works = check(), True
+    except UserError as error:
+        found, works = f"FAILED: {error}", False
+    except Exception as error:  # whatever a broken file or package does, the other checks go on
+        found, works = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}", False
+    typer.echo(printable(f"{name:<22} {found}"))
+    return works
+
+
+def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
+    """A check for each source; one that fails for all where a file of sources cannot be read."""
+    from madke.indexing.named import known_sources
+
+    try:
+        places = known_sources()
+    except UserError as error:
+        yield "sources", partial(_unreadable, error)
+        return
+    for name, place in places.items():
+        if place != "built in" or name in ("wiki", "google"):
+            yield f"source {name}", partial(_source, name)
+
+
+def _unreadable(error: UserError) -> str:
+    raise error
+
+
+def _source(name: str) -> str:
+    from madke.core.question import Question
+    from madke.indexing.named import open_source, resolve
+    from madke.knowledge.pools import retrieve
+    from madke.knowledge.sources.spec import asks_serper
+
+    source = open_source(name)
+    if asks_serper(resolve(name)):
+        return f"{source.description}; not asked, since that costs money"
+    (record,) = retrieve([Question(id="doctor", question=_QUESTION)], [source], 1)
+    for reason in record.partial.values():
+        raise UserError(reason)
+    return source.description
 
 
 def _python() -> str:
@@ -54,7 +98,7 @@ def _encoder() -> str:
     from madke.encoders import load_encoder
 
     encoder = load_encoder()
-    vectors = encoder.encode_queries(["Which lake is the deepest?"])
+    vectors = encoder.encode_queries([_QUESTION])
     return f"{encoder.name}, {vectors.shape[1]} dimensions"
 
 

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from madke.cli import options
+from madke.cli import fetch, options
 from madke.core.errors import UserError
 
-app = typer.Typer(help="Build, search and check indexes of passages.", no_args_is_help=True)
+app = typer.Typer(help="Build, fetch, search and check indexes of passages.", no_args_is_help=True)
+app.command("fetch")(fetch.command)
 
 Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -95,7 +96,7 @@ def build(
 
 @app.command()
 def search(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="An index folder, or A+B for their rank fusion.")],
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="An index folder or a source's name, or A+B, 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     k: Annotated[int, typer.Option("--k", min=1, help="How many passages.")] = 5,
     as_json: AsJson = False,
@@ -104,10 +105,10 @@ def search(
     import json
     from dataclasses import asdict
 
-    from madke.knowledge.sources import open_spec
+    from madke.indexing.named import open_source
     from madke.terminal import printable
 
-    (hits,) = open_spec("index", index).search([query], k)
+    (hits,) = open_source("index", index).search([query], k)
     if hits.error is not None:
         raise UserError(f"the search failed: {hits.error}")
     for passage in hits.passages:
@@ -120,10 +121,14 @@ def search(
 
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
-    """Show an index's manifest: corpus, settings, size, versions."""
+    """Show an index's manifest: corpus, settings, size, versions. One in pyserini's format has none; show what it is."""
     from madke.knowledge.manifest import read_manifest
+    from madke.knowledge.pyserini import describe
     from madke.terminal import printable
 
+    if (description := describe(index)) is not None:
+        typer.echo(printable(description))
+        return
     manifest = read_manifest(index)
     if as_json:
         typer.echo(manifest.model_dump_json(indent=2))

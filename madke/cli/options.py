@@ -24,8 +24,9 @@ Settings = Annotated[
 Sources = Annotated[
     str | None,
     typer.Option(
-        help="Knowledge sources, comma-separated, or none. NAME, or NAME=SPEC with an index folder, A+B for the rank "
-        "fusion of two, a .jsonl file of web results, or serper. Default: the protocol's."
+        help="Knowledge sources, comma-separated, or none. NAME of sources.yaml, of a fetched index or built in (wiki, "
+        "wiki-bm25, wiki-dense, google), or NAME=SPEC with an index folder or another name, A+B for the rank fusion of "
+        "two of them, 0.5*A+B for their weighted sum, a .jsonl file of web results, or serper. Default: the protocol's."
     ),
 ]
 Model = Annotated[

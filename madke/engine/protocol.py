@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from madke.engine.knowledge import Knowledge as Knowledge
 from madke.engine.parse import Marker
 
 CLOSERS = ("judge", "summarizer")
@@ -52,42 +53,6 @@ class Debater(_Strict):
     prepare: tuple[str, ...] = ()
     """Stages that it goes through once, in this order, before its first turn. Their texts reach its templates as
     ``prepared.<stage>``."""
-
-
-_Count = Annotated[int, Field(ge=1, strict=True)]
-
-
-class Knowledge(_Strict):
-    """What of the retrieved knowledge the debaters get."""
-
-    sources: Annotated[tuple[str, ...], Field(min_length=1)] = ("wiki", "google")
-    """Names of the sources that a pool is merged from, in this order (Wang et al., Eq. 1)."""
-    per_source: _Count | dict[str, _Count] = 5
-    """Passages kept of each source, after duplicates are removed: one number for all, or source -> number."""
-    select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
-    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool.
-    ``one_each``: the first debater gets passage 0 alone, the second passage 1, and so on; a question with fewer
-    passages has fewer debaters. ``none``: the pool is kept in the transcript, but nobody sees it."""
-    max_selected: int = Field(default=3, ge=1, strict=True)
-    """How many passages one adaptive selection may choose (Prompt 3.1)."""
-    per_debater_sources: dict[str, tuple[str, ...]] | None = None
-    """Debater -> the sources it may see; who is not named sees all. Numbers stay those of the shared pool."""
-    requery: bool = False
-    """A debater may ask for one search with each selection. What it finds joins the pool, with its provenance."""
-
-    def count(self, source: str) -> int:
-        """How many passages of a source are kept."""
-        return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.sources)) < len(self.sources):
-            raise ValueError("knowledge.sources names one source twice")
-        if isinstance(self.per_source, dict) and (missing := [s for s in self.sources if s not in self.per_source]):
-            raise ValueError(f"knowledge.per_source says nothing about source {missing[0]!r}")
-        if self.requery and self.select != "adaptive":
-            raise ValueError("knowledge.requery needs knowledge.select = adaptive: a search is asked for there")
-        return self
 
 
 class Talk(_Strict):
@@ -363,7 +328,7 @@ def _impossible_knowledge(
 ) -> list[tuple[bool, str]]:
     if knowledge is None:
         return []
-    passages = sum(knowledge.count(source) for source in knowledge.sources)
+    passages = knowledge.most_passages
     restricted: Mapping[str, tuple[str, ...]] = knowledge.per_debater_sources or {}
     one_each = knowledge.select == "one_each"
     return [

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from madke import memory
 from madke.core.errors import UserError
-from madke.encoders import Encoder
+from madke.encoders import BATCHING, Encoder
 from madke.files import alone_in
 from madke.indexing.corpus import read_unique
 from madke.indexing.dense import encode_shards
@@ -120,6 +120,7 @@ def build_dense(
         factory=factory,
         parameters=default_parameters(factory) if parameters is None else parameters,
         shard_rows=shard_rows,
+        batching=BATCHING,
         file_mb=file_mb,
     )
 

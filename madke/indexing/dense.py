@@ -54,6 +54,7 @@ def encode_shards(
             "corpus": corpus,
             "encoder": encoder.name,
             "dtype": encoder.dtype,
+            "batching": settings.batching,
             "start": start,
             "stop": rows.stop,
         }

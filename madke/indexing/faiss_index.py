@@ -68,6 +68,7 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
         "dtype": settings.dtype,
         "factory": settings.factory,
         "shard_rows": settings.shard_rows,
+        "batching": settings.batching,
     }
     trained = _trained(vectors, settings, folder / "trained", made_from)
     shard_bytes = _bytes_per_vector(trained, settings) * settings.shard_rows

@@ -1,4 +1,4 @@
-"""The sources that ``--sources`` names, those of the shipped sample among them."""
+"""The sources that ``--sources`` names: from a ``sources.yaml``, fetched, or those of the shipped sample."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from madke.encoders import load_encoder
 from madke.files import fingerprint
 from madke.indexing.build import build_bm25, build_dense
 from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.hybrid import HybridSource
+from madke.knowledge.sources.sources_yaml import Entry, add_source, read_sources
+from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SerperSpec, SourceSpec, parse_spec
 
 _log = logging.getLogger(__name__)
 
-NAMES = ("google", "wiki")
-"""The names that need no specification."""
+_FILE = "sources.yaml"
+_LAYOUT = 2
+"""Of the cached sample indexes: with another one, those that an earlier version built are not taken."""
+_BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
 
 
 def parse_sources(text: str) -> dict[str, str | None]:
@@ -38,37 +41,159 @@ def parse_sources(text: str) -> dict[str, str | None]:
     return specs
 
 
-def open_source(name: str, spec: str | None = None) -> Source:
-    """The source of that name, from its specification or, for ``wiki`` and ``google``, by default.
+def known_sources() -> dict[str, str]:
+    """Name -> where it comes from, of every source that needs no specification.
 
-    Without a specification, ``wiki`` is the rank fusion of a BM25 and a dense index over the sample passages, built
-    with the first use and kept in the cache folder; ``google`` is Serper where ``SERPER_API_KEY`` is set, else the
-    sample's snippets. The source's ``description`` says which.
+    These are the entries of the file that ``MADKE_SOURCES`` names, else of ``./sources.yaml`` where there is one; the
+    indexes that ``madke index fetch`` registered; and the built-in ones. A name stands for the first that has it.
 
     Raises:
-        UserError: No such name, or the source cannot be opened.
+        UserError: A file of sources cannot be read, or an entry in it is wrong.
+    """
+    declared = {name: str(entry.file) for name, entry in _declared().items()}
+    return declared | {name: "built in" for name in _BUILT_IN if name not in declared}
+
+
+def register(name: str, spec: IndexSpec) -> Path:
+    """Give an index a name for this user, whatever folder they work in.
+
+    Args:
+        name: An index of the same name is replaced.
+        spec: Relative paths are taken from the working directory.
+
+    Returns:
+        The file that names it now, in the cache folder.
+
+    Raises:
+        UserError: The file is there and cannot be read, or it cannot be written.
+    """
+    file = cache_dir() / _FILE
+    add_source(file, name, spec.under(Path.cwd()))
+    return file
+
+
+def open_source(name: str, spec: str | None = None) -> Source:
+    """The source of that name, from its specification or else from the first place that knows it.
+
+    ``wiki`` is, by default, the rank fusion of ``wiki-bm25`` and ``wiki-dense``, indexes of the sample passages that
+    are built with their first use and kept in the cache folder; ``google`` is Serper where ``SERPER_API_KEY`` is set,
+    else the sample's snippets. The source's ``description`` says what serves it.
+
+    Args:
+        name: What its passages are marked with.
+        spec: See :func:`madke.knowledge.sources.spec.parse_spec`.
+
+    Raises:
+        UserError: No such name, a source that is made of itself, or one that cannot be opened.
+    """
+    resolved = resolve(name, spec)
+    try:
+        return open_spec(name, resolved)
+    except UserError as error:
+        raise _error(str(error), None if spec is not None else _declared().get(name)) from None
+
+
+def resolve(name: str, spec: str | None = None) -> SourceSpec:
+    """What :func:`open_source` opens: no names and no relative paths are left in it.
+
+    A part of a hybrid, and a word of the command line that is no other specification, is a declared name (of a file, or
+    fetched), else a folder, else a built-in name.
+
+    Raises:
+        UserError: No such name, or a source that is made of itself.
     """
     if spec is not None:
-        return open_spec(name, spec)
+        parsed = parse_spec(spec)
+        return _part(spec, None, ()) if isinstance(parsed, IndexSpec) else _resolved(parsed, None, ())
+    if found := _declared_spec(name, None, ()) or _built_in(name):
+        return found
+    places: dict[str, list[str]] = {}
+    for known, place in known_sources().items():
+        places.setdefault(place, []).append(known)
+    where = "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
+    raise UserError(
+        f"{unknown('source', name, known_sources())} ({where}); "
+        f"any other name needs a specification, {name}=SPEC or an entry in {_FILE}"
+    )
+
+
+def _resolved(spec: SourceSpec, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
+    """The specification with its names and paths resolved.
+
+    Args:
+        spec: It, or a part of it.
+        entry: Where it stands; None for the command line.
+        above: The declared names that it is a part of, outermost first.
+    """
+    if not isinstance(spec, HybridSpec):
+        return spec.under(_folder(entry))
+    parts = tuple(
+        _part(part, entry, above) if isinstance(part, str) else _resolved(part, entry, above) for part in spec.hybrid
+    )
+    return spec.model_copy(update={"hybrid": parts})
+
+
+def _part(part: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
+    folder = _folder(entry) / Path(part).expanduser()
+    found = _declared_spec(part, entry, above) or (IndexSpec(index=folder) if folder.is_dir() else _built_in(part))
+    if found is None:
+        raise _error(f"no folder {part!r}, and {unknown('source', part, known_sources())}", entry)
+    return found
+
+
+def _declared_spec(name: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec | None:
+    own = _declared().get(name)
+    if own is None:
+        return None
+    if name in above:
+        raise _error(f"source {name!r} is made of itself: {' -> '.join((*above, name))}", entry)
+    return _resolved(own.spec, own, (*above, name))
+
+
+def _folder(entry: Entry | None) -> Path:
+    return entry.file.absolute().parent if entry else Path.cwd()
+
+
+def _error(message: str, entry: Entry | None) -> UserError:
+    return UserError(message, file=entry.file, line=entry.line) if entry else UserError(message)
+
+
+def _declared() -> dict[str, Entry]:
+    """The entries of the user's file and, for names that it has not, of what was registered."""
+    chosen = os.environ.get("MADKE_SOURCES")
+    own = Path(chosen).expanduser() if chosen else Path(_FILE)
+    registered = cache_dir() / _FILE
+    found = read_sources(own) if chosen or own.exists() else {}
+    return found | {
+        name: entry
+        for name, entry in (read_sources(registered) if registered.exists() else {}).items()
+        if name not in found
+    }
+
+
+def _built_in(name: str) -> SourceSpec | None:
     if name == "wiki":
-        return HybridSource([open_spec(name, str(folder)) for folder in sample_indexes()], name=name)
-    if name == "google":
-        if os.environ.get("SERPER_API_KEY", "").strip():
-            return open_spec(name, "serper")
-        _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
-        return open_spec(name, str(asset("eval", "samples", "web.jsonl")))
-    known = unknown("source", name, NAMES)
-    raise UserError(f"{known}; any other name needs a specification: {name}=SPEC")
+        return HybridSpec(hybrid=(_sample("bm25"), _sample("dense")))
+    if name in ("wiki-bm25", "wiki-dense"):
+        return _sample(name.removeprefix("wiki-"))
+    if name != "google":
+        return None
+    if os.environ.get("SERPER_API_KEY", "").strip():
+        return SerperSpec()
+    _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
+    return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
 
 
-def sample_indexes() -> tuple[Path, Path]:
-    """The BM25 and the dense index over the sample passages, built if the cache folder does not hold them.
+def _sample(kind: str) -> IndexSpec:
+    """The BM25 or the dense index over the sample passages, built if the cache folder does not hold it.
 
     Raises:
         UserError: A package or Java is missing.
     """
     corpus = asset("indexes", "sample", "passages.jsonl")
-    folder = cache_dir("indexes", f"sample-{fingerprint(corpus)[:16]}")
-    build_bm25(corpus, folder / "bm25")
-    build_dense(corpus, folder / "dense", encoder=load_encoder())
-    return folder / "bm25", folder / "dense"
+    folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
+    if kind == "bm25":
+        build_bm25(corpus, folder)
+    else:
+        build_dense(corpus, folder, encoder=load_encoder())
+    return IndexSpec(index=folder)

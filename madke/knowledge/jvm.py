@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -79,6 +80,23 @@ def java_class(name: str) -> Any:
     import jnius
 
     return jnius.autoclass(name)
+
+
+def java_reason(error: Any) -> str:
+    """What a ``jnius.JavaException`` says, without the stack behind it."""
+    return f"{str(error.classname).rpartition('.')[2]}: {error.innermessage}"
+
+
+@contextmanager
+def attached() -> Iterator[None]:
+    """Call Java in a thread that may end: one that ends attached to the JVM takes the process with it."""
+    import jnius
+
+    try:
+        yield
+    finally:
+        if threading.current_thread() is not threading.main_thread():
+            jnius.detach()
 
 
 def _major_version(home: Path) -> int:

@@ -48,6 +48,8 @@ class DenseSettings(_Record):
     """Search parameters in FAISS's own words: ``nprobe=64``, ``efSearch=64``."""
     shard_rows: int
     """Passages encoded at a time."""
+    batching: str = ""
+    """How a shard is cut into batches (:data:`madke.encoders.BATCHING`); empty in older indexes."""
     file_mb: float = 64.0
     """At most so many megabytes of vectors in a FAISS file; it is built in memory."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +56,11 @@ class PassageStore:
         self._batches: dict[int, tuple[Any, ...]] = {}
         full = self._reader.num_record_batches - 1
         self._length = 0 if full < 0 else full * _ROWS_PER_BATCH + len(self._batch(full)[0])
+
+    def ids(self) -> Iterator[str]:
+        """The ids of all passages in order, at a small part of the cost of the passages."""
+        for number in range(self._reader.num_record_batches):
+            yield from self._reader.get_batch(number).column(0).to_pylist()
 
     def __len__(self) -> int:
         return self._length

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,9 +20,17 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
 from madke.core.question import Question
 from madke.files import read_jsonl, replacing
+from madke.knowledge.asking import RemoteSource, ask, ask_remotely
+from madke.knowledge.fusion import Method, fuse
+from madke.knowledge.sources.spec import SourceSpec
+from madke.workers import InProcess, Workers
 
-_CHUNK = 1_000
-"""Questions that each source is asked at a time."""
+_IN_THIS_PROCESS = InProcess()
+_NONE_REMOTE: Mapping[str, SourceSpec] = MappingProxyType({})
+
+_CHUNK = 200
+"""Questions that each source is asked at a time, here or by a worker. It is fixed, as the last bits of a query's vector
+depend on the queries that are encoded with it: whoever does the work, and however many do, the pools are the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +64,8 @@ def build_pools(
     k: int,
     out: Path,
     *,
+    remote: Mapping[str, SourceSpec] = _NONE_REMOTE,
+    workers: Workers = _IN_THIS_PROCESS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Found]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
@@ -63,6 +75,9 @@ def build_pools(
         sources: At least one, with different names.
         k: Passages per source and question.
         out: The file to write.
+        remote: Names of sources that the workers ask -> what they open for it, which must hold the same there. The
+            other sources are asked by this process.
+        workers: Who asks the remote sources.
         progress: Called with the questions done and their number.
 
     Returns:
@@ -72,14 +87,23 @@ def build_pools(
         UserError: A source cannot work at all, or ``out`` cannot be written.
     """
     count = {source.name: Found() for source in sources}
+    here = [source for source in sources if source.name not in remote]
+    there = tuple(
+        RemoteSource(name=source.name, spec=remote[source.name], description=source.description)
+        for source in sources
+        if source.name in remote
+    )
+    chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
+    queries = [[question.question for question in chunk] for chunk in chunks]
+    done = 0
     with replacing(out) as file:
-        for start in range(0, len(questions), _CHUNK):
-            chunk = questions[start : start + _CHUNK]
-            records = retrieve(chunk, sources, k)
+        for chunk, answers in zip(chunks, workers.map(partial(ask_remotely, there, k), queries), strict=True):
+            records = _records(chunk, sources, answers | _ask_all(here, chunk, k))
             file.writelines(record_to_json(record) + b"\n" for record in records)
             for source in sources:
                 count[source.name] = _counted(count[source.name], source.name, records)
-            progress(start + len(chunk), len(questions))
+            done += len(chunk)
+            progress(done, len(questions))
     return count
 
 
@@ -97,11 +121,20 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
     Raises:
         UserError: A source cannot work at all.
     """
-    answers = {source.name: _search(source, [question.question for question in questions], k) for source in sources}
+    return _records(questions, sources, _ask_all(sources, questions, k))
+
+
+def _ask_all(sources: Sequence[Source], questions: Sequence[Question], k: int) -> dict[str, list[Hits]]:
+    return {source.name: ask(source, [question.question for question in questions], k) for source in sources}
+
+
+def _records(
+    questions: Sequence[Question], sources: Sequence[Source], answers: Mapping[str, Sequence[Hits]]
+) -> list[PoolRecord]:
     served_by = {source.name: source.description for source in sources}
     records = []
     for place, question in enumerate(questions):
-        hits = {name: answer[place] for name, answer in answers.items()}
+        hits = {source.name: answers[source.name][place] for source in sources}
         records.append(
             PoolRecord(
                 id=question.id,
@@ -140,31 +173,68 @@ def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, P
     return records
 
 
-def load_pool(record: PoolRecord, *, sources: Sequence[str], per_source: int | Mapping[str, int] = 5) -> KnowledgePool:
-    """The numbered pool of one question for one arm: the union of what the chosen sources found.
+def load_pool(
+    record: PoolRecord,
+    *,
+    sources: Sequence[str],
+    per_source: int | Mapping[str, int] = 5,
+    fusion: Literal["none"] | Method = "none",
+    weights: Mapping[str, float] | None = None,
+    most: int | None = None,
+) -> KnowledgePool:
+    """The numbered pool of one question for one arm, from what the chosen sources found.
 
     Args:
         record: A line of a pool file.
-        sources: Names of the chosen sources; their passages come in this order, each source's by rank.
+        sources: Names of the chosen sources.
         per_source: At most so many of each source, counted after duplicates are gone; one number for all, or
             source -> number.
+        fusion: ``none``: the sources' passages in the order of ``sources``, each source's by rank. Else one ranking
+            (see :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` are those of the fusion, everything else
+            is the passage of the first source that found it.
+        weights: Source -> weight in the fusion; by default 1. Names that are not chosen are ignored.
+        most: At most so many of the fused passages; by default all.
 
     Passages are duplicates when their words are the same, or their URL is; the first one stays.
     """
-    chosen: list[Passage] = []
-    seen: set[str] = set()
-    for name in sources:
-        most = per_source if isinstance(per_source, int) else per_source[name]
-        kept = 0
-        for passage in sorted((p for p in record.passages if p.source == name), key=lambda p: p.rank):
-            marks = passage.marks
-            if kept == most or marks & seen:
-                continue
-            seen |= marks
-            kept += 1
-            chosen.append(passage)
+    limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
+    if fusion == "none":
+        seen: set[str] = set()
+        passages = [passage for name, limit in limits.items() for passage in _first(record, name, limit, seen)]
+    else:
+        lists = [_first(record, name, limit, set()) for name, limit in limits.items()]
+        passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:most]
     partial = {name: reason for name, reason in record.partial.items() if name in sources}
-    return KnowledgePool(passages=tuple(chosen), partial=partial)
+    return KnowledgePool(passages=tuple(passages), partial=partial)
+
+
+def _first(record: PoolRecord, source: str, limit: int, seen: set[str]) -> list[Passage]:
+    """A source's first passages that share no mark with those seen; their marks count as seen from now on."""
+    kept: list[Passage] = []
+    for passage in sorted((p for p in record.passages if p.source == source), key=lambda p: p.rank):
+        if len(kept) == limit:
+            break
+        if not (marks := passage.marks) & seen:
+            seen |= marks
+            kept.append(passage)
+    return kept
+
+
+def _fused(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence[float]) -> list[Passage]:
+    passages: list[Passage] = []
+    number_of: dict[str, int] = {}
+    rankings: list[dict[int, float]] = []
+    for found in lists:
+        rankings.append({})
+        for passage in found:
+            marks = passage.marks
+            number = min((number_of[mark] for mark in marks if mark in number_of), default=len(passages))
+            if number == len(passages):
+                passages.append(passage)
+            number_of |= {mark: number for mark in marks if mark not in number_of}
+            rankings[-1].setdefault(number, passage.score)
+    scores = fuse(rankings, method, weights)
+    return [replace(passages[number], score=scores[number], rank=rank) for rank, number in enumerate(scores)]
 
 
 def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
@@ -195,18 +265,6 @@ def record_from_json(line: bytes | str) -> PoolRecord:
         pydantic.ValidationError: The line is no pool record.
     """
     return _Line.model_validate_json(line).record()
-
-
-def _search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
-    try:
-        hits = source.search(queries, k)
-    except UserError:
-        raise
-    except Exception as error:  # a source is a plug-in: its bug costs its passages, not the batch
-        return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
-    if len(hits) != len(queries):
-        return [Hits(error=f"it answered {len(hits)} of {len(queries)} queries")] * len(queries)
-    return hits
 
 
 _Name = Annotated[str, Field(min_length=1)]

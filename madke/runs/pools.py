@@ -21,6 +21,18 @@ def depth(knowledge: Knowledge) -> int:
     return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
 
 
+def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
+    """The pool of one question under a protocol's settings; of these ``sources`` alone where they are given."""
+    return load_pool(
+        record,
+        sources=knowledge.sources if sources is None else sources,
+        per_source=knowledge.per_source,
+        fusion=knowledge.fusion,
+        weights=knowledge.weights,
+        most=knowledge.most,
+    )
+
+
 class RunPools:
     """The pool of each question under one protocol's knowledge settings.
 
@@ -59,11 +71,10 @@ class RunPools:
         self.sources = {source: asked[source] for source in knowledge.sources}
 
     def of(self, question: Question) -> KnowledgePool:
-        """The question's pool: chosen sources merged, duplicates removed, capped and numbered."""
+        """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered."""
         if self._knowledge is None:
             return EMPTY_POOL
-        record = self._records[question.id]
-        return load_pool(record, sources=self._knowledge.sources, per_source=self._knowledge.per_source)
+        return pool_of(self._records[question.id], self._knowledge)
 
 
 def build_run_pools(

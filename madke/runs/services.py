@@ -22,7 +22,8 @@ from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.engine.scene import Estimate, Retrieve
-from madke.knowledge.pools import PoolRecord, load_pool, record_from_json, record_to_json, retrieve
+from madke.knowledge.pools import PoolRecord, record_from_json, record_to_json, retrieve
+from madke.runs.pools import pool_of
 from madke.scoring.external import CommandScorer, Item
 
 _log = logging.getLogger(__name__)
@@ -129,8 +130,8 @@ class QualityEstimator(_Service):
 def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
     """The search of :func:`madke.engine.debate.debate`, by a :class:`LiveSearch`, behind a call store or not.
 
-    What a search finds is chosen like a pool: duplicates removed, ``per_source`` passages of each source; of those
-    sources that the debater may see.
+    What a search finds is chosen like a pool: duplicates removed, ``per_source`` passages of each source, fused where
+    the pool is; of those sources that the debater may see.
     """
 
     async def search(query: str, purpose: Purpose) -> Hits:
@@ -138,7 +139,7 @@ def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
         if completion.outcome != "ok":
             return Hits(error=completion.error)
         sources = (knowledge.per_debater_sources or {}).get(purpose.agent, knowledge.sources)
-        pool = load_pool(record_from_json(completion.text), sources=sources, per_source=knowledge.per_source)
+        pool = pool_of(record_from_json(completion.text), knowledge, sources=sources)
         failed = len(pool.partial) == len(sources)
         return Hits(error=_reasons(pool.partial)) if failed else Hits(passages=pool.passages)
 

@@ -24,7 +24,7 @@ from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.engine.view import Group, Spoken
 from madke.tasks.choice import lettered
 from madke.variants.tasks import TaskPrompt, task_prompt
-from madke.variants.yaml_file import read_mapping, validated
+from madke.yaml_file import read_mapping, validated
 
 _BLOCKS = ("system", "user")
 """A template needs both."""
@@ -157,6 +157,9 @@ class Variant:
         if isinstance(knowledge.per_source, dict):
             usual = Knowledge.model_fields["per_source"].default
             settings["knowledge.per_source"] = {name: knowledge.per_source.get(name, usual) for name in names}
+        if knowledge.weights is not None:
+            kept = {name: weight for name, weight in knowledge.weights.items() if name in names}
+            settings["knowledge.weights"] = kept or None
         return self.with_settings(settings)
 
     def fingerprint(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from madke.assets import asset
 from madke.engine.marker import marked
 from madke.engine.parse import Marker
 from madke.tasks.choice import lettered
-from madke.variants.yaml_file import read_yaml
+from madke.yaml_file import read_yaml
 
 
 class WorkedExample(BaseModel):

@@ -70,6 +70,16 @@ def refused(said, **settings):
         refused(
             "knowledge.per_source says nothing about source 'google'", knowledge={**POOL, "per_source": {"wiki": 3}}
         ),
+        refused("knowledge.weights needs knowledge.fusion", knowledge={**POOL, "weights": {"wiki": 2}}),
+        refused("knowledge.most needs knowledge.fusion", knowledge={**POOL, "most": 5}),
+        refused(
+            "knowledge.weights: 'arxiv' is not among the sources",
+            knowledge={**POOL, "fusion": "rrf", "weights": {"wiki": 2, "arxiv": 1}},
+        ),
+        refused(
+            "select = one_each needs a debater for each of up to 4 passages, found 3",
+            knowledge={**POOL, "select": "one_each", "fusion": "rrf", "most": 4},
+        ),
         refused("requery needs knowledge.select = adaptive", knowledge={**POOL, "requery": True, "select": "all"}),
         refused("'judge' is a stage with a meaning of its own", debaters=[{"name": "A", "prepare": ["judge"]}]),
         refused("list of at least one and at most", debaters=[]),
@@ -117,6 +127,10 @@ def test_settings_that_contradict_each_other_are_refused(settings, said):
         ({"knowledge": {"per_source": 0}}, "knowledge.per_source"),
         ({"knowledge": {"per_source": {"wiki": 0, "google": 1}}}, "knowledge.per_source"),
         ({"knowledge": {"max_selected": 0}}, "knowledge.max_selected"),
+        ({"knowledge": {"fusion": "sum"}}, "knowledge.fusion"),
+        ({"knowledge": {"fusion": "rrf", "most": 0}}, "knowledge.most"),
+        ({"knowledge": {"fusion": "rrf", "weights": {"wiki": 0}}}, "knowledge.weights.wiki"),
+        ({"knowledge": {"fusion": "rrf", "weights": {"wiki": "much"}}}, "knowledge.weights.wiki"),
         ({"debaters": [{"name": "A", "prompt": "../x"}]}, "debaters.*.prompt"),
         ({"debaters": [{"name": "A", "temperature": -1}]}, "debaters.*.temperature"),
         ({"stop": "tired"}, "stop"),
@@ -152,7 +166,7 @@ def test_knowledge_none_and_an_orders_name_are_shorthands():
     assert protocol(knowledge="none").knowledge is None
     assert protocol(order="madc") == protocol(order={"by": "madc"})
     counts = protocol(knowledge={**POOL, "per_source": {"wiki": 10, "google": 5}}).knowledge
-    assert (counts.count("wiki"), counts.count("google")) == (10, 5)
+    assert (counts.count("wiki"), counts.count("google"), counts.most_passages) == (10, 5, 15)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +283,8 @@ NEEDS = {
 
 
 def test_every_field_with_a_fixed_set_of_values_is_shown_below():
-    assert set(literals(Protocol)) == set(SHOWN)
+    # The debate gets a pool, however it was made: knowledge.fusion is shown where pools are loaded.
+    assert set(literals(Protocol)) - {"knowledge.fusion"} == set(SHOWN)
 
 
 @pytest.mark.parametrize("field", sorted(SHOWN))

@@ -59,6 +59,7 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
         similarity="cosine",
         factory="Flat",
         shard_rows=20,
+        batching="32, longest first",
         file_mb=0.001,
     )
     assert manifest.exactness == Exactness(recall_at_5=1.0, queries=50)
@@ -185,7 +186,7 @@ def test_bad_input_leaves_nothing_behind(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(UserError, match="no passages"):
         build_bm25(tmp_path / "empty.jsonl", tmp_path / "index")
-    with pytest.raises(UserError, match="--faiss 'flat' for 64 dimensions: .*expected auto or a FAISS factory"):
+    with pytest.raises(UserError, match=r"--faiss 'flat' for 64 dimensions: .*expected auto or a FAISS factory"):
         dense(corpus, factory="flat")
 
     assert names(tmp_path) == ["empty.jsonl", "passages.jsonl"]

@@ -26,5 +26,5 @@ def dense_index(corpus: Path) -> Path:
     pytest.importorskip("faiss", reason="needs the extra madke[dense]")
     from madke.indexing.build import build_dense
 
-    build_dense(corpus, corpus.parent / "dense", encoder=WordEncoder(), shard_rows=20)
+    build_dense(corpus, corpus.parent / "dense", encoder=WordEncoder(), shard_rows=20, file_mb=0.001)
     return corpus.parent / "dense"

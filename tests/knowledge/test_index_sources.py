@@ -46,7 +46,7 @@ def test_dense_numbers_rows_across_shards(dense_index: Path) -> None:
 
     assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
     assert found[0].passages[0].score == pytest.approx(1.0, abs=1e-3)
-    assert len(list(dense_index.glob("*.index"))) == 3
+    assert len(list(dense_index.glob("faiss/*.index"))) == 3
 
 
 def test_dense_returns_at_most_the_whole_corpus(dense_index: Path) -> None:

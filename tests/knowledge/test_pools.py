@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
+from madke.knowledge.fusion import Method
 from madke.knowledge.pools import PoolRecord, build_pools, load_pool, read_pools, sources_in
 
 
@@ -37,8 +39,8 @@ class FakeSource:
         return Hits(passages=tuple(passage(self.name, f"{self.name} on {query} {n}", rank=n) for n in range(k)))
 
 
-def passage(source: str, text: str, *, rank: int = 0, url: str | None = None) -> Passage:
-    return Passage(source=source, key=f"{source}{rank}", title="T", text=text, score=1.0, rank=rank, url=url)
+def passage(source: str, text: str, *, rank: int = 0, url: str | None = None, score: float = 1.0) -> Passage:
+    return Passage(source=source, key=f"{source}{rank}", title="T", text=text, score=score, rank=rank, url=url)
 
 
 def record(*passages: Passage, partial: dict[str, str] | None = None) -> PoolRecord:
@@ -198,3 +200,83 @@ def test_a_pool_never_repeats_a_text_nor_exceeds_the_cap(rows: list[tuple[str, s
     for name in ("wiki", "google"):
         ranks = [p.rank for p in pool.passages if p.source == name]
         assert len(ranks) <= cap and ranks == sorted(ranks)
+
+
+FROZEN = record(
+    passage("bm25", "A", rank=0, score=20),
+    passage("bm25", "B", rank=1, score=14),
+    passage("bm25", "C", rank=2, score=10),
+    passage("dense", "c .", rank=0, score=0.9),
+    passage("dense", "D", rank=1, score=0.8),
+    passage("dense", "a", rank=2, score=0.5),
+    partial={"dense": "slow"},
+)
+"""Two rankings over one corpus; the words of A and C stand in both."""
+
+
+def fused(method: Method, **settings: Any) -> list[tuple[str, str]]:
+    pool = load_pool(FROZEN, **{"sources": ["bm25", "dense"], **settings}, fusion=method)
+    assert [p.rank for p in pool.passages] == list(range(len(pool.passages)))
+    return [(p.text, p.source) for p in pool.passages]
+
+
+def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_first_sources() -> None:
+    assert [p.text for p in load_pool(FROZEN, sources=["bm25", "dense"]).passages] == ["A", "B", "C", "D"]
+    assert fused("rrf") == [("A", "bm25"), ("C", "bm25"), ("B", "bm25"), ("D", "dense")]
+    assert fused("rrf", sources=["dense", "bm25"]) == [("c .", "dense"), ("a", "dense"), ("D", "dense"), ("B", "bm25")]
+    weighted = [("C", "bm25"), ("D", "dense"), ("A", "bm25"), ("B", "bm25")]
+    assert fused("weighted", weights={"bm25": 0.5}) == weighted
+    assert fused("weighted", weights={"bm25": 1, "dense": 2, "wiki": 9}) == weighted
+
+
+def test_fused_passages_have_the_fused_score() -> None:
+    pool = load_pool(FROZEN, sources=["bm25", "dense"], fusion="weighted", weights={"bm25": 0.5})
+
+    assert [p.score for p in pool.passages] == pytest.approx([1.0, 0.75, 0.5, 0.2])
+    assert pool.partial == {"dense": "slow"}
+
+
+def test_each_source_is_capped_before_the_fusion_and_the_whole_after_it() -> None:
+    assert fused("rrf", per_source=1) == [("A", "bm25"), ("c .", "dense")]
+    assert fused("rrf", per_source={"bm25": 1, "dense": 3}) == [("A", "bm25"), ("c .", "dense"), ("D", "dense")]
+    assert fused("rrf", most=2) == [("A", "bm25"), ("C", "bm25")]
+
+
+def test_duplicates_inside_a_source_do_not_use_up_its_cap() -> None:
+    full = record(*(passage("wiki", text, rank=rank) for rank, text in enumerate(["x", "X", "y", "z"])))
+
+    pool = load_pool(full, sources=["wiki"], per_source=2, fusion="rrf")
+
+    assert [p.text for p in pool.passages] == ["x", "y"]
+
+
+def test_two_that_share_different_marks_with_a_third_count_once_for_each_source() -> None:
+    full = record(
+        passage("a", "words", rank=0, url="https://a.example"),
+        passage("b", "words", rank=0),
+        passage("b", "other", rank=1, url="https://a.example"),
+    )
+
+    pool = load_pool(full, sources=["a", "b"], fusion="rrf")
+
+    assert [(p.text, p.score) for p in pool.passages] == [("words", pytest.approx(2 / 61))]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9)), max_size=30
+    ),
+    st.integers(1, 6),
+    st.sampled_from(["rrf", "weighted"]),
+)
+def test_a_fusion_of_what_is_let_in_loses_and_repeats_nothing(
+    rows: list[tuple[str, str, int]], cap: int, method: Method
+) -> None:
+    full = record(*(passage(source, text, rank=rank, score=-rank) for source, text, rank in rows))
+
+    alone = {
+        name: {p.text for p in load_pool(full, sources=[name], per_source=cap).passages} for name in ("wiki", "google")
+    }
+    both = [p.text for p in load_pool(full, sources=["wiki", "google"], per_source=cap, fusion=method).passages]
+
+    assert sorted(both) == sorted(alone["wiki"] | alone["google"])

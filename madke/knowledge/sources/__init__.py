@@ -4,49 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from madke.core.errors import UserError
 from madke.core.knowledge import Source
-from madke.knowledge.manifest import Bm25Settings, read_manifest
+from madke.knowledge.sources.index import open_index
+from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SerperSpec, SourceSpec, parse_spec
 
 __all__ = ["open_spec"]
 
 
-def open_spec(name: str, spec: str) -> Source:
+def open_spec(name: str, spec: SourceSpec | str) -> Source:
     """The source that a specification describes, under the given name.
 
     Args:
         name: What its passages are marked with.
-        spec: An index folder; several joined by ``+``, for their rank fusion; a ``.jsonl`` file of web-style
-            results; or ``serper``.
+        spec: A record, or a word of the command line (see :func:`madke.knowledge.sources.spec.parse_spec`). The parts
+            of a hybrid are folders or records here; :func:`madke.indexing.named.open_source` also knows names.
 
     Raises:
-        UserError: The specification is none of these, or what it names cannot be opened.
+        UserError: The specification is none, or what it names cannot be opened.
     """
-    if "+" in spec and not Path(spec).exists():
+    if isinstance(spec, str):
+        spec = parse_spec(spec).under(Path())
+    if isinstance(spec, HybridSpec):
         from madke.knowledge.sources.hybrid import HybridSource
 
-        return HybridSource([_open_index(name, Path(part.strip())) for part in spec.split("+")], name=name)
-    if spec == "serper":
+        parts = [
+            open_spec(name, IndexSpec(index=Path(part).expanduser()) if isinstance(part, str) else part)
+            for part in spec.hybrid
+        ]
+        return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
+    if isinstance(spec, SerperSpec):
         from madke.knowledge.sources.serper import SerperSource
 
-        return SerperSource(name=name)
-    if spec.endswith(".jsonl"):
+        return SerperSource(name=name, options=spec.serper)
+    if isinstance(spec, ResultsSpec):
         from madke.knowledge.sources.snippets import SnippetsSource
 
-        return SnippetsSource(Path(spec), name=name)
-    return _open_index(name, Path(spec))
-
-
-def _open_index(name: str, folder: Path) -> Source:
-    if not folder.is_dir():
-        raise UserError(
-            f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
-            "or serper"
-        )
-    if isinstance(read_manifest(folder).index, Bm25Settings):
-        from madke.knowledge.sources.bm25 import Bm25Source
-
-        return Bm25Source(folder, name=name)
-    from madke.knowledge.sources.dense import DenseSource
-
-    return DenseSource(folder, name=name)
+        return SnippetsSource(spec.results, name=name)
+    return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)

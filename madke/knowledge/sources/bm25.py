@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
-from madke.knowledge.jvm import java_class
-from madke.knowledge.manifest import LUCENE, PASSAGES, Bm25Settings, open_manifest
-from madke.knowledge.passage_store import PassageStore
+from madke.knowledge.jvm import attached, java_class, java_reason
+from madke.knowledge.manifest import LUCENE, MANIFEST, PASSAGES, Bm25Settings, open_manifest
+from madke.knowledge.passage_store import PassageStore, StoredPassage
+from madke.knowledge.pyserini import fingerprint_of, open_searcher, stored_passage
 
 _CHUNK = 1_000
 """Queries given to the threads at a time; Ctrl-C gets through between two chunks."""
 
+_Opened = tuple[Any, Callable[[Any], StoredPassage], str]
+"""Anserini's searcher, what makes a passage of one of its documents, and the source's description."""
+
 
 class Bm25Source:
     """A source over the BM25 index in ``folder``; ``name`` is what its passages are marked with.
+
+    The folder is one of ours, or a Lucene index in pyserini's format that holds its documents' texts.
 
     Raises:
         UserError: The folder holds no complete BM25 index, or Java or pyserini is missing.
     """
 
     def __init__(self, folder: Path, *, name: str) -> None:
-        manifest = open_manifest(folder)
-        if not isinstance(manifest.index, Bm25Settings):
-            raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
         self.name = name
-        self.description = f"BM25 over {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
-        self._store = PassageStore(folder / PASSAGES)
-        self._searcher = java_class("io.anserini.search.SimpleSearcher")(str(folder / LUCENE))
-        self._searcher.set_bm25(manifest.index.k1, manifest.index.b)
-        # The searcher sets itself up during its first search, which two threads must not do at once.
-        self._searcher.search("warm up", 1)
+        opened = _open_ours(folder) if (folder / MANIFEST).exists() else _open_pyserini(folder)
+        self._searcher, self._passage, self.description = opened
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; none where a query has no word of the index."""
@@ -50,12 +50,8 @@ class Bm25Source:
         return found
 
     def _search_share(self, queries: Sequence[str], k: int) -> list[Hits]:
-        import jnius
-
-        try:
+        with attached():
             return [self._search_one(query, k) for query in queries]
-        finally:
-            jnius.detach()  # a thread that ends attached to the JVM takes the process with it
 
     def _search_one(self, query: str, k: int) -> Hits:
         import jnius
@@ -63,11 +59,30 @@ class Bm25Source:
         try:
             documents = self._searcher.search(query, k)
         except jnius.JavaException as error:
-            return Hits(error=f"Lucene: {error}")
+            return Hits(error=f"Lucene: {java_reason(error)}")
         passages = []
         for rank, document in enumerate(documents):
-            key, title, text = self._store[int(document.docid)]
+            key, title, text = self._passage(document)
             passages.append(
                 Passage(source=self.name, key=key, title=title, text=text, score=float(document.score), rank=rank)
             )
         return Hits(passages=tuple(passages))
+
+
+def _open_ours(folder: Path) -> _Opened:
+    manifest = open_manifest(folder)
+    if not isinstance(manifest.index, Bm25Settings):
+        raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
+    store = PassageStore(folder / PASSAGES)
+    searcher = java_class("io.anserini.search.SimpleSearcher")(str(folder / LUCENE))
+    searcher.set_bm25(manifest.index.k1, manifest.index.b)
+    # The searcher sets itself up during its first search, which two threads must not do at once.
+    searcher.search("warm up", 1)
+    described = f"BM25 over {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
+    return searcher, lambda document: store[int(document.docid)], described
+
+
+def _open_pyserini(folder: Path) -> _Opened:
+    searcher = open_searcher(folder)
+    described = f"BM25 over {searcher.get_total_num_docs():,} documents ({folder}, {fingerprint_of(folder)})"
+    return searcher, lambda document: stored_passage(document.docid, document.lucene_document), described

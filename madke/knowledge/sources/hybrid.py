@@ -1,4 +1,4 @@
-"""Several sources over one corpus as one, by reciprocal rank fusion."""
+"""Several sources over one corpus as one, by the fusion of their rankings."""
 
 from __future__ import annotations
 
@@ -6,24 +6,40 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from madke.core.knowledge import Hits, Passage, Source
+from madke.knowledge.fusion import Method, fuse
 
-_CONSTANT = 60
-"""The constant of Cormack, Clarke and Buettcher (SIGIR 2009)."""
 _DEPTH = 100
-"""How deep each ranking is read, at least: a passage that both find late can come before one that one finds early."""
+"""How deep each ranking is read, at least: a passage that both find late can come before one that one finds early.
+The replication of DPR (Ma et al. 2021) reads 1,000; in the comparison of :func:`madke.knowledge.fusion.fuse` that
+changes hit@5 and hit@20 by at most 0.3 points with weights up to 1, and BM25 takes five times as long to answer."""
 
 
 class HybridSource:
-    """A passage scores the sum over the sources of ``1 / (60 + rank)``, rank from 1 (Cormack et al. 2009).
+    """The fusion (see :func:`madke.knowledge.fusion.fuse`) of what several sources find.
 
-    Passages are the same when their keys are, so the sources must index the same corpus. A query that fails in one
-    source fails here: half a fusion would be another retriever.
+    Passages are the same when their keys and words are: sources over one corpus agree on them, and numbers that two
+    corpora both use as keys do not mix. A query that fails in one source fails here: half a fusion would be another
+    retriever.
+
+    Args:
+        sources: At least two.
+        name: What the passages are marked with.
+        fusion: ``rrf`` or ``weighted``.
+        weights: One for each source; by default 1.
     """
 
-    def __init__(self, sources: Sequence[Source], *, name: str) -> None:
+    def __init__(
+        self, sources: Sequence[Source], *, name: str, fusion: Method = "rrf", weights: Sequence[float] | None = None
+    ) -> None:
         self.name = name
-        self.description = "rank fusion of " + " and ".join(source.description for source in sources)
+        way = "rank fusion" if fusion == "rrf" else "weighted sum"
+        shown = [f"{weight:g} x " for weight in weights] if weights else [""] * len(sources)
+        self.description = f"{way} of " + " and ".join(
+            f"{times}{source.description}" for times, source in zip(shown, sources, strict=True)
+        )
         self._sources = tuple(sources)
+        self._fusion = fusion
+        self._weights = weights
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; ties go to the earlier source."""
@@ -34,15 +50,22 @@ class HybridSource:
         errors = [hits.error for hits in rankings if hits.error is not None]
         if errors:
             return Hits(error="; ".join(errors))
-        scores: dict[str, float] = {}
-        passages: dict[str, Passage] = {}
+        passages: dict[tuple[str, str], Passage] = {}
         for hits in rankings:
             for passage in hits.passages:
-                passages.setdefault(passage.key, passage)
-                scores[passage.key] = scores.get(passage.key, 0.0) + 1 / (_CONSTANT + 1 + passage.rank)
-        best = sorted(scores, key=scores.__getitem__, reverse=True)[:k]
+                passages.setdefault(_identity(passage), passage)
+        scores = fuse(
+            [{_identity(passage): passage.score for passage in hits.passages} for hits in rankings],
+            self._fusion,
+            self._weights,
+        )
         return Hits(
             passages=tuple(
-                replace(passages[key], source=self.name, score=scores[key], rank=rank) for rank, key in enumerate(best)
+                replace(passages[best], source=self.name, score=scores[best], rank=rank)
+                for rank, best in enumerate(list(scores)[:k])
             )
         )
+
+
+def _identity(passage: Passage) -> tuple[str, str]:
+    return passage.key, " ".join(passage.text.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from madke.core.errors import UserError
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 _FORM = re.compile(r"[-\[]")
 """In pydantic's names for the forms of a value (``constrained-int``), and in no field's name."""
@@ -32,8 +34,44 @@ def read_mapping(path: Path) -> dict[str, Any]:
     Raises:
         UserError: The file is missing or is no YAML mapping.
     """
+    content = _read(path, yaml.safe_load)
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise UserError(f"expected a mapping at the top level, found {type(content).__name__}", file=path)
+    return content
+
+
+def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
+    """Key -> (1-based line, value) of the mapping in a YAML file; the empty one if the file holds nothing.
+
+    Raises:
+        UserError: The file is missing or is no YAML mapping, a key is no text, or it stands there twice.
+    """
+
+    def entries(text: str) -> dict[str, tuple[int, Any]]:
+        loader = yaml.SafeLoader(text)
+        top = loader.get_single_node()
+        found: dict[str, tuple[int, Any]] = {}
+        if top is None:
+            return found
+        if not isinstance(top, yaml.MappingNode):
+            raise UserError("expected a mapping at the top level", file=path, line=top.start_mark.line + 1)
+        for key_node, value_node in top.value:
+            key, line = loader.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                raise UserError(f"expected a name, found {key!r}", file=path, line=line)
+            if key in found:
+                raise UserError(f"{key!r} stands on line {found[key][0]} already", file=path, line=line)
+            found[key] = line, loader.construct_object(value_node, deep=True)
+        return found
+
+    return _read(path, entries)
+
+
+def _read(path: Path, load: Callable[[str], T]) -> T:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:
@@ -43,15 +81,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise UserError(f"is not YAML: {error.problem}", file=path, line=line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"is not YAML: {' '.join(str(error).split())[:200]}", file=path) from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise UserError(f"expected a mapping at the top level, found {type(content).__name__}", file=path)
-    return content
 
 
-def validated(content: dict[str, Any], model: type[M], *, file: Path | str | None = None) -> M:
-    """The mapping as a model, or a UserError that names the first wrong key, what was found and what was expected."""
+def validated(content: Any, model: type[M], *, file: Path | str | None = None) -> M:
+    """The content as a model, or a UserError that names the first wrong key, what was found and what was expected."""
     try:
         return model.model_validate(content)
     except ValidationError as error:

@@ -1,0 +1,170 @@
+"""Downloading one large file so that nothing already here is asked for twice."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import requests
+import urllib3
+
+from madke.core.errors import UserError
+
+_ATTEMPTS = 6
+"""In a row without a new byte. The waits between them add up to half a minute."""
+_LONGEST_WAIT = 60.0
+_TIMEOUT = (10.0, 60.0)
+"""Seconds to connect, and between two pieces of data."""
+_BLOCK = 1 << 18
+
+
+def download(
+    url: str,
+    part: IO[bytes],
+    *,
+    size: int,
+    algorithm: str,
+    version: Path,
+    progress: Callable[[int, int | None], None] = lambda done, total: None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> str:
+    """Bring an open file to its published size, from wherever it is, and return its checksum.
+
+    What is there is read once for the checksum; then the rest is asked for. A connection that breaks is made again and
+    goes on. Where the server cannot go on in the middle, or the file there has changed, the file starts from nothing.
+
+    Args:
+        url: Where it is published.
+        part: The file so far, opened unbuffered for reading and appending.
+        size: Bytes of the whole file.
+        algorithm: The checksum's, as :mod:`hashlib` names it.
+        version: A small file beside it that keeps which version of the published file the bytes are from: the server's
+            ETag or, failing that, its date.
+        progress: Called with the bytes there are and ``size``.
+        sleep: Waits that many seconds.
+
+    Raises:
+        UserError: The server refuses, is gone, or has a file of another size. What was downloaded stays.
+    """
+    file = _Part(part, algorithm, version, lambda done: progress(done, size))
+    if file.size > size:
+        file.start_over()
+    furthest, failures = file.size, 0
+    with requests.Session() as session:
+        while file.size < size:
+            wait: float | None = None
+            try:
+                reason, wait = _attempt(session, url, file, size)
+            except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
+                reason = type(error).__name__
+            except requests.RequestException as error:
+                raise UserError(f"{url}: {error}") from None
+            failures = 0 if file.size > furthest else failures + 1
+            furthest = max(furthest, file.size)
+            if file.size < size:
+                if failures == _ATTEMPTS:
+                    raise UserError(
+                        f"{url}: {reason}, {_ATTEMPTS} times in a row; {file.size:,} of {size:,} bytes are here, and "
+                        "the same command again goes on from there"
+                    )
+                sleep(min(_LONGEST_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
+    return file.checksum
+
+
+def _attempt(session: requests.Session, url: str, file: _Part, size: int) -> tuple[str, float | None]:
+    """Ask once for what is missing and append it. Returns why it may not be all, and the wait the server asks for."""
+    headers = {"Accept-Encoding": "identity"}
+    if file.size:
+        headers["Range"] = f"bytes={file.size}-"
+        if file.version:
+            headers["If-Range"] = file.version
+    with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
+        status = reply.status_code
+        if status in (408, 429) or status >= 500:
+            asked_for = reply.headers.get("Retry-After", "")
+            return f"HTTP {status}", float(asked_for) if asked_for.isdigit() else None
+        if status == 416:
+            file.start_over()
+            return "HTTP 416", None
+        if status not in (200, 206):
+            raise UserError(f"{url}: HTTP {status}; expected the file")
+        start, whole = _extent(reply)
+        if whole not in (None, size):
+            raise UserError(f"{url}: a file of {whole:,} bytes; {size:,} were expected, so it is another one")
+        version = _version(reply)
+        if status == 200 and file.size:
+            file.start_over()
+        if start != file.size or (file.size and file.version and version != file.version):
+            file.start_over()
+            return "another part of the file than was asked for", None
+        file.version = version
+        for block in reply.raw.stream(_BLOCK, decode_content=False):
+            file.append(block[: size - file.size])
+    return "the connection was closed early", None
+
+
+def _extent(reply: requests.Response) -> tuple[int, int | None]:
+    """The first byte that a reply holds, and how many the whole file has, where the reply says."""
+    if reply.status_code == 206:
+        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", reply.headers.get("Content-Range", "").strip())
+        if found is None:
+            return -1, None
+        return int(found[1]), None if found[2] == "*" else int(found[2])
+    length = reply.headers.get("Content-Length", "")
+    return 0, int(length) if length.isdigit() else None
+
+
+def _version(reply: requests.Response) -> str:
+    """What ``If-Range`` may be asked with: a strong ETag, else the date of the last change, else nothing."""
+    etag = str(reply.headers.get("ETag", ""))
+    return etag if etag.startswith('"') else str(reply.headers.get("Last-Modified", ""))
+
+
+class _Part:
+    """A file that grows, with its checksum; ``grown`` is called with its size."""
+
+    def __init__(self, file: IO[bytes], algorithm: str, version: Path, grown: Callable[[int], None]) -> None:
+        self._file = file
+        self._algorithm = algorithm
+        self._version = version
+        self._grown = grown
+        self._begin()
+        file.seek(0)
+        while block := file.read(_BLOCK):
+            self._count(block)
+
+    @property
+    def checksum(self) -> str:
+        return self._digest.hexdigest()
+
+    @property
+    def version(self) -> str:
+        return self._version.read_text(encoding="latin-1") if self._version.exists() else ""
+
+    @version.setter
+    def version(self, text: str) -> None:
+        self._version.write_text(text, encoding="latin-1")
+
+    def append(self, block: bytes) -> None:
+        rest = memoryview(block)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        self._count(block)
+
+    def start_over(self) -> None:
+        self._file.truncate(0)
+        self._version.unlink(missing_ok=True)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._digest = hashlib.new(self._algorithm, usedforsecurity=False)
+        self.size = 0
+
+    def _count(self, block: bytes) -> None:
+        self._digest.update(block)
+        self.size += len(block)
+        self._grown(self.size)

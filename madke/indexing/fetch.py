@@ -1,0 +1,243 @@
+"""Fetching a published index: download, check, unpack, and give it a name that ``--sources`` knows.
+
+Beside the target stand, until it is there, ``TARGET.tar.gz.part``, a small file with the version of what is downloaded,
+and a hidden folder that is unpacked into. The target appears whole, by a rename.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import os
+import shutil
+import tarfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from madke.assets import cache_dir
+from madke.core.errors import UserError
+from madke.files import replacing
+from madke.indexing.download import download
+from madke.indexing.named import known_sources, register, resolve
+from madke.indexing.published import Published, published_index
+from madke.knowledge.pyserini import FETCHED, is_faiss, is_lucene
+from madke.knowledge.sources.spec import IndexSpec
+
+Counter = Callable[[str], Callable[[int, int | None], None]]
+"""Given what is counted, makes the callback that is told how much of it is done, and of how much."""
+
+_BLOCK = 1 << 20
+
+
+class Fetched(NamedTuple):
+    """A published index that is here."""
+
+    folder: Path
+    already: bool
+    """It was before it was asked for."""
+
+
+def fetch(
+    name: str,
+    *,
+    into: Path | None = None,
+    recipes: Path | None = None,
+    counter: Counter = lambda what: lambda done, total: None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Fetched:
+    """Bring a published index here and register it under its name.
+
+    An index that is already there is only registered. A fetch that was stopped goes on where it was.
+
+    Args:
+        name: A name in ``recipes``.
+        into: The folder to make; by default one of that name in the cache folder.
+        recipes: A file like ``indexes/published.yaml``; by default that one.
+        counter: Shows progress, in bytes.
+        sleep: Waits that many seconds between two attempts.
+
+    Raises:
+        UserError: No such name, the texts it needs are not here, too little space, a server that refuses or is gone, a
+            wrong checksum, or a folder that holds something else.
+    """
+    index = published_index(name, recipes)
+    texts = None if index.texts is None else _texts(index.texts)
+    out = (into or cache_dir("indexes") / name).absolute()
+    part = out.with_name(f"{out.name}.tar.gz.part")
+    already = _is_there(out, name, index)
+    if not already:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with _alone_with(part) as archive:
+            if not _is_there(out, name, index):
+                _bring(name, index, out, part, archive, counter, sleep)
+    register(name, IndexSpec(index=out, encoder=index.encoder, texts=texts))
+    # Also what a fetch left that was killed after the folder was there.
+    _remove(part)
+    shutil.rmtree(_work_of(out), ignore_errors=True)
+    return Fetched(out, already)
+
+
+def _bring(
+    name: str,
+    index: Published,
+    out: Path,
+    part: Path,
+    archive: IO[bytes],
+    counter: Counter,
+    sleep: Callable[[float], object],
+) -> None:
+    work = _work_of(out)
+    shutil.rmtree(work, ignore_errors=True)
+    _check_space(out, index, here=part.stat().st_size)
+    algorithm, _, expected = index.checksum.partition(":")
+    try:
+        found = download(
+            index.url,
+            archive,
+            size=index.size,
+            algorithm=algorithm,
+            version=_version_of(part),
+            progress=counter("bytes downloaded"),
+            sleep=sleep,
+        )
+        if found != expected:
+            _remove(part)
+            raise UserError(
+                f"{index.url}: {algorithm} {found}, expected {expected}; what was downloaded is removed; try again, "
+                "and if it happens again, the published file has changed"
+            )
+        folder = _unpack(archive, part, work, index, counter("bytes unpacked"))
+        with replacing(folder / FETCHED) as file:
+            file.write(json.dumps(_record(name, index)).encode() + b"\n")
+        folder.rename(out)
+    except OSError as error:
+        raise UserError(
+            f"cannot be written: {error.strerror}; what was downloaded is kept, and the same command again goes on",
+            file=out,
+        ) from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _work_of(out: Path) -> Path:
+    return out.with_name(f".{out.name}.unpacking")
+
+
+def _version_of(part: Path) -> Path:
+    return part.with_name(f"{part.name}.version")
+
+
+def _remove(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    _version_of(part).unlink(missing_ok=True)
+
+
+def _record(name: str, index: Published) -> dict[str, str]:
+    return {"name": name, "checksum": index.checksum}
+
+
+def _is_there(out: Path, name: str, index: Published) -> bool:
+    """Whether the folder holds this published index.
+
+    Raises:
+        UserError: It holds something else.
+    """
+    if not out.exists():
+        return False
+    if not out.is_dir():
+        raise UserError("this is a file; an index needs a folder", file=out)
+    try:
+        found = json.loads((out / FETCHED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if found == _record(name, index):
+        return True
+    if any(out.iterdir()):
+        raise UserError(f"this folder holds something else than the published {name}; choose another", file=out)
+    return False
+
+
+def _texts(name: str) -> Path:
+    """The folder of the index that holds the texts, fetched or named in the user's file of sources."""
+    spec = resolve(name) if name in known_sources() else None
+    if not isinstance(spec, IndexSpec) or not spec.index.is_dir():
+        raise UserError(f"the texts of its passages are those of {name}; first: madke index fetch {name}")
+    return spec.index
+
+
+def _check_space(out: Path, index: Published, *, here: int) -> None:
+    """Refuse before anything is downloaded: the archive and what is unpacked from it stand side by side for a while."""
+    needed = max(0, index.size - here) + index.unpacked
+    free = shutil.disk_usage(out.parent).free
+    if free < needed:
+        raise UserError(
+            f"needs {needed / 1e9:,.1f} GB of disk space, and {free / 1e9:,.1f} GB are free; nothing was started: make "
+            "room, or name a folder on another disk with --out",
+            file=out.parent,
+        )
+
+
+@contextmanager
+def _alone_with(part: Path) -> Iterator[IO[bytes]]:
+    """Open what is downloaded so far and hold it; nothing is left of it where nothing was downloaded.
+
+    Raises:
+        UserError: Another process holds it.
+    """
+    while True:
+        with part.open("a+b", buffering=0) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError("another process is downloading this; wait until it has finished", file=part) from None
+            # Whoever held the lock may have removed the file, and the lock went with it.
+            if not part.exists() or not os.path.samestat(os.fstat(file.fileno()), part.stat()):
+                continue
+            try:
+                yield file
+            finally:
+                if part.exists() and not os.fstat(file.fileno()).st_size:
+                    _remove(part)
+            return
+
+
+class _Counted:
+    """A file that says how far it has been read."""
+
+    def __init__(self, file: IO[bytes], read: Callable[[int], None]) -> None:
+        self._file = file
+        self._read = read
+
+    def read(self, size: int) -> bytes:
+        block = self._file.read(size)
+        self._read(self._file.tell())
+        return block
+
+
+def _unpack(
+    archive: IO[bytes], path: Path, work: Path, index: Published, progress: Callable[[int, int | None], None]
+) -> Path:
+    """Unpack into ``work`` and return the folder with the index: the archive's one top folder, or ``work`` itself.
+
+    Raises:
+        UserError: The archive cannot be read, would write outside ``work``, or holds no index of that kind.
+    """
+    archive.seek(0)
+    try:
+        counted: Any = _Counted(archive, lambda done: progress(done, index.size))
+        with tarfile.open(fileobj=counted, mode="r|gz", bufsize=_BLOCK) as tar:
+            for member in tar:
+                tar.extract(member, work, filter="data")
+        progress(index.size, index.size)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"the archive is as published and cannot be unpacked: {error}", file=path) from None
+    entries = list(work.iterdir()) if work.is_dir() else []
+    folder = entries[0] if len(entries) == 1 and entries[0].is_dir() else work
+    if not (is_lucene if index.kind == "lucene" else is_faiss)(folder):
+        raise UserError(f"the archive is as published and holds no {index.kind} index in pyserini's format", file=path)
+    return folder

