@@ -39,7 +39,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
-    from madke.cli.sources import open_sources
+    from madke.cli.sources import open_sources, show_spent
     from madke.core.transcript import to_json
     from madke.report.text import debate_text
     from madke.runs.cast import open_models, role_models
@@ -53,6 +53,7 @@ def command(
     scorer = QualityEstimator(estimator) if estimator is not None else None
     opened = open_sources(specs)
     transcript = asyncio.run(_debated(asked, variant, models, opened, scorer, seed))
+    show_spent(opened)
     typer.echo(to_json(transcript).decode() if as_json else debate_text(transcript))
     if transcript.status == "failed":
         raise typer.Exit(1)

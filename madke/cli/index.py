@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from madke.cli import fetch, options
+from madke.cli import fetch, options, passages
 from madke.core.errors import UserError
 
-app = typer.Typer(help="Build, fetch, search and check indexes of passages.", no_args_is_help=True)
+app = typer.Typer(help="Make passages; build, fetch, search and check indexes of them.", no_args_is_help=True)
+app.command("passages")(passages.command)
 app.command("fetch")(fetch.command)
 
 Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
@@ -121,7 +122,7 @@ def search(
 
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
-    """Show an index's manifest: corpus, settings, size, versions. One in pyserini's format has none; show what it is."""
+    """Show an index's manifest: corpus, settings, size, versions; of one in pyserini's format, what it is."""
     from madke.knowledge.manifest import read_manifest
     from madke.knowledge.pyserini import describe
     from madke.terminal import printable

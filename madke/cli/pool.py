@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from madke.cli import options
-from madke.cli.sources import open_sources, show_found, source_specs
+from madke.cli.sources import open_sources, show_found, show_spent, source_specs
 from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    pass
 
 app = typer.Typer(help="Build pool files.", no_args_is_help=True)
 
@@ -26,18 +29,33 @@ def build(
     sources: options.Sources = "wiki,google",
     k: Annotated[int, typer.Option("--k", min=1, help="Passages asked of each source.")] = 10,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")] = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
 ) -> None:
     """Ask every source for every question and write everything that came back.
 
-    Which sources an arm uses, and how many passages of each, is decided when a run reads the file.
+    Which sources an arm uses, and how many passages of each, is decided when a run reads the file. With --engine ray
+    the nodes ask indexes and files of results, which each must have at the same path; this machine asks Serper.
     """
     from madke.cli.progress import counter
     from madke.data import read_questions
+    from madke.indexing.named import resolve
     from madke.knowledge.pools import build_pools
+    from madke.knowledge.sources.spec import asks_serper
+    from madke.workers import open_workers
 
     questions = read_questions(data)[:limit]
     specs = source_specs(sources, ())
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
-    show_found(build_pools(questions, open_sources(specs), k, out, progress=counter("retrieved")))
+    opened = open_sources(specs)
+    remote = {}
+    if engine != "local":
+        resolved = {name: resolve(name, spec) for name, spec in specs.items()}
+        # One cache of web answers, and one asker that stays within Serper's limits.
+        remote = {name: spec for name, spec in resolved.items() if not asks_serper(spec)}
+    with open_workers(engine, address=address, gpus=True) as workers:
+        found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
+    show_found(found)
+    show_spent(opened)
     typer.echo(f"pools: {out}")

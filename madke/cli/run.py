@@ -68,7 +68,7 @@ def command(
 
     Exit status: 0 every question has an outcome, 1 some failed, 2 bad input, 130 interrupted.
     """
-    from madke.cli.sources import open_sources
+    from madke.cli.sources import open_sources, show_spent
     from madke.data import read_questions
     from madke.files import fingerprint
     from madke.llm import CallStore, Limiter, Stored
@@ -136,6 +136,8 @@ def command(
                     estimate=estimating(kept(scorer)) if scorer else None,
                 )
                 asyncio.run(_watched(batch, meter, models.values()))
+            if live and not replay:
+                show_spent(opened())
         except KeyboardInterrupt:
             done = f"{len(directory.done)} of {len(questions) * repeats} questions"
             typer.echo(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
@@ -185,7 +187,7 @@ def _pool_file(
 ) -> Path | None:
     """The pool file of the run: the given one, or the one in the run directory, built if need be."""
     from madke.cli.progress import counter
-    from madke.cli.sources import show_found
+    from madke.cli.sources import show_found, show_spent
     from madke.runs.pools import build_run_pools
 
     if knowledge is None:
@@ -201,6 +203,7 @@ def _pool_file(
     if not (directory.path / "run.json").exists():
         # Pools without a run are left of one that was stopped; nothing says what they were built from.
         show_found(build_run_pools(own, questions, knowledge, opened(), counter("retrieved")))
+        show_spent(opened())
     elif not own.exists():
         raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
     return own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -37,3 +37,12 @@ def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
     for source in opened:
         typer.echo(f"source {source.name}: {source.description}", err=True)
     return opened
+
+
+def show_spent(sources: Iterable[Source]) -> None:
+    """Say on stderr what each source that costs money has cost."""
+    from madke.knowledge.sources.serper import SerperSource
+
+    for source in sources:
+        if isinstance(source, SerperSource):
+            typer.echo(source.spent.line(), err=True)

@@ -1,6 +1,6 @@
-"""Corpus files as a stream of passages.
+"""Corpora as a stream of passages.
 
-Known forms, each plain or gzipped:
+A corpus is a folder that ``madke index passages`` made, or a file in one of these forms, plain or gzipped:
 
 * ``.tsv``: DPR's, tab-separated with CSV quoting and a header naming ``id``, ``text`` and ``title``;
 * ``.jsonl``: objects with ``id``, ``title`` and ``text``, or Anserini's ``id`` and ``contents``, whose first line is
@@ -19,16 +19,18 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import read_jsonl
+from madke.indexing.passages.folder import finished_shards
 from madke.knowledge.passage_store import StoredPassage
 
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:
-    """The passages of a corpus file in order, streamed.
+    """The passages of a corpus in order, streamed.
 
     Raises:
-        UserError: No such file, an unknown form, or a broken line (named by its number).
+        UserError: No such file, an unknown form, a folder without finished passages, or a broken line (named by file
+            and number).
     """
-    for _, passage in _numbered(path):
+    for _, _, passage in _located(path):
         yield passage
 
 
@@ -48,13 +50,20 @@ def read_unique(path: Path) -> Iterator[StoredPassage]:
     repeated = {int(value) for value in ordered[1:][ordered[1:] == ordered[:-1]]}
     if not repeated:
         return
-    seen: dict[str, int] = {}
-    for line, passage in _numbered(path):
+    seen: dict[str, str] = {}
+    for file, line, passage in _located(path):
         if hash(passage.id) not in repeated:
             continue
         if passage.id in seen:
-            raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=path, line=line)
-        seen[passage.id] = line
+            raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=file, line=line)
+        seen[passage.id] = str(line) if file == path else f"{line} of {file.name}"
+
+
+def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
+    """Each passage with its file and line."""
+    for file in finished_shards(path) if path.is_dir() else [path]:
+        for line, passage in _numbered(file):
+            yield file, line, passage
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, StoredPassage]]:
@@ -63,7 +72,9 @@ def _numbered(path: Path) -> Iterator[tuple[int, StoredPassage]]:
         return _read_tsv(path)
     if form == ".jsonl":
         return _read_jsonl(path)
-    raise UserError("unknown corpus form; expected a .tsv or .jsonl file, possibly with .gz", file=path)
+    raise UserError(
+        "unknown corpus form; expected a .tsv or .jsonl file, possibly with .gz, or a folder of passages", file=path
+    )
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:

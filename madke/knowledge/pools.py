@@ -28,9 +28,10 @@ from madke.workers import InProcess, Workers
 _IN_THIS_PROCESS = InProcess()
 _NONE_REMOTE: Mapping[str, SourceSpec] = MappingProxyType({})
 
-_CHUNK = 200
+_CHUNK = 500
 """Questions that each source is asked at a time, here or by a worker. It is fixed, as the last bits of a query's vector
-depend on the queries that are encoded with it: whoever does the work, and however many do, the pools are the same."""
+depend on the queries that are encoded with it: whoever does the work, and however many do, the pools are the same.
+FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

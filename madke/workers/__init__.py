@@ -1,7 +1,8 @@
 """Where work over shards is done: in this process, in several, or on a Ray cluster.
 
-Work is a function of one task that neither reads nor writes files: tasks and results travel, so a cluster needs no
-shared disk, and whoever maps is the only writer. Function and tasks are pickled unless they stay in this process.
+Work is a function of one task that writes no files: tasks and results travel, and whoever maps is the only writer, so a
+cluster needs no shared disk but for what the function itself reads. Function and tasks are pickled unless they stay in
+this process.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypeVar
+
+from madke.core.errors import UserError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,7 +27,8 @@ class Workers(Protocol):
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         """The results of all tasks, in the order of the tasks.
 
-        Tasks are taken as results are, a few ahead of them, so memory holds no more than those.
+        Tasks are taken as results are, a few ahead of them, so memory holds no more than those. When the iterator is
+        closed before its end, what is under way is given up.
 
         Raises:
             UserError: The work cannot go on. What the function raises passes through.
@@ -43,33 +47,47 @@ class InProcess:
 def open_workers(
     engine: Engine, *, processes: int | None = None, address: str | None = None, gpus: bool = False
 ) -> AbstractContextManager[Workers]:
-    """Workers that are gone when the block ends.
+    """Workers that are gone when the block ends, however it ends.
 
     Args:
         engine: ``local``: this process, or ``processes`` of them. ``ray``: a Ray cluster.
         processes: Processes for the engine ``local``; None does the work in this one.
         address: ``HOST:PORT`` of the cluster's head, or ``auto``; None takes ``RAY_ADDRESS``, or starts a cluster on
             this machine.
-        gpus: Give each task on a cluster that has GPUs one of them.
+        gpus: For work that uses a GPU, or else all cores by itself: on a cluster each task gets a GPU or, where there
+            are none, as many CPUs as the smallest node has. Otherwise a task gets one CPU.
 
     Raises:
-        UserError: ray is missing, or the cluster cannot be reached.
+        UserError: ray is missing, the cluster cannot be reached, or an address is given for the engine ``local``.
     """
     if engine == "ray":
         from madke.workers.ray_cluster import ray_workers
 
         return ray_workers(address, gpus=gpus)
+    if address is not None:
+        raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
     from madke.workers.local import local_workers
 
     return local_workers(processes)
 
 
-def in_order(submit: Callable[[T], H], result: Callable[[H], R], tasks: Iterable[T], *, ahead: int) -> Iterator[R]:
-    """Submit tasks, at most ``ahead`` of them at once, and give their results in order."""
+def in_order(
+    submit: Callable[[T], H],
+    result: Callable[[H], R],
+    tasks: Iterable[T],
+    *,
+    ahead: int,
+    cancel: Callable[[H], object],
+) -> Iterator[R]:
+    """Submit tasks, at most ``ahead`` of them at once, and give their results in order; cancel those not waited for."""
     waiting: deque[H] = deque()
-    for task in tasks:
-        waiting.append(submit(task))
-        if len(waiting) >= ahead:
+    try:
+        for task in tasks:
+            waiting.append(submit(task))
+            if len(waiting) >= ahead:
+                yield result(waiting.popleft())
+        while waiting:
             yield result(waiting.popleft())
-    while waiting:
-        yield result(waiting.popleft())
+    finally:
+        for handle in waiting:
+            cancel(handle)

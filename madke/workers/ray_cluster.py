@@ -1,72 +1,133 @@
-"""The nodes of a Ray cluster. madke must be installed on each of them, in the same version."""
+"""The nodes of a Ray cluster.
+
+This process must run on one of them, and madke must be installed on each, in the same version. Ray lets the arithmetic
+of a task run in as many threads as the task has CPUs; the last bits of a sum depend on their number.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import pickle
+import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from typing import Any
 
 from madke.core.errors import UserError
 from madke.workers import R, T, Workers, in_order
+from madke.workers.fault_signals import fault_signals_kept
 
-_RETRIES = -1
-"""A task whose worker or node is lost is done again until it is done; an exception of the task itself ends the work."""
+_RETRIES = 3
+"""So often (Ray's default) a task is done again that was lost with its worker or node; a task that kills its worker
+must not go on forever. What a task raises ends the work."""
+_SECONDS = 5.0
+"""How long the cluster's head may take to accept a connection; Ray itself would try for two minutes."""
+_SETTINGS = {
+    # Without it Ray warns that a later version will hide GPUs from tasks that ask for none otherwise than today.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Clusters that are started here report to nobody.
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 
 
 @contextmanager
 def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
     """A connection to the cluster at ``address``; without one, or ``RAY_ADDRESS``, a cluster on this machine.
 
-    Where this process is connected to a cluster already, that connection is used, and left open.
+    Where this process is connected to a cluster already, that connection is used, and left open. Whatever is printed
+    during the block, by Ray above all, goes to stderr.
 
     Raises:
-        UserError: ray is missing, or nothing answers there.
+        UserError: ray is missing, nothing answers there, or it runs other versions of Ray or Python.
     """
-    # Without it Ray warns that a later version will hide GPUs from tasks that ask for none otherwise than today.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError as error:
         raise UserError("--engine ray needs ray: pip install 'madke[ray]'") from error
-    ours = not ray.is_initialized()
-    if ours:
-        address = address or os.environ.get("RAY_ADDRESS")
-        local: dict[str, Any] = {} if address else {"include_dashboard": False}
-        try:
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise UserError(f"no Ray cluster at {address}: {next(iter(str(error).splitlines()), error)}") from None
-    try:
-        yield _Cluster(ray, gpus=gpus)
-    finally:
+    # Scripts read what commands print; Ray tells the driver of lost tasks there.
+    with redirect_stdout(sys.stderr):
+        ours = not ray.is_initialized()
         if ours:
-            ray.shutdown()
+            with fault_signals_kept():
+                _connect(ray, address or os.environ.get("RAY_ADDRESS"))
+        try:
+            yield _Cluster(ray, gpus=gpus)
+        finally:
+            if ours:
+                with fault_signals_kept():
+                    ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    if address and address != "auto":
+        _check_answers(address)
+    local = {} if address else {"include_dashboard": False}
+    try:
+        # Without an address Ray would take whichever cluster was last started on this machine.
+        ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        ray.shutdown()  # after another version has answered, Ray believes itself connected
+        raise UserError(f"Ray cluster at {address or 'this machine'}: {error}") from None
+
+
+def _check_answers(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise UserError(f"Ray cluster at {address!r}: expected HOST:PORT, for instance 10.0.0.1:6379, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise UserError(
+            f"Ray cluster at {address}: no answer ({error}); is it running, and is this its head's address?"
+        ) from None
 
 
 class _Cluster:
     def __init__(self, ray: Any, *, gpus: bool) -> None:
         self._ray = ray
         resources = ray.cluster_resources()
-        on_gpu = gpus and resources.get("GPU", 0) >= 1
-        self._needs = {"num_cpus": 1, "num_gpus": 1 if on_gpu else 0}
-        self._slots = int(resources.get("GPU" if on_gpu else "CPU", 1))
+        cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+        smallest = min((count for count in cpus if count), default=1)
+        if gpus and resources.get("GPU", 0) >= 1:
+            self._needs = {"num_cpus": 1, "num_gpus": 1}
+            self._slots = int(resources["GPU"])
+        else:
+            each = smallest if gpus else 1
+            self._needs = {"num_cpus": each}
+            self._slots = sum(count // each for count in cpus)
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        ray = self._ray
+        pickled = self._ray.cloudpickle.dumps(function)
+        loaded: list[Callable[[T], R]] = []
 
-        @ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
+        # Travels once to each worker, and names nothing of madke: where that is missing, the task can say so.
+        @self._ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
         def work(task: T) -> R:
-            return function(task)
+            if not loaded:
+                loaded.append(pickle.loads(pickled))
+            return loaded[0](task)
 
-        def result(reference: Any) -> R:
-            try:
-                value: R = ray.get(reference)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            except ray.exceptions.RayError as error:
-                raise UserError(f"Ray: {next(iter(str(error).splitlines()), type(error).__name__)}") from None
-            return value
+        # A result stays with the node that made it until it is asked for here; where it is lost with the node, Ray
+        # does the task again.
+        return in_order(
+            work.remote,
+            self._result,
+            tasks,
+            ahead=2 * max(1, self._slots),
+            cancel=partial(self._ray.cancel, force=True),
+        )
 
-        return in_order(work.remote, result, tasks, ahead=2 * max(1, self._slots))
+    def _result(self, reference: Any) -> Any:
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, ModuleNotFoundError):
+                raise UserError(f"Ray: {error.cause} on a worker; every node needs madke and its extras") from error
+            raise error.cause from error
+        except self._ray.exceptions.RayError as error:
+            raise UserError(f"Ray: {error}") from None

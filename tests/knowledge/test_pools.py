@@ -67,12 +67,12 @@ def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> N
     assert seen == [(3, 3)]
 
 
-def test_each_source_is_asked_in_batches_of_a_thousand(tmp_path: Path) -> None:
+def test_each_source_is_asked_in_batches_of_five_hundred(tmp_path: Path) -> None:
     source = FakeSource("wiki")
 
     build_pools([Question(id=str(n), question=str(n)) for n in range(2_001)], [source], 1, tmp_path / "p.jsonl")
 
-    assert [len(batch) for batch in source.batches] == [1_000, 1_000, 1]
+    assert [len(batch) for batch in source.batches] == [500, 500, 500, 500, 1]
     assert len(read_pools(tmp_path / "p.jsonl")) == 2_001
 
 

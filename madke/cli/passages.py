@@ -1,0 +1,110 @@
+"""``madke index passages``: a Wikipedia dump, or books, to passages."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    from madke.indexing.passages.folder import Counts
+
+
+def command(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE...", help="Wikipedia XML dumps (.bz2, .gz or plain); with --kind text, books or folders."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    kind: Annotated[
+        Literal["wikipedia", "text"], typer.Option(help="A dump, or books as plain text, Markdown or HTML.")
+    ] = "wikipedia",
+    words: Annotated[int, typer.Option(min=1, help="Words a passage; the last of a page may have fewer.")] = 100,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes that clean, beside the one that reads.  [default: one a core]")
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Clean in processes here, or on a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="ray: the cluster's head.  [default: RAY_ADDRESS, or here]")
+    ] = None,
+) -> None:
+    """Cut Wikipedia or books into disjoint passages of 100 words, as DPR does, ready for `madke index build`.
+
+    The same command again goes on after the last finished shard, or finds that nothing is left to do.
+    """
+    import os
+
+    from madke.indexing.passages import build_passages
+    from madke.indexing.passages.folder import read_folder
+    from madke.workers import open_workers
+
+    if engine == "ray" and processes is not None:
+        raise UserError("--processes belongs to --engine local; a Ray cluster uses all its cores")
+    if engine == "local" and address is not None:
+        raise UserError("--address belongs to --engine ray")
+    if engine == "local":
+        processes = processes or os.cpu_count() or 1
+    before = read_folder(out)
+    try:
+        with (
+            open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
+            _progress_line() as progress,
+        ):
+            manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
+    except KeyboardInterrupt:
+        typer.echo("madke: interrupted; the same command again goes on after the last finished shard", err=True)
+        raise typer.Exit(130) from None
+    if before is not None and before.finished and before.manifest == manifest:
+        typer.echo(f"{out}: finished before, nothing to do")
+    _show(manifest.counts, kind)
+    typer.echo(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
+
+
+@contextmanager
+def _progress_line() -> Iterator[Callable[[Counts], None]]:
+    """A line on stderr that renews itself on a terminal and goes at the end; a plain one now and then elsewhere."""
+    terminal = sys.stderr.isatty()
+    started = shown = time.monotonic()
+    first: Counts | None = None
+
+    def show(counts: Counts) -> None:
+        nonlocal shown, first
+        first = first or counts
+        now = time.monotonic()
+        if now - shown < (0.5 if terminal else 10):
+            return
+        shown = now
+        speed = (counts.pages - first.pages) / (now - started)
+        line = f"{counts.pages:,} pages, {counts.passages:,} passages, {speed:,.0f} pages/s"
+        print(f"\r\x1b[2K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if terminal:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+def _show(counts: Counts, kind: str) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from madke.cli.console import output
+
+    table = Table("files" if kind == "text" else "pages", "", box=box.SIMPLE_HEAD, show_header=False)
+    table.columns[1].justify = "right"
+    for name, count in counts.model_dump().items():
+        if count or name in ("pages", "articles", "passages"):
+            table.add_row(name.replace("_", " "), f"{count:,}")
+    output().print(table)

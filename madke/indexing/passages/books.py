@@ -1,0 +1,167 @@
+"""Books as files: plain text, Markdown and HTML, each read into sections with a title."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from madke.core.errors import UserError
+
+_FORMS = {".txt": "text", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html"}
+_NO_PROSE = frozenset(
+    {"head", "script", "style", "noscript", "template", "nav", "form", "table", "svg", "math", "iframe", "object"}
+)
+_OWN_LINE = frozenset(
+    {"address", "article", "aside", "blockquote", "body", "br", "dd", "details", "div", "dl", "dt", "figcaption"}
+    | {"figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "ol", "p", "pre"}
+    | {"section", "summary", "table", "ul"}
+)
+_SECTION_HEADINGS = frozenset({"h1", "h2", "h3"})
+"""Headings that open a section; deeper ones are part of its text."""
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BookFile:
+    """One file of a book."""
+
+    path: Path
+    name: str
+    """Where it is below the source it was found in, that source's own name first; forward slashes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A stretch of a book below one heading."""
+
+    title: str
+    """``Book: Heading``, or only the book's title before its first heading."""
+    text: str
+
+
+def find_books(sources: Sequence[Path]) -> list[BookFile]:
+    """The book files that the sources are, or hold at any depth, sorted by name within each source.
+
+    Files are known by their ending: .txt, .md, .markdown, .html, .htm, .xhtml, each possibly with .gz. Other files of a
+    folder, and hidden ones, are passed over.
+
+    Raises:
+        UserError: A source does not exist, is a file of another kind, or a folder without any book.
+    """
+    return [book for source in sources for book in _books_of(source)]
+
+
+def _books_of(source: Path) -> list[BookFile]:
+    forms = ", ".join(_FORMS)
+    if source.is_file():
+        if _form(source.name) is None:
+            raise UserError(
+                f"unknown kind of book; expected a file with one of {forms}, possibly with .gz", file=source
+            )
+        return [BookFile(path=source, name=source.name)]
+    if not source.is_dir():
+        raise UserError("no such file or folder", file=source)
+    above = source.resolve().name
+    found = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
+    books = [
+        BookFile(path=source / path, name=(PurePosixPath(above) / path.as_posix()).as_posix())
+        for path in found
+        if _form(path.name) is not None and not any(part.startswith(".") for part in path.parts)
+    ]
+    if not books:
+        raise UserError(f"no book in this folder; expected files with one of {forms}, possibly with .gz", file=source)
+    return books
+
+
+def _form(name: str) -> str | None:
+    return _FORMS.get(PurePosixPath(name.lower().removesuffix(".gz")).suffix)
+
+
+def read_book(book: BookFile) -> str:
+    """The content of a book file, which is held whole.
+
+    Raises:
+        UserError: It cannot be read, or is not UTF-8 (says the first byte that is not).
+    """
+    try:
+        content = book.path.read_bytes()
+        if book.path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        found = error.object[error.start]
+        raise UserError(
+            f"is not UTF-8: byte 0x{found:02x} at position {error.start}; convert it first, for instance with iconv",
+            file=book.path,
+        ) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=book.path) from None
+
+
+def sections(name: str, content: str) -> Iterator[Section]:
+    """The sections of a book in order.
+
+    Plain text is one section. Markdown and HTML are divided at headings of the first three levels. The book's title
+    is its HTML title, else its first heading of level one, else the file's name. Tables, forms, scripts and navigation
+    are left out, as semi-structured text is of DPR's Wikipedia passages; lists stay, for books argue in them.
+
+    Args:
+        name: The file's name; its ending says what it is.
+        content: What :func:`read_book` gave.
+    """
+    stem = PurePosixPath(name.removesuffix(".gz")).stem
+    title = " ".join(re.split(r"[\s_]+", stem))
+    form = _form(name)
+    if form == "text":
+        yield Section(title=title, text=content)
+    elif form == "markdown":
+        from markdown_it import MarkdownIt
+
+        markdown = MarkdownIt("commonmark").enable("table")
+        yield from _html_sections(title, markdown.render(_FRONT_MATTER.sub("", content, count=1)))
+    else:
+        yield from _html_sections(title, content)
+
+
+def _html_sections(title: str, content: str) -> Iterator[Section]:
+    from lxml import etree
+
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    root = etree.fromstring(content.encode(), parser)
+    if root is None:
+        return
+    named = next(root.iter("title"), None)
+    if named is None:
+        named = next(root.iter("h1"), None)
+    book = title if named is None else _text(named) or title
+    heading = ""
+    pieces: list[str] = []
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        if element.tag in _OWN_LINE:
+            pieces.append("\n")
+        if event == "end":
+            pieces.append(element.tail or "")
+        elif element.tag in _SECTION_HEADINGS:
+            yield _section(book, heading, pieces)
+            heading, pieces = _text(element), []
+            walk.skip_subtree()
+        elif element.tag in _NO_PROSE:
+            walk.skip_subtree()
+        else:
+            pieces.append(element.text or "")
+    yield _section(book, heading, pieces)
+
+
+def _text(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _section(book: str, heading: str, pieces: Sequence[str]) -> Section:
+    title = book if heading in ("", book) else f"{book}: {heading}"
+    return Section(title=title, text="".join(pieces))

@@ -1,0 +1,273 @@
+"""A Wikipedia dump, or books, to a folder of passages.
+
+One process reads the source and hands batches of raw pages to the workers, who clean and split them; it alone numbers
+and writes what comes back, in the order of the source. Where a batch and a shard end depends on the source only, so the
+bytes are the same whatever does the work, and after a kill the finished shards are passed over and none is lost.
+
+Ids are running numbers from 1, as in DPR's file: unique whatever the sources are, short, and in the order of the text.
+A later dump numbers its passages anew; ``page_id`` and ``revision`` say where a passage came from.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from importlib.util import find_spec
+from io import SEEK_END
+from itertools import groupby, islice
+from operator import attrgetter
+from pathlib import Path
+
+from madke.core.errors import UserError
+from madke.files import alone_in, fingerprint, replacing, unfinished
+from madke.indexing.passages.books import find_books, read_book
+from madke.indexing.passages.dump import read_dump, silent_namespaces
+from madke.indexing.passages.folder import (
+    FINISHED,
+    UNFINISHED,
+    Counts,
+    Found,
+    Kind,
+    PassagesManifest,
+    Settings,
+    Shard,
+    SourceFile,
+    is_intact,
+    read_folder,
+    write_manifest,
+)
+from madke.indexing.passages.pages import Batch, Made, RawPage, make_passages
+from madke.indexing.passages.wikitext import HIDDEN
+from madke.versions import versions
+from madke.workers import Workers
+
+_log = logging.getLogger(__name__)
+
+Progress = Callable[[Counts], None]
+"""Called with the counts so far, finished shards included."""
+
+_BATCH_CHARACTERS = 1_000_000
+"""Of raw text, a third of a second's work. A page is never divided."""
+_SHARD_BATCHES = 64
+"""Some 40,000 passages, 10 MB; the English Wikipedia has several hundred such shards."""
+# Both decide what is in a shard: whoever changes them raises RULES.
+_END_BYTES = 1 << 20
+_COMPRESSION = 6
+_PACKAGES = {"wikipedia": ("mwxml", "mwparserfromhell"), "text": ("lxml", "markdown_it")}
+
+
+def build_passages(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    workers: Workers,
+    kind: Kind = "wikipedia",
+    words: int = 100,
+    progress: Progress = lambda counts: None,
+) -> PassagesManifest:
+    """Make the passages of dumps or books in the folder ``out``; goes on after the last finished shard.
+
+    Where ``out`` is finished and all its shards are as they were written, nothing is done. A shard that has changed
+    is made again. Memory holds a few batches, however long the source is.
+
+    Args:
+        sources: Dump files in their order; or book files and folders of them.
+        out: The folder to make.
+        workers: Who cleans and splits.
+        kind: ``wikipedia`` for dumps, ``text`` for books.
+        words: Words a passage.
+        progress: Told after each batch.
+
+    Raises:
+        UserError: A source cannot be read, ``out`` holds something else, a package is missing, or the disk is full;
+            finished shards stay.
+    """
+    if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
+        raise UserError(f"passages of kind {kind} need {', '.join(missing)}: pip install 'madke[wiki]'")
+    if out.exists() and not out.is_dir():
+        raise UserError("this is a file; passages need a folder", file=out)
+    settings = Settings(kind=kind, words=words, sources=_describe(sources, kind))
+    with alone_in(out):
+        found = _begun(out)
+        known = found.manifest.shards if found else ()
+        if found:
+            _refuse_others(out, found.manifest, settings)
+        shards = {shard.number: shard for shard in known if _intact(out, shard)}
+        if found and found.finished and len(shards) == len(known):
+            return found.manifest
+        try:
+            return _Build(out, settings, shards, progress).run(sources, workers)
+        except UserError as error:
+            if not shards:
+                (out / UNFINISHED).unlink(missing_ok=True)
+                raise
+            raise UserError(f"{error} ({len(shards)} finished shards are kept)") from None
+
+
+class _Build:
+    """One folder in the making."""
+
+    def __init__(self, out: Path, settings: Settings, shards: dict[int, Shard], progress: Progress) -> None:
+        self._out = out
+        self._settings = settings
+        self._shards = shards
+        self._progress = progress
+
+    def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
+        self._save(finished=False)
+        names = {_file(number) for number in range(max(self._shards, default=-1) + 2)} | {FINISHED, UNFINISHED}
+        for left in unfinished(self._out, names):
+            left.unlink()
+        made = workers.map(make_passages, self._batches(sources))
+        for number, of_shard in groupby(made, key=attrgetter("shard")):
+            self._shards[number] = self._write(number, of_shard)
+            self._save(finished=False)
+        if not self._counts().passages:
+            for number in list(self._shards):
+                (self._out / self._shards.pop(number).name).unlink()
+            raise UserError("no passages in this source", file=sources[0])
+        return self._save(finished=True)
+
+    def _batches(self, sources: Sequence[Path]) -> Iterator[Batch]:
+        """Batches of raw pages, those of finished shards passed over."""
+        settings = self._settings
+        is_wiki = settings.kind == "wikipedia"
+        pages = _dump_pages(sources) if is_wiki else _book_pages(sources)
+        hidden = HIDDEN.union(*map(silent_namespaces, sources)) if is_wiki else HIDDEN
+        finished = dict(self._shards)
+        shard, in_shard = 0, 0
+        while True:
+            if in_shard == _SHARD_BATCHES:
+                shard, in_shard = shard + 1, 0
+            while in_shard == 0 and shard in finished:
+                deque(islice(pages, finished[shard].counts.pages), maxlen=0)
+                shard += 1
+            raw, seen = _next_batch(pages)
+            if not raw and not seen.pages:
+                return
+            in_shard += 1
+            yield Batch(shard=shard, kind=settings.kind, words=settings.words, hidden=hidden, pages=raw, seen=seen)
+
+    def _write(self, number: int, made: Iterable[Made]) -> Shard:
+        """Write a shard. All shards before it are known by now, and with them the id of its first passage."""
+        done = self._counts()
+        before = self._counts(until=number).passages
+        counts = Counts()
+        path = self._out / _file(number)
+        # No name and no time in the header of a gzip file: the same passages are the same bytes.
+        with replacing(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
+            for batch in made:
+                for id_, passage in enumerate(batch.passages, start=before + counts.passages + 1):
+                    fields = {"id": str(id_)} | passage._asdict()
+                    lines.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
+                counts += batch.counts
+                for complaint in batch.unparsable:
+                    _log.warning("left out, for it cannot be parsed: %s", complaint)
+                self._progress(done + counts)
+        return Shard(number=number, sha256=fingerprint(path), counts=counts)
+
+    def _counts(self, until: int | None = None) -> Counts:
+        return sum((s.counts for s in self._shards.values() if until is None or s.number < until), Counts())
+
+    def _save(self, *, finished: bool) -> PassagesManifest:
+        manifest = PassagesManifest(
+            settings=self._settings,
+            shards=tuple(self._shards[number] for number in sorted(self._shards)),
+            versions=versions(),
+        )
+        write_manifest(self._out, manifest, finished=finished)
+        return manifest
+
+
+def _file(number: int) -> str:
+    return Shard(number=number, sha256="", counts=Counts()).name
+
+
+def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
+    """The pages to work on; of any other page the field of Counts that counts it."""
+    for source in sources:
+        for page in read_dump(source):
+            if page.namespace != 0:
+                yield "other_namespaces"
+            elif page.redirect:
+                yield "redirects"
+            else:
+                yield RawPage(str(page.id), str(page.revision), page.title, page.text)
+
+
+def _book_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
+    for book in find_books(sources):
+        yield RawPage(book.name, "", "", read_book(book))
+
+
+def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Counts]:
+    """The next pages to work on, and the counts of those passed on the way; both empty at the end."""
+    raw: list[RawPage] = []
+    seen: Counter[str] = Counter()
+    characters = 0
+    for page in pages:
+        if isinstance(page, str):
+            seen.update(("pages", page))
+            continue
+        raw.append(page)
+        characters += len(page.text)
+        if characters >= _BATCH_CHARACTERS:
+            break
+    return tuple(raw), Counts(**seen)
+
+
+def _begun(out: Path) -> Found | None:
+    found = read_folder(out)
+    if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
+        raise UserError("this folder is not empty and holds no passages; choose another", file=out)
+    return found
+
+
+def _intact(out: Path, shard: Shard) -> bool:
+    if is_intact(out, shard):
+        return True
+    _log.warning("%s is missing, or not as it was written; it is made again", out / shard.name)
+    return False
+
+
+def _refuse_others(out: Path, found: PassagesManifest, asked: Settings) -> None:
+    """Refuse to go on in a folder that was made from something else."""
+    if not found.shards or found.settings == asked:
+        return
+    if found.settings.sources != asked.sources:
+        names = ", ".join(source.name for source in found.settings.sources[:3])
+        what = f"the passages of another source, or of {names} before it changed"
+    else:
+        what = ", ".join(
+            f"passages with {name} = {getattr(found.settings, name)}"
+            for name in ("kind", "words", "rules")
+            if getattr(found.settings, name) != getattr(asked, name)
+        )
+    raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
+
+
+def _describe(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
+    if kind == "text":
+        return tuple(
+            SourceFile(name=book.name, size=book.path.stat().st_size, sha256=fingerprint(book.path))
+            for book in find_books(sources)
+        )
+    return tuple(_describe_dump(source) for source in sources)
+
+
+def _describe_dump(path: Path) -> SourceFile:
+    if not path.is_file():
+        raise UserError("no such dump file", file=path)
+    try:
+        with path.open("rb") as file:
+            digest = sha256(file.read(_END_BYTES))
+            size = file.seek(0, SEEK_END)
+            file.seek(max(0, size - _END_BYTES))
+            digest.update(file.read())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    return SourceFile(name=path.name, size=size, sha256=digest.hexdigest())

@@ -1,0 +1,62 @@
+"""``madke index passages`` as it is typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from madke.cli.passages import command
+from madke.core.errors import UserError
+from madke.indexing.corpus import read_corpus
+from tests.support.dump import articles, write_dump
+
+
+def run(*arguments: object) -> Result:
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "d.xml.bz2", articles(14, paragraphs=2))
+
+    first = run(dump, "--out", tmp_path / "out", "--processes", 1)
+    again = run(dump, "--out", tmp_path / "out", "--processes", 1)
+
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    passages = len(list(read_corpus(tmp_path / "out")))
+    for words in (["pages", "14"], ["articles", "12"], ["redirects", "2"], ["passages", str(passages)]):
+        assert words in [line.split() for line in first.stdout.splitlines()]
+    assert f"{passages} passages in 1 files" in first.stdout
+    assert "nothing to do" not in first.stdout
+    assert again.stdout.startswith(f"{tmp_path / 'out'}: finished before, nothing to do\n")
+
+
+def test_books_go_the_same_way(tmp_path: Path) -> None:
+    (tmp_path / "book.md").write_text("# Book\n\nSome words.\n")
+
+    result = run(tmp_path / "book.md", "--kind", "text", "--out", tmp_path / "out", "--processes", 1)
+
+    assert result.exit_code == 0
+    assert [passage.title for passage in read_corpus(tmp_path / "out")] == ["Book"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "ray", "--processes", "2"], "--processes belongs to --engine local"),
+        (["--address", "auto"], "--address belongs to --engine ray"),
+        ([], r"none\.xml: no such dump file"),
+        (["--kind", "text"], r"none\.xml: no such file or folder"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_made(options: list[str], message: str, tmp_path: Path) -> None:
+    result = run(tmp_path / "none.xml", "--out", tmp_path / "out", *options)
+
+    assert isinstance(result.exception, UserError)
+    assert result.exception.args and not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match=message):
+        raise result.exception

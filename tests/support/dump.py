@@ -1,0 +1,145 @@
+"""Writes small Wikipedia dumps in MediaWiki's export format, and longer ones of made-up articles."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+NAMESPACES = {-2: "Medium", -1: "Spezial", 0: "", 1: "Diskussion", 6: "Datei", 10: "Vorlage", 14: "Kategorie"}
+
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" \
+xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
+xsi:schemaLocation="http://www.mediawiki.org/xml/export-0.11/ http://www.mediawiki.org/xml/export-0.11.xsd" \
+version="0.11" xml:lang="en">
+  <siteinfo>
+    <sitename>Wikipedia</sitename>
+    <dbname>testwiki</dbname>
+    <base>https://wiki.example/wiki/Main_Page</base>
+    <generator>MediaWiki 1.44.0</generator>
+    <case>first-letter</case>
+    <namespaces>
+{namespaces}
+    </namespaces>
+  </siteinfo>
+""".format(
+    namespaces="\n".join(
+        f'      <namespace key="{key}" case="first-letter">{name}</namespace>'
+        if name
+        else f'      <namespace key="{key}" case="first-letter" />'
+        for key, name in NAMESPACES.items()
+    )
+)
+TAIL = "</mediawiki>\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    title: str
+    text: str
+    namespace: int = 0
+    redirect: str | None = None
+    earlier: str | None = None
+    """Text of an earlier revision, as dumps with history have."""
+
+
+def page_xml(page: Page, number: int) -> str:
+    redirect = "" if page.redirect is None else f"    <redirect title={quoteattr(page.redirect)} />\n"
+    texts = [page.text] if page.earlier is None else [page.earlier, page.text]
+    revisions = "".join(_revision_xml(text, 1000 * number + minor) for minor, text in enumerate(texts))
+    return (
+        f"  <page>\n    <title>{escape(page.title)}</title>\n    <ns>{page.namespace}</ns>\n    <id>{number}</id>\n"
+        f"{redirect}{revisions}  </page>\n"
+    )
+
+
+def _revision_xml(text: str, revision: int) -> str:
+    size, sha1 = len(text.encode()), "phoiac9h4m842xq45sp7s6u21eteeq1"
+    return (
+        f"    <revision>\n      <id>{revision}</id>\n      <parentid>{revision - 1}</parentid>\n"
+        "      <timestamp>2024-05-01T12:00:00Z</timestamp>\n"
+        "      <contributor>\n        <username>Someone</username>\n        <id>7</id>\n      </contributor>\n"
+        "      <minor />\n      <comment>a comment</comment>\n"
+        f"      <origin>{revision}</origin>\n      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
+        f'      <text bytes="{size}" sha1="{sha1}" xml:space="preserve">{escape(text)}</text>\n'
+        f"      <sha1>{sha1}</sha1>\n    </revision>\n"
+    )
+
+
+def write_dump(path: Path, pages: Iterable[Page], *, streams_of: int | None = None) -> Path:
+    """Write a dump; the ending chooses the compression.
+
+    ``streams_of`` makes a multistream file: head, then so many pages, then the tail, each a stream of its own.
+    """
+    if streams_of is not None:
+        with path.open("wb") as file:
+            file.write(bz2.compress(HEAD.encode()))
+            block: list[str] = []
+            for number, page in enumerate(pages, start=1):
+                block.append(page_xml(page, number))
+                if len(block) == streams_of:
+                    file.write(bz2.compress("".join(block).encode()))
+                    block.clear()
+            file.write(bz2.compress("".join(block).encode()) + bz2.compress(TAIL.encode()))
+        return path
+    openers = {".bz2": bz2.open, ".gz": gzip.open}
+    with openers.get(path.suffix, open)(path, "wb") as out:
+        out.write(HEAD.encode())
+        for number, page in enumerate(pages, start=1):
+            out.write(page_xml(page, number).encode())
+        out.write(TAIL.encode())
+    return path
+
+
+_SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "ki", "le", "mo", "nu", "pa", "ri", "so", "ta", "vu", "wy")
+
+
+def articles(count: int, *, paragraphs: int = 8, seed: int = 1) -> Iterator[Page]:
+    """Made-up articles with the markup real ones have, about 900 characters a paragraph; every seventh page is none.
+
+    Roughly half of the characters are prose, as in the English Wikipedia's articles.
+    """
+    rng = random.Random(seed)
+    words = ["".join(rng.choices(_SYLLABLES, k=rng.randint(1, 4))) for _ in range(2_000)]
+    for number in range(count):
+        title = " ".join(rng.choices(words, k=2)).capitalize() + f" {number}"
+        if number % 7 == 3:
+            yield Page(title=title, text="#REDIRECT [[Elsewhere]]", redirect="Elsewhere")
+        else:
+            yield Page(title=title, text=_article(rng, words, title, paragraphs))
+
+
+def _article(rng: random.Random, words: Sequence[str], title: str, paragraphs: int) -> str:
+    parts = [
+        "{{Short description|" + " ".join(rng.choices(words, k=4)) + "}}\n{{Infobox place\n| name = " + title + "\n",
+        *(
+            f"| {rng.choice(words)} = {' '.join(rng.choices(words, k=3))}{{{{small|({rng.random():.3f})}}}}\n"
+            for _ in range(8)
+        ),
+        "}}\n[[File:" + title + ".jpg|thumb|The [[" + rng.choice(words) + "]] of " + title + "]]\n",
+    ]
+    for number in range(paragraphs):
+        if number % 3 == 2:
+            parts.append(f"\n== {rng.choice(words).capitalize()} ==\n")
+        parts.append(_paragraph(rng, words, title if number == 0 else "") + "\n\n")
+    rows = "".join(f"|-\n| {' || '.join(rng.choices(words, k=4))}\n" for _ in range(5))
+    parts.append('{| class="wikitable"\n! a !! b\n' + rows + "|}\n\n== References ==\n{{Reflist}}\n")
+    parts.append("".join(f"* [[{' '.join(rng.choices(words, k=2))}]]\n" for _ in range(5)))
+    parts.append(f"[[Category:{rng.choice(words)}]]\n[[Category:{rng.choice(words)}]]\n")
+    return "".join(parts)
+
+
+def _paragraph(rng: random.Random, words: Sequence[str], subject: str) -> str:
+    pieces = [f"'''{subject}''' ({{{{lang|la|''{rng.choice(words)}''}}}}) is"] if subject else []
+    for _ in range(5):
+        pieces += rng.choices(words, k=9)
+        pieces.append(f"[[{rng.choice(words)}]] [[{rng.choice(words)}|{' '.join(rng.choices(words, k=2))}]]")
+        pieces.append(f"''{rng.choice(words)}'' {rng.randint(2, 99)}&nbsp;km.")
+        url = f"https://{rng.choice(words)}.example/{rng.choice(words)}"
+        cited = " ".join(rng.choices(words, k=5))
+        pieces[-1] += f"<ref>{{{{cite web|url={url}|title={cited}|date=2020}}}}</ref>"
+    return " ".join(pieces)

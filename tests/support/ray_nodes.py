@@ -1,0 +1,53 @@
+"""A real Ray cluster on this machine, whose nodes can be killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_QUICK_TO_NOTICE = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 200,
+    "health_check_timeout_ms": 500,
+    "health_check_failure_threshold": 3,
+}
+_MEMORY = 80 * 2**20
+
+
+@contextmanager
+def running_cluster(cpus: int = 1) -> Iterator[Any]:
+    """A head, where nothing but the driver runs, and one node of so many CPUs, which is ``cluster.steady``."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "object_store_memory": _MEMORY,
+            "include_dashboard": False,
+            "_system_config": _QUICK_TO_NOTICE,
+        },
+    )
+    try:
+        cluster.steady = cluster.add_node(num_cpus=cpus, object_store_memory=_MEMORY)
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+@contextmanager
+def another_node(cluster: Any, **resources: int) -> Iterator[Any]:
+    """One more node, of one CPU unless ``resources`` says otherwise; a test may kill it."""
+    node = cluster.add_node(**{"num_cpus": 1, "object_store_memory": _MEMORY, **resources})
+    try:
+        yield node
+    finally:
+        if node in cluster.worker_nodes:
+            kill(cluster, node)
+
+
+def kill(cluster: Any, node: Any) -> None:
+    """SIGKILL for all processes of a node; returns when the cluster knows."""
+    cluster.remove_node(node, allow_graceful=False)
+    cluster.wait_for_nodes()

@@ -1,0 +1,129 @@
+"""Work in several processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from madke.core.errors import UserError
+from madke.workers import open_workers
+from tests.support.rendezvous import meet, prepare
+from tests.workers.work import NoModel, die, refuse, square, stumble
+
+PROGRAM = """
+import signal, sys
+from pathlib import Path
+from madke.workers import open_workers
+from tests.workers.work import meet_test
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with open_workers("local", processes=2) as workers:
+        list(workers.map(meet_test, [(Path(sys.argv[1]), name) for name in "ab"]))
+"""
+
+
+@pytest.mark.parametrize("processes", [None, 1, 3])
+def test_results_come_in_the_order_of_the_tasks(processes: int | None) -> None:
+    with open_workers("local", processes=processes) as workers:
+        assert list(workers.map(square, range(20))) == [n * n for n in range(20)]
+        assert list(workers.map(square, [])) == []
+
+
+def test_tasks_are_taken_a_few_ahead_of_the_results() -> None:
+    taken = []
+
+    def tasks() -> Iterator[int]:
+        for n in range(100):
+            taken.append(n)
+            yield n
+
+    with open_workers("local", processes=2) as workers:
+        results = workers.map(square, tasks())
+        assert taken == []
+        next(results)
+        assert len(taken) == 4
+        next(results)
+        assert len(taken) == 5
+
+
+def test_what_a_task_raises_passes_through() -> None:
+    with open_workers("local", processes=2) as workers:
+        with pytest.raises(UserError) as refused:
+            list(workers.map(refuse, [1]))
+        assert str(refused.value) == "numbers.txt:7: cannot take 1"
+        with pytest.raises(ZeroDivisionError) as raised:
+            list(workers.map(stumble, [1, 0, 1]))
+        assert "in stumble" in raised.value.__notes__[0]
+        assert list(workers.map(square, [3])) == [9], "the workers live on"
+
+
+def test_a_function_that_cannot_be_loaded_says_why() -> None:
+    with open_workers("local", processes=1) as workers, pytest.raises(UserError, match="cannot take 0"):
+        list(workers.map(NoModel(), [1]))
+
+
+def test_a_worker_that_is_killed_ends_the_work_in_one_line() -> None:
+    with open_workers("local", processes=2) as workers, pytest.raises(UserError, match="ended abruptly"):
+        list(workers.map(die, range(9)))
+
+
+def test_workers_are_gone_after_the_block() -> None:
+    with open_workers("local", processes=2) as workers:
+        list(workers.map(square, range(4)))
+        children = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+        assert len(children) == 2
+    assert not any(child.is_running() for child in children)
+
+
+@contextmanager
+def at_work(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """A program with two workers, each in the middle of a task that will not end."""
+    prepare(folder, "a", "b")
+    script = folder / "program.py"
+    script.write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, str(script), str(folder)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as program:
+        try:
+            yield program, [psutil.Process(int(meet(folder, name))) for name in "ab"]
+        finally:
+            program.kill()
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
+    with at_work(tmp_path) as (program, workers):
+        program.send_signal(signal.SIGINT)
+        _, stderr = program.communicate(timeout=20)
+
+        assert program.returncode != 0
+        assert stderr.strip().endswith("KeyboardInterrupt")
+        assert stderr.count("Traceback") == 1
+        assert not any(worker.is_running() for worker in workers)
+
+
+@pytest.mark.timeout(60)
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    with at_work(tmp_path) as (program, workers):
+        program.kill()
+
+        _, alive = psutil.wait_procs(workers, timeout=20)
+
+        assert alive == []
+
+
+def test_an_address_is_refused_without_a_cluster() -> None:
+    with pytest.raises(UserError, match="--address"):
+        open_workers("local", address="10.0.0.1:6379")

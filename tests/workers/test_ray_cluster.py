@@ -1,0 +1,267 @@
+"""Work on a real Ray cluster of two nodes, some of which are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from madke.core.errors import UserError
+from madke.workers import Workers, open_workers
+from tests.support.ray_nodes import another_node, kill, running_cluster
+from tests.support.rendezvous import meet, prepare, release
+from tests.workers.work import NoModel, die, meet_test_on_node, node, refuse, square, stumble
+
+ray = pytest.importorskip("ray", reason="needs the extra madke[ray]")
+pytestmark = pytest.mark.timeout(120)
+
+PROGRAM = """
+import signal, sys
+from pathlib import Path
+from madke.workers import open_workers
+from tests.workers.work import meet_test
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with open_workers("ray") as workers:
+    list(workers.map(meet_test, [(Path(sys.argv[1]), "a")]))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def workers(cluster: Any) -> Iterator[Workers]:
+    with open_workers("ray", address=cluster.address) as workers:
+        yield workers
+
+
+def test_results_come_in_the_order_of_the_tasks(workers: Workers) -> None:
+    assert list(workers.map(square, range(20))) == [n * n for n in range(20)]
+    assert list(workers.map(square, [])) == []
+
+
+def test_tasks_are_taken_a_few_ahead_of_the_results(workers: Workers) -> None:
+    taken = []
+
+    def tasks() -> Iterator[int]:
+        for n in range(100):
+            taken.append(n)
+            yield n
+
+    results = workers.map(square, tasks())
+    assert taken == []
+    next(results)
+    assert len(taken) == 2, "twice the one CPU of this cluster"
+
+
+def test_what_a_task_raises_passes_through(workers: Workers) -> None:
+    with pytest.raises(UserError, match=r"^numbers\.txt:7: cannot take 1$"):
+        list(workers.map(refuse, [1]))
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(workers.map(stumble, [1, 0, 1]))
+    assert "in stumble" in str(raised.value.__cause__)
+
+
+def test_a_function_that_cannot_be_loaded_says_why(workers: Workers) -> None:
+    with pytest.raises(UserError, match="cannot take 0"):
+        list(workers.map(NoModel(), [1]))
+
+
+def test_a_package_that_a_node_lacks_is_named(
+    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here.py").write_text("def same(x): return x")
+    monkeypatch.syspath_prepend(tmp_path)
+    import only_here  # type: ignore[import-not-found]
+
+    with pytest.raises(UserError, match="No module named 'only_here' on a worker"):
+        list(workers.map(only_here.same, [1]))
+
+
+def test_a_task_that_kills_its_worker_is_not_tried_forever(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    died = pytest.raises(UserError, match="Ray: The worker died unexpectedly")
+    with open_workers("ray", address=cluster.address) as workers, died:
+        list(workers.map(die, [1]))
+    assert capsys.readouterr().out == "", "Ray reports the retries, and scripts read stdout"
+
+
+def test_what_is_under_way_is_given_up_when_nobody_waits(workers: Workers, tmp_path: Path) -> None:
+    folder = prepare(tmp_path, "a", "b")
+    results = workers.map(meet_test_on_node, [(folder, name) for name in "ab"])
+    first = threading.Thread(target=lambda: next(results))
+    first.start()
+    meet(folder, "a")
+    release(folder, "a")
+    first.join()
+    meet(folder, "b")
+
+    results.close()  # type: ignore[attr-defined]
+
+    assert list(workers.map(square, [2])) == [4], "the only CPU is free again"
+
+
+def test_a_lost_task_is_done_again_by_another_node(cluster: Any, tmp_path: Path) -> None:
+    folder = prepare(tmp_path, "a", "b")
+    results: list[str] = []
+    with another_node(cluster) as doomed, open_workers("ray", address=cluster.address) as workers:
+        work = workers.map(meet_test_on_node, [(folder, name) for name in "ab"])
+        collecting = threading.Thread(target=lambda: results.extend(work))
+        collecting.start()
+        at = {name: meet(folder, name) for name in "ab"}
+        assert set(at.values()) == {doomed.node_id, cluster.steady.node_id}
+        (lost,) = (name for name in "ab" if at[name] == doomed.node_id)
+        (kept,) = (name for name in "ab" if name != lost)
+
+        kill(cluster, doomed)
+        release(folder, kept)
+
+        assert meet(folder, lost) == cluster.steady.node_id
+        release(folder, lost)
+        collecting.join()
+    assert results == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_a_result_that_is_lost_with_its_node_is_made_again(cluster: Any, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def large(n: int) -> bytes:  # too large to travel before it is asked for
+        with log.open("a") as lines:
+            lines.write(f"{n}\n")
+        return bytes([n]) * 1_000_000
+
+    # GPUs keep the tasks on the node that is killed, and the last one there says that the others are done.
+    with (
+        another_node(cluster, num_gpus=1) as doomed,
+        open_workers("ray", address=cluster.address, gpus=True) as workers,
+    ):
+        results = workers.map(large, [1, 2])
+        assert next(results) == b"\x01" * 1_000_000
+        behind = ray.remote(num_gpus=1)(lambda: log.read_text())
+        while "2" not in ray.get(behind.remote()):
+            pass
+        kill(cluster, doomed)
+        with another_node(cluster, num_gpus=1):
+            assert next(results) == b"\x02" * 1_000_000
+    assert log.read_text().split() == ["1", "2", "2"]
+
+
+@pytest.mark.slow
+def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
+    def seen(_: int) -> tuple[str, list[int]]:
+        return node(), ray.get_gpu_ids()
+
+    with another_node(cluster, num_cpus=2, num_gpus=2) as gpus:
+        with open_workers("ray", address=cluster.address, gpus=True) as workers:
+            found = list(workers.map(seen, range(6)))
+        assert {where for where, _ in found} == {gpus.node_id}
+        assert {len(ids) for _, ids in found} == {1}
+        with open_workers("ray", address=cluster.address) as workers:
+            assert {len(ids) for _, ids in workers.map(seen, range(6))} == {0}
+    with open_workers("ray", address=cluster.address, gpus=True) as workers:
+        assert list(workers.map(square, [5])) == [25], "a cluster without GPUs works as well"
+
+
+@pytest.mark.slow
+def test_work_that_uses_all_cores_gets_as_many_as_the_smallest_node_has() -> None:
+    def threads(_: int) -> str | None:
+        return os.environ.get("OMP_NUM_THREADS")
+
+    with running_cluster(cpus=2) as cluster, another_node(cluster, num_cpus=5):
+        with open_workers("ray", address=cluster.address, gpus=True) as workers:
+            assert set(workers.map(threads, range(6))) == {"2"}
+        with open_workers("ray", address=cluster.address) as workers:
+            assert set(workers.map(threads, range(6))) == {"1"}
+
+
+def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
+    with open_workers("ray", address=cluster.address):
+        with open_workers("ray") as workers:
+            assert list(workers.map(square, [2])) == [4]
+        assert ray.is_initialized()
+    assert not ray.is_initialized()
+
+
+def test_another_version_of_ray_is_one_clear_line(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "__version__", "1.0.0")
+    refused = pytest.raises(UserError, match=r"Version mismatch: .* started with: Ray: .* Ray: 1\.0\.0")
+    with refused, open_workers("ray", address=cluster.address):
+        pass
+    monkeypatch.undo()
+    with open_workers("ray", address=cluster.address) as workers:
+        assert list(workers.map(square, [2])) == [4]
+
+
+@pytest.mark.parametrize("address", ["head", "ray://head:10001", "head:port", ":6379"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UserError, match="expected HOST:PORT"), open_workers("ray", address=address):
+        pass
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_nothing_running_of_a_cluster_of_our_own(tmp_path: Path) -> None:
+    folder = prepare(tmp_path, "a")
+    script = folder / "program.py"
+    script.write_text(PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        [sys.executable, script, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as program:
+        try:
+            worker = psutil.Process(int(meet(folder, "a")))
+            children = psutil.Process(program.pid).children(recursive=True)
+            assert any("raylet" in child.name() for child in children)
+
+            program.send_signal(signal.SIGINT)
+            stdout, stderr = program.communicate(timeout=60)
+        finally:
+            program.kill()
+
+    assert stdout == ""
+    assert stderr.strip().endswith("KeyboardInterrupt")
+    _, alive = psutil.wait_procs([worker, *children], timeout=30)
+    assert alive == []
+
+
+def test_an_address_where_nothing_answers_is_refused_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"{address}: no answer"), open_workers("ray", address=address):
+            pass
+
+
+def test_java_keeps_the_signals_that_it_lives_by() -> None:
+    """Ray takes them when it connects, and gives them to nobody when it disconnects: both would end the process."""
+    pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+    script = """
+import ctypes
+from madke.knowledge.jvm import start
+from madke.workers import open_workers
+
+def handler():
+    action = ctypes.create_string_buffer(512)
+    ctypes.CDLL(None).sigaction(11, None, action)
+    return action.raw[:8]
+
+start()
+java = handler()
+with open_workers("ray") as workers:
+    print(handler() == java, list(workers.map(abs, [-1])))
+print(handler() == java)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True [1]\nTrue\n"), done.stderr

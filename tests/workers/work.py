@@ -1,0 +1,57 @@
+"""What the tests let workers do; importable by them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from madke.core.errors import UserError
+from tests.support.rendezvous import arrive
+
+
+def square(n: int) -> int:
+    return n * n
+
+
+def refuse(n: int) -> int:
+    raise UserError(f"cannot take {n}", file=Path("numbers.txt"), line=7)
+
+
+def stumble(n: int) -> int:
+    return 1 // n
+
+
+def die(n: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return n
+
+
+def meet_test(task: tuple[Path, str]) -> str:
+    """Say the process's id, and wait."""
+    arrive(*task, str(os.getpid()))
+    return task[1]
+
+
+def node(_: object = None) -> str:
+    import ray
+
+    found: str = ray.get_runtime_context().get_node_id()
+    return found
+
+
+def meet_test_on_node(task: tuple[Path, str]) -> str:
+    """Say the node's id, and wait."""
+    arrive(*task, node())
+    return task[1]
+
+
+class NoModel:
+    """A function that cannot be loaded where it arrives."""
+
+    def __call__(self, n: int) -> int:
+        return n
+
+    def __reduce__(self) -> tuple[Callable[[int], int], tuple[int]]:
+        return refuse, (0,)
