@@ -10,8 +10,9 @@ A name says which encoder:
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +31,7 @@ Similarity = Literal["cosine", "inner_product"]
 _BATCH = 32
 BATCHING = f"{_BATCH}, longest first"
 """Which passages of a shard share a batch; with the shard, it decides the last bits of their vectors."""
+_RETURN_MEMORY_AFTER = 16 * _BATCH
 _DPR_TOKENS = 256
 """What DPR was trained with; longer passages are cut."""
 
@@ -120,7 +122,7 @@ def _in_length_order(
 ) -> NDArray[np.float32]:
     """Encode in batches of like lengths: little padding, and the same batches for the same input.
 
-    The longest come first: what a batch frees then has room for the next one, and memory does not grow.
+    The longest come first: whoever runs out of memory does so at once.
     """
     import numpy as np
 
@@ -129,7 +131,15 @@ def _in_length_order(
     for start in range(0, len(order), _BATCH):
         rows = order[start : start + _BATCH]
         vectors[rows] = encode(rows)
+        if start % _RETURN_MEMORY_AFTER == 0:
+            _return_memory()
     return vectors
+
+
+def _return_memory() -> None:
+    """Give back what batches of ever other lengths left in pieces: without this a long build holds gigabytes."""
+    with suppress(AttributeError):  # only the GNU C library has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class _Named:

@@ -1,5 +1,43 @@
-"""Run every benchmark: ``python -m eval.benchmarks``."""
+"""Run benchmarks: ``python -m eval.benchmarks [NAME ...] [--quick] [--corpus FILE]``."""
 
-from eval.benchmarks import throughput
+from __future__ import annotations
 
-throughput.main()
+import argparse
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+from eval.benchmarks.measure import Setting, in_own_process
+
+NAMES = (
+    "throughput",
+    "dense_build",
+    "dense_search",
+    "first_result",
+    "lucene_build",
+    "bm25_search",
+    "pools",
+    "encoding",
+)
+
+
+def main() -> None:
+    """Run the named benchmarks, or all, each in a process of its own: a JVM stays in the process that started it."""
+    parser = argparse.ArgumentParser(prog="python -m eval.benchmarks", description=main.__doc__)
+    parser.add_argument("names", metavar="NAME", nargs="*", help=f"{', '.join(NAMES)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that they work")
+    parser.add_argument(
+        "--corpus", type=Path, help="passages for encoding, lucene_build and bm25_search, not generated"
+    )
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - set(NAMES):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    with tempfile.TemporaryDirectory(prefix="madke-benchmarks-") as folder:
+        setting = Setting(folder=Path(folder), quick=asked.quick, corpus=asked.corpus)
+        for name in NAMES:
+            if not asked.names or name in asked.names:
+                in_own_process(import_module(f"eval.benchmarks.{name}").main, setting)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from eval.benchmarks.measure import Setting
 from madke.core.chat import ChatModel, ChatRequest, Message, Purpose
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
@@ -23,6 +24,7 @@ from madke.runs.meter import Meter
 from madke.variants import load_variant
 
 QUESTIONS = 300
+QUICK = 30
 CALLS_EACH = 6
 CONCURRENCY = 32
 POOL = KnowledgePool(
@@ -109,15 +111,12 @@ async def whole(url: str, questions: int, folder: Path) -> float:
     return seconds
 
 
-def main() -> None:
+def main(setting: Setting) -> None:
     """Measure both and print the ratio."""
-    calls = QUESTIONS * CALLS_EACH
+    questions = QUICK if setting.quick else QUESTIONS
+    calls = questions * CALLS_EACH
     with server() as url, tempfile.TemporaryDirectory() as folder:
         asyncio.run(bare(url, calls // 10))  # warm up imports and connections
         baseline = calls / asyncio.run(bare(url, calls))
-        ours = calls / asyncio.run(whole(url, QUESTIONS, Path(folder) / "run"))
+        ours = calls / asyncio.run(whole(url, questions, Path(folder) / "run"))
     print(f"throughput: {ours:.0f} calls/s in a run, {baseline:.0f} bare, ratio {ours / baseline:.2f} ({calls} calls)")
-
-
-if __name__ == "__main__":
-    main()

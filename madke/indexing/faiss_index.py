@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,19 +122,16 @@ def _sample(vectors: Sequence[Path], shard_rows: int, most: int) -> NDArray[np.f
     """So many rows of all shards at random (all, where they are fewer), the same ones every time."""
     import numpy as np
 
-    count = (len(vectors) - 1) * shard_rows + len(np.load(vectors[-1], mmap_mode="r"))
+    last = np.load(vectors[-1], mmap_mode="r")
+    count = (len(vectors) - 1) * shard_rows + len(last)
     rows = np.arange(count)
     if count > most:
         rows = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
-    return np.concatenate(list(_rows(vectors, shard_rows, rows)))
-
-
-def _rows(vectors: Sequence[Path], shard_rows: int, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-    import numpy as np
-
+    sample = np.empty((len(rows), last.shape[1]), dtype=np.float32)
     for number, path in enumerate(vectors):
-        inside = rows[(rows >= number * shard_rows) & (rows < (number + 1) * shard_rows)] - number * shard_rows
-        yield np.load(path, mmap_mode="r")[inside].astype(np.float32)
+        inside = (rows >= number * shard_rows) & (rows < (number + 1) * shard_rows)
+        sample[inside] = np.load(path, mmap_mode="r")[rows[inside] - number * shard_rows]
+    return sample
 
 
 def _bytes_per_vector(trained: Any, settings: DenseSettings) -> int:

@@ -5,30 +5,48 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from madke.core.errors import UserError
-from madke.knowledge.jvm import java_class
+from madke.knowledge.jvm import attached, java_class, java_reason
 from madke.knowledge.passage_store import PassageStore
 
 _CHUNK = 5_000
 """Passages handed to Java at a time; Ctrl-C gets through between two chunks."""
+_BUFFER_MB = 256
+"""What Lucene collects before it writes a segment. Anserini's default, 4 GB, is more than the whole heap."""
 
 
 def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, int | None], None]) -> None:
     """Index title and text of every passage (Anserini's English analyser). A document's id is its row.
 
     Raises:
-        UserError: The index lacks documents, for want of disk space most likely.
+        UserError: The index lacks documents, for want of disk space most likely, or Lucene's memory is too small.
     """
-    indexer = java_class("io.anserini.index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
+    import jnius
+
     try:
-        for start in range(0, len(store), _CHUNK):
-            rows = range(start, min(start + _CHUNK, len(store)))
-            indexer.addRawDocuments([_document(store, row) for row in rows])
-            progress(rows.stop, len(store))
-    finally:
-        indexer.close()
+        indexer = java_class("io.anserini.index.SimpleIndexer")(_arguments(folder))
+        try:
+            # While Java indexes one chunk, Python prepares the next.
+            with ThreadPoolExecutor(1) as java:
+                under_way: Future[None] | None = None
+                for start in range(0, len(store), _CHUNK):
+                    rows = range(start, min(start + _CHUNK, len(store)))
+                    documents = [_document(store, row) for row in rows]
+                    if under_way:
+                        under_way.result()
+                        progress(start, len(store))
+                    under_way = java.submit(_add, indexer, documents)
+            if under_way:
+                under_way.result()
+                progress(len(store), len(store))
+        finally:
+            indexer.close()
+    except jnius.JavaException as error:
+        raise UserError(f"Lucene cannot write it: {java_reason(error)}", file=folder) from None
     # Anserini logs the errors of its threads, and of writing the last segment, and goes on.
     count = _count_documents(folder)
     if count != len(store):
@@ -36,6 +54,22 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
             f"Lucene wrote {count:,} of {len(store):,} passages; is the disk full? Make room, then run it again",
             file=folder,
         )
+
+
+def _arguments(folder: Path) -> list[str]:
+    options = {
+        "-input": "",
+        "-collection": "JsonCollection",
+        "-index": str(folder),
+        "-threads": str(os.cpu_count() or 1),
+        "-memoryBuffer": str(_BUFFER_MB),
+    }
+    return [word for option in options.items() for word in option]
+
+
+def _add(indexer: Any, documents: list[str]) -> None:
+    with attached():
+        indexer.addRawDocuments(documents)
 
 
 def _count_documents(folder: Path) -> int:

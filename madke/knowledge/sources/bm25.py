@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from madke.knowledge.passage_store import PassageStore, StoredPassage
 from madke.knowledge.pyserini import fingerprint_of, open_searcher, stored_passage
 
 _CHUNK = 1_000
-"""Queries given to the threads at a time; Ctrl-C gets through between two chunks."""
+"""Queries searched at a time; Ctrl-C gets through between two chunks."""
 
 _Opened = tuple[Any, Callable[[Any], StoredPassage], str]
 """Anserini's searcher, what makes a passage of one of its documents, and the source's description."""
@@ -38,28 +37,40 @@ class Bm25Source:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; none where a query has no word of the index."""
-        threads = os.cpu_count() or 1
         found: list[Hits] = []
-        with ThreadPoolExecutor(threads) as pool:
+        with attached():
             for start in range(0, len(queries), _CHUNK):
-                chunk = queries[start : start + _CHUNK]
-                share = -(-len(chunk) // threads)
-                shares = [chunk[first : first + share] for first in range(0, len(chunk), share)]
-                for hits in pool.map(lambda part: self._search_share(part, k), shares):
-                    found.extend(hits)
+                found += self._search_chunk(queries[start : start + _CHUNK], k)
         return found
 
-    def _search_share(self, queries: Sequence[str], k: int) -> list[Hits]:
-        with attached():
+    def _search_chunk(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """Let Java's threads search: Python's would wait for each other."""
+        import jnius
+
+        array_list = java_class("java.util.ArrayList")
+        texts, numbers = array_list(), array_list()
+        for number, query in enumerate(queries):
+            texts.add(query)
+            numbers.add(str(number))
+        try:
+            found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
+        except jnius.JavaException:  # of one query; which one, searching them one by one will tell
             return [self._search_one(query, k) for query in queries]
+        hits = []
+        for number, query in enumerate(queries):
+            documents = found.get(str(number))
+            hits.append(self._search_one(query, k) if documents is None else self._hits(documents))
+        return hits
 
     def _search_one(self, query: str, k: int) -> Hits:
         import jnius
 
         try:
-            documents = self._searcher.search(query, k)
+            return self._hits(self._searcher.search(query, k))
         except jnius.JavaException as error:
             return Hits(error=f"Lucene: {java_reason(error)}")
+
+    def _hits(self, documents: Iterable[Any]) -> Hits:
         passages = []
         for rank, document in enumerate(documents):
             key, title, text = self._passage(document)

@@ -1,0 +1,202 @@
+"""What the benchmarks share: generated text, processes of their own, taking turns, and how a result is printed."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice, product
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from madke.assets import asset
+from madke.files import read_jsonl, replacing
+from madke.indexing.corpus import read_corpus
+from madke.knowledge.passage_store import StoredPassage
+
+T = TypeVar("T")
+
+WIKIPEDIA = 21_015_324
+"""Passages of DPR's Wikipedia, which every curve is continued to."""
+
+_WORDS_EACH = 100
+_VOCABULARY = 200_000
+_BLOCK = 1_000
+_SYLLABLES = [consonant + vowel for consonant, vowel in product("bdfgklmnprst", "aeiou")]
+_POLL = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all benchmarks of one run have in common."""
+
+    folder: Path
+    """For corpora and indexes: what one benchmark has made another takes."""
+    quick: bool = False
+    """Small sizes, which show that a benchmark works and say nothing about speed."""
+    corpus: Path | None = None
+    """A corpus file for the benchmarks over text; without one, text is generated."""
+
+
+# Text
+
+
+def generated_corpus(folder: Path, count: int) -> Path:
+    """A JSON Lines corpus of ``count`` passages of 100 words each, made once; a smaller one is a larger one's start.
+
+    Word frequencies follow Zipf and Mandelbrot, 1 / (rank + 2.7) over 200,000 words: the words of the sample corpus by
+    their own frequency, then made-up ones.
+    """
+    path = folder / f"passages-{count}.jsonl"
+    if not path.exists():
+        _write_corpus(path, _generated(count))
+    return path
+
+
+def text_corpus(setting: Setting, count: int) -> Path:
+    """The first ``count`` passages of the setting's corpus, or so many generated ones; made once."""
+    if setting.corpus is None:
+        return generated_corpus(setting.folder, count)
+    path = setting.folder / f"given-{count}.jsonl"
+    if not path.exists():
+        _write_corpus(path, islice(read_corpus(setting.corpus), count))
+    return path
+
+
+def queries_for(corpus: Path, count: int) -> list[str]:
+    """Queries of nine words, about as long as a question of Natural Questions: each the middle of a passage."""
+    passages = list(read_corpus(corpus))
+    chosen = [passages[number * len(passages) // count].text.split() for number in range(count)]
+    return [" ".join(words[len(words) // 2 :][:9]) for words in chosen]
+
+
+def _write_corpus(path: Path, passages: Iterable[StoredPassage]) -> None:
+    with replacing(path) as file:
+        file.writelines(json.dumps(passage._asdict()).encode() + b"\n" for passage in passages)
+
+
+def _generated(count: int) -> Iterator[StoredPassage]:
+    words = _vocabulary()
+    ranks = np.arange(1, len(words) + 1)
+    shares = np.cumsum(1 / (ranks + 2.7))
+    for start in range(0, count, _BLOCK):
+        random = np.random.default_rng(start)
+        drawn = words[np.searchsorted(shares, random.random((_BLOCK, _WORDS_EACH)) * shares[-1])]
+        for number, text in enumerate(drawn[: count - start].tolist(), start=start):
+            yield StoredPassage(str(number), " ".join(text[:2]), " ".join(text))
+
+
+@cache
+def _vocabulary() -> Any:
+    """An array of words, the most frequent first."""
+    sample = (str(item["text"]).split() for _, item in read_jsonl(asset("indexes", "sample", "passages.jsonl")))
+    known = [word for word, _ in Counter(word for text in sample for word in text).most_common()]
+    made_up = ("".join(reversed(syllables)) for syllables in product(_SYLLABLES, repeat=3))
+    return np.array([*known, *islice(made_up, _VOCABULARY - len(known))], dtype=object)
+
+
+# Time and memory
+
+
+def best_of(times: int, *functions: Callable[[], object]) -> list[float]:
+    """The fewest seconds that each function took when they were called in turn, so many times.
+
+    The fewest, not the mean: whatever else the machine does can only add to them.
+    """
+    seconds = [[_seconds(function) for function in functions] for _ in range(times)]
+    return [min(column) for column in zip(*seconds, strict=True)]
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def in_own_process(function: Callable[..., T], *arguments: object) -> tuple[T, int]:
+    """What the function returns in a fresh process, and the most bytes of anonymous memory (RssAnon) that it had.
+
+    Looked at fifty times a second. Pages of mapped files do not count: the system takes them back when it needs room.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send_result, args=(theirs, function, *arguments))
+    process.start()
+    theirs.close()
+    peak = 0
+    while not ours.poll(_POLL):
+        peak = max(peak, anonymous_memory(process.pid))
+    try:
+        return ours.recv(), peak
+    except EOFError:
+        raise RuntimeError(f"{function.__module__}.{function.__qualname__} failed; its process said why") from None
+    finally:
+        process.join()
+        ours.close()
+
+
+def _send_result(pipe: Connection, function: Callable[..., object], *arguments: object) -> None:
+    pipe.send(function(*arguments))
+
+
+def anonymous_memory(process: int | str | None = "self") -> int:
+    """Bytes of memory that a process holds and that no file backs; 0 where it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
+
+
+def disk(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+# Results
+
+
+def report(name: str, ours: str, baseline: str, ratio: float, aim: str, met: bool) -> None:
+    """Print a benchmark's result in one line."""
+    print(f"{name}: {ours}, {baseline}, ratio {ratio:.2f} (aim {aim}: {'met' if met else 'missed'})", flush=True)
+
+
+def curve(
+    setting: Setting,
+    what: str,
+    points: Sequence[tuple[int, float]],
+    show: Callable[[float], str],
+    *,
+    extrapolated: bool = True,
+) -> None:
+    """Print a figure at several numbers of passages, and at Wikipedia's by the least-squares line through them.
+
+    Not extrapolated in a quick run, nor where the figure is not meant to grow: a line through noise means nothing.
+    """
+    shown = [f"{count:,} {show(value)}" for count, value in points]
+    if extrapolated and not setting.quick:
+        counts, values = zip(*points, strict=True)
+        at_wikipedia = float(np.polyval(np.polyfit(counts, values, 1), WIKIPEDIA))
+        shown.append(f"extrapolated to {WIKIPEDIA:,} {show(at_wikipedia)}")
+    print(f"  {what} by passages: {'; '.join(shown)}", flush=True)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them."""
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 600:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: float) -> str:
+    """Bytes as a person reads them."""
+    return f"{count / 1e6:,.0f} MB" if count < 10e9 else f"{count / 1e9:.1f} GB"
