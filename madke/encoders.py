@@ -6,14 +6,18 @@ A name says which encoder:
 * ``dpr:QUESTION_MODEL,CTX_MODEL``: a pair of DPR encoders (Karpukhin et al. 2020). One of the published names,
   ``facebook/dpr-question_encoder-...`` or ``facebook/dpr-ctx_encoder-...``, stands for the pair.
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
+
+A folder that exists goes before a Hugging Face name, here and in ``dpr:``.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
+from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -32,6 +36,9 @@ _BATCH = 32
 BATCHING = f"{_BATCH}, longest first"
 """Which passages of a shard share a batch; with the shard, it decides the last bits of their vectors."""
 _RETURN_MEMORY_AFTER = 16 * _BATCH
+_MODEL_FILES = {".json", ".safetensors", ".bin", ".txt", ".model", ".vocab"}
+"""What a model is read from: settings, weights, vocabularies; a changed readme file changes no vector."""
+_REVISION_DIGITS = 12
 _DPR_TOKENS = 256
 """What DPR was trained with; longer passages are cut."""
 
@@ -40,6 +47,10 @@ class Encoder(Protocol):
     """Turns queries and passages into vectors whose inner product is their similarity."""
 
     name: str
+    """As :func:`load_encoder` takes it, in any working directory: folders are absolute."""
+    revision: str
+    """Which weights the name stands for: the start of a SHA-256 over the files of a local folder (12 hexadecimal
+    digits), or the commit of a Hugging Face name; empty where neither is known."""
     dtype: Dtype
     dimension: int
     similarity: Similarity
@@ -61,22 +72,39 @@ def load_encoder(name: str = "minilm", *, dtype: Dtype = "float32") -> Encoder:
     """The encoder of that name (see the module's docstring), loaded once per process and dtype.
 
     Raises:
-        UserError: A package is missing, or there is no such model.
+        UserError: A package is missing, there is no such model, or its similarity is a distance.
     """
-    return _load(name, dtype)
+    return _load(_with_absolute_folders(name), dtype)
+
+
+def _with_absolute_folders(name: str) -> str:
+    if name == "minilm":
+        return name
+    if name.startswith(("dpr:", "facebook/dpr-")):
+        pair = _dpr_pair(name)
+        folders = tuple(_absolute_if_folder(part, name) for part in pair)
+        return name if folders == pair else f"dpr:{','.join(folders)}"
+    return _absolute_if_folder(name, name)
+
+
+def _absolute_if_folder(model: str, name: str) -> str:
+    folder = os.path.expanduser(model)
+    if os.path.isdir(folder):
+        return os.path.realpath(folder)
+    if not model or model.startswith(("/", ".", "~")):
+        raise UserError(f"encoder {name!r}: there is no such folder")
+    return model
 
 
 @cache
 def _load(name: str, dtype: Dtype) -> Encoder:
-    if name.startswith(("/", ".", "~")) and not Path(name).expanduser().is_dir():
-        raise UserError(f"encoder {name!r}: there is no such folder")
     try:
         with _no_progress_bars():
             if name == "minilm":
                 return _SentenceEncoder(name, str(_packaged_minilm()), dtype)
             if name.startswith(("dpr:", "facebook/dpr-")):
                 return _DprEncoder(name, *_dpr_pair(name), dtype)
-            return _SentenceEncoder(name, str(Path(name).expanduser()), dtype)
+            return _SentenceEncoder(name, name, dtype)
     except ImportError as error:
         raise UserError(f"encoder {name!r} needs {error.name or error}: pip install 'madke[offline]'") from error
     except (OSError, ValueError) as error:
@@ -117,6 +145,29 @@ def _dpr_pair(name: str) -> tuple[str, str]:
     return question, context
 
 
+def _revision(model: str, cache: str | None = None) -> str:
+    """See :class:`Encoder`. The model has just been loaded; a download is in ``cache``, or where the hub puts it."""
+    folder = Path(model)
+    if not folder.is_dir():
+        return _downloaded_commit(model if "/" in model else f"sentence-transformers/{model}", cache)
+    listing = sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path.is_file()):
+        with path.open("rb") as file:
+            content = file_digest(file, "sha256").hexdigest()
+        listing.update(f"{content} {path.relative_to(folder).as_posix()}\n".encode())
+    return listing.hexdigest()[:_REVISION_DIGITS]
+
+
+def _downloaded_commit(repository: str, cache: str | None) -> str:
+    from huggingface_hub import try_to_load_from_cache
+
+    for file in ("config.json", "modules.json"):  # the second for a model without a transformer
+        found = try_to_load_from_cache(repository, file, cache_dir=cache)
+        if isinstance(found, str):
+            return Path(found).parent.name  # .../snapshots/COMMIT/config.json
+    return ""
+
+
 def _in_length_order(
     lengths: Sequence[int], dimension: int, encode: Callable[[list[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
@@ -131,15 +182,15 @@ def _in_length_order(
     for start in range(0, len(order), _BATCH):
         rows = order[start : start + _BATCH]
         vectors[rows] = encode(rows)
-        if start % _RETURN_MEMORY_AFTER == 0:
+        if (start + _BATCH) % _RETURN_MEMORY_AFTER == 0:
             _return_memory()
     return vectors
 
 
 def _return_memory() -> None:
     """Give back what batches of ever other lengths left in pieces: without this a long build holds gigabytes."""
-    with suppress(AttributeError):  # only the GNU C library has it
-        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(AttributeError, TypeError):  # only the GNU C library has it; Windows has no library of no name
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 class _Named:
@@ -148,14 +199,12 @@ class _Named:
     name: str
     dtype: Dtype
 
-    def __reduce__(self) -> tuple[Callable[[str, Dtype], Encoder], tuple[str, Dtype]]:
-        return _load, (self.name, self.dtype)
+    def __reduce__(self) -> tuple[Callable[[str], Encoder], tuple[str]]:
+        return partial(load_encoder, dtype=self.dtype), (self.name,)
 
 
 class _SentenceEncoder(_Named):
-    """A sentence-transformers model, with vectors of length 1."""
-
-    similarity: Similarity = "cosine"
+    """A sentence-transformers model; its vectors have length 1 unless it declares the dot product."""
 
     def __init__(self, name: str, model: str, dtype: Dtype) -> None:
         import torch
@@ -167,7 +216,15 @@ class _SentenceEncoder(_Named):
         dimension = self._model.get_embedding_dimension()
         if dimension is None:
             raise ValueError("the model does not state its dimension")
+        declared = self._model.similarity_fn_name  # cosine where the model says nothing
+        if declared not in ("cosine", "dot"):
+            raise UserError(
+                f"encoder {name!r} was trained for the {declared} distance; search here is by inner product, "
+                "so choose a model of cosine or dot similarity"
+            )
+        self.similarity: Similarity = "cosine" if declared == "cosine" else "inner_product"
         self.dimension: int = dimension
+        self.revision = _revision(model, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._encode(self._model.encode_query, texts)
@@ -187,8 +244,9 @@ class _SentenceEncoder(_Named):
             return array
 
         vectors = _in_length_order([len(text) for text in texts], self.dimension, batch)
-        # The model's own normalisation happened in its dtype; bfloat16 leaves lengths up to 0.4 % off.
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        if self.similarity == "cosine":
+            # The model's own normalisation happened in its dtype; bfloat16 leaves lengths up to 0.4 % off.
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
 
@@ -211,6 +269,8 @@ class _DprEncoder(_Named):
         self._context_tokens = AutoTokenizer.from_pretrained(context_model)
         config = self._question.config
         self.dimension: int = config.projection_dim or config.hidden_size
+        revisions = _revision(question_model), _revision(context_model)
+        self.revision = sha256(" ".join(revisions).encode()).hexdigest()[:_REVISION_DIGITS] if all(revisions) else ""
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return _in_length_order(

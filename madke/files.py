@@ -6,6 +6,7 @@ import errno
 import fcntl
 import gzip
 import json
+import logging
 import os
 import re
 import zlib
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from madke.core.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -121,12 +124,16 @@ def disk_full(path: Path) -> UserError:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it: a second process that comes for it waits until the first one is done."""
+    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _log.warning("another process is at work in %s; waiting for it", folder)
+                fcntl.flock(handle, fcntl.LOCK_EX)
             # Whoever held the lock may have renamed or removed the folder, and the lock went with it.
             if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
                 yield

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoders import load_encoder
+from madke.encoders import Similarity, load_encoder
 
 pytest.importorskip("sentence_transformers", reason="needs the extra madke[offline]")
 
@@ -57,18 +59,49 @@ def test_an_encoder_is_loaded_once() -> None:
     assert load_encoder(dtype="bfloat16") is not load_encoder()
 
 
-def test_a_dpr_pair_encodes_title_and_text_as_two_segments(tmp_path: Path) -> None:
-    import torch
-    from transformers import BertTokenizerFast, DPRConfig, DPRContextEncoder, DPRQuestionEncoder
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "mouth", "delta"]
+SMALL = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "mouth", "delta"]
+
+def save_tokenizer(folder: Path) -> None:
+    from transformers import BertTokenizerFast
+
+    BertTokenizerFast(vocab={word: n for n, word in enumerate(WORDS)}).save_pretrained(folder)
+
+
+def save_sentence_model(folder: Path, *, declared: str | None = None, seed: int = 0) -> None:
+    """A sentence-transformers model without a normalising layer, which declares that similarity, or none."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(seed)
+    BertModel(BertConfig(**SMALL)).save_pretrained(folder)
+    save_tokenizer(folder)
+    SentenceTransformer(str(folder)).save_pretrained(str(folder))
+    settings = folder / "config_sentence_transformers.json"
+    stated = json.loads(settings.read_text()) | {"similarity_fn_name": declared}
+    settings.write_text(json.dumps({key: value for key, value in stated.items() if value is not None}))
+
+
+def save_dpr_pair(folder: Path) -> None:
+    import torch
+    from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
+
     torch.manual_seed(0)
-    config = DPRConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
-    )
-    for model, folder in ((DPRQuestionEncoder(config), "question"), (DPRContextEncoder(config), "context")):
-        model.save_pretrained(tmp_path / folder)
-        BertTokenizerFast(vocab={word: n for n, word in enumerate(words)}).save_pretrained(tmp_path / folder)
+    for model, name in ((DPRQuestionEncoder, "question"), (DPRContextEncoder, "context")):
+        model(DPRConfig(**SMALL)).save_pretrained(folder / name)
+        save_tokenizer(folder / name)
+
+
+def test_a_dpr_pair_encodes_title_and_text_as_two_segments(tmp_path: Path) -> None:
+    save_dpr_pair(tmp_path)
 
     encoder = load_encoder(f"dpr:{tmp_path / 'question'},{tmp_path / 'context'}")
     pair = encoder.encode_passages(["river"], ["mouth delta"])
@@ -80,11 +113,109 @@ def test_a_dpr_pair_encodes_title_and_text_as_two_segments(tmp_path: Path) -> No
     assert np.linalg.norm(pair) != pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.parametrize(("declared", "similarity"), [("cosine", "cosine"), (None, "cosine"), ("dot", "inner_product")])
+def test_vectors_have_length_one_unless_the_model_declares_the_dot_product(
+    tmp_path: Path, declared: str | None, similarity: Similarity
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    save_sentence_model(tmp_path, declared=declared)
+    plain = SentenceTransformer(str(tmp_path)).encode(["river delta", "mouth"])
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)
+    assert abs(lengths - 1).min() > 0.1
+
+    encoder = load_encoder(str(tmp_path))
+    wanted = pytest.approx(plain / lengths if similarity == "cosine" else plain, abs=1e-5)
+
+    assert encoder.similarity == similarity
+    assert encoder.encode_queries(["river delta", "mouth"]) == wanted
+    assert encoder.encode_passages(["", ""], ["river delta", "mouth"]) == wanted
+
+
+@pytest.mark.parametrize("declared", ["euclidean", "manhattan"])
+def test_a_model_of_distances_is_refused(tmp_path: Path, declared: str) -> None:
+    save_sentence_model(tmp_path, declared=declared)
+
+    with pytest.raises(UserError, match=rf"was trained for the {declared} distance; search here is by inner product"):
+        load_encoder(str(tmp_path))
+
+
+def test_a_folder_is_named_the_same_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_sentence_model(tmp_path / "models" / "small")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    encoder = load_encoder("models/small")
+    sent = pickle.dumps(encoder)
+
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    assert encoder.name == str(tmp_path.resolve() / "models" / "small")
+    assert load_encoder("../models/small") is load_encoder("~/models/small") is load_encoder(encoder.name) is encoder
+    assert pickle.loads(sent) is encoder
+
+
+def test_the_folders_of_a_dpr_pair_are_absolute_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_dpr_pair(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    encoder = load_encoder("dpr:question, ./context")
+
+    assert encoder.name == f"dpr:{tmp_path.resolve() / 'question'},{tmp_path.resolve() / 'context'}"
+    assert load_encoder(encoder.name) is encoder
+
+
+def test_the_revision_tells_other_weights_of_the_same_shape(tmp_path: Path) -> None:
+    save_sentence_model(tmp_path / "first")
+    save_sentence_model(tmp_path / "same")
+    save_sentence_model(tmp_path / "other", seed=1)
+    (tmp_path / "same" / "README.md").write_text("Another readme file makes no other model.")
+
+    first, same, other = (load_encoder(str(tmp_path / name)).revision for name in ("first", "same", "other"))
+
+    assert first == same != other
+    assert len(first) == len(other) == len(load_encoder().revision) == 12
+
+
+@pytest.mark.parametrize("changed", ["question", "context"])
+def test_the_revision_of_a_dpr_pair_depends_on_both(tmp_path: Path, changed: str) -> None:
+    save_dpr_pair(tmp_path / "before")
+    save_dpr_pair(tmp_path / "after")
+    settings = tmp_path / "after" / changed / "config.json"
+    settings.write_text(settings.read_text() + "\n")
+
+    before, after = (
+        load_encoder(f"dpr:{folder / 'question'},{folder / 'context'}").revision
+        for folder in (tmp_path / "before", tmp_path / "after")
+    )
+
+    assert len(before) == len(after) == 12 and before != after
+
+
+def test_the_revision_of_a_hub_name_is_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    downloaded = tmp_path / "models--madke-tests--small"
+    save_sentence_model(downloaded / "snapshots" / commit)
+    (downloaded / "refs").mkdir()
+    (downloaded / "refs" / "main").write_text(commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+    encoder = load_encoder("madke-tests/small")
+
+    assert (encoder.name, encoder.revision) == ("madke-tests/small", commit)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("dpr:one", "expected dpr:QUESTION_MODEL,CTX_MODEL"),
+        ("", "there is no such folder"),
         ("/nowhere/at/all", "there is no such folder"),
+        ("~nobody-of-that-name/model", "there is no such folder"),
+        ("dpr:./nowhere,/nor/here", "there is no such folder"),
     ],
 )
 def test_a_name_that_means_nothing_is_refused(name: str, message: str) -> None:

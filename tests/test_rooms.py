@@ -8,8 +8,8 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 FLOORS = [
     {"core"},
-    {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "workers", "yaml_file"},
-    {"tasks"},
+    {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"shards", "tasks", "workers"},
     {"engine"},
     {"scoring", "knowledge", "llm", "data", "variants"},
     {"runs", "indexing", "adapters"},

@@ -46,6 +46,7 @@ def main(setting: Setting) -> None:
             settings,
             corpus="",
             folder=vectors,
+            replace=True,
             workers=InProcess(),
             progress=lambda done, total: None,
         )

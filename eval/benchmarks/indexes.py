@@ -27,6 +27,7 @@ class RandomEncoder:
     dtype: Dtype = "float32"
     dimension = DIMENSION
     similarity: Similarity = "inner_product"
+    revision = ""
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors that depend on the first text and on how many there are."""

@@ -9,6 +9,7 @@ from typing import NoReturn
 import typer
 import typer.exceptions
 
+from madke.cli.console import PrintableFormatter
 from madke.core.errors import UserError
 from madke.terminal import printable
 
@@ -35,7 +36,9 @@ def _root(
 ) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
 
 
 def main() -> None:

@@ -1,10 +1,16 @@
-"""Where text for people goes."""
+"""Where text for people goes, and how it ends when somebody presses Ctrl-C."""
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import typer
 from rich.console import Console
+
+from madke.terminal import printable
 
 _PIPED_WIDTH = 140
 
@@ -12,3 +18,21 @@ _PIPED_WIDTH = 140
 def output() -> Console:
     """Standard output. In a pipe or a file tables keep a fixed width, so that they do not depend on the terminal."""
     return Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH, markup=False, highlight=False)
+
+
+class PrintableFormatter(logging.Formatter):
+    """Log lines quote titles and file names from outside, which must not steer the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, fit for a terminal."""
+        return printable(super().format(record))
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Ctrl-C ends the command with status 130 and says that nothing finished is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("madke: interrupted; the same command again goes on from there", err=True)
+        raise typer.Exit(130) from None

@@ -74,8 +74,11 @@ def _source(name: str) -> str:
     from madke.knowledge.pools import retrieve
     from madke.knowledge.sources.spec import asks_serper
 
+    costs = asks_serper(resolve(name))
+    if costs and not os.environ.get("SERPER_API_KEY", "").strip():
+        return "not usable here: SERPER_API_KEY is not set"
     source = open_source(name)
-    if asks_serper(resolve(name)):
+    if costs:
         return f"{source.description}; not asked, since that costs money"
     (record,) = retrieve([Question(id="doctor", question=_QUESTION)], [source], 1)
     for reason in record.partial.values():

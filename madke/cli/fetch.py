@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from madke.cli.console import resumable
 from madke.core.errors import UserError
 
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A published index; see --list.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder to make.  [default: one of that name in the cache folder]")
+        Path | None, typer.Option(help="The folder to make. Default: one of that name in the cache folder.")
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the published indexes and end.")] = False,
     recipes: Annotated[
@@ -32,11 +33,8 @@ def command(
     from madke.cli.progress import counter
     from madke.indexing.fetch import fetch
 
-    try:
+    with resumable():
         fetched = fetch(name, into=out, recipes=recipes, counter=counter)
-    except KeyboardInterrupt:
-        typer.echo("madke: interrupted; the same command again goes on from there", err=True)
-        raise typer.Exit(130) from None
     typer.echo(f"{name}: {'already here, ' if fetched.already else ''}{fetched.folder}")
 
 

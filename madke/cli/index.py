@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from madke.cli import fetch, options, passages
+from madke.cli.console import resumable
 from madke.core.errors import UserError
 
 app = typer.Typer(help="Make passages; build, fetch, search and check indexes of them.", no_args_is_help=True)
@@ -30,28 +31,38 @@ def build(
     ],
     out: Annotated[Path, typer.Option(help="The index folder to make.")],
     kind: Annotated[Literal["bm25", "dense"], typer.Option(help="Lucene's BM25, or FAISS over vectors.")] = "bm25",
-    k1: Annotated[float | None, typer.Option(min=0, help="bm25: term saturation.  [default: 0.9]")] = None,
-    b: Annotated[float | None, typer.Option(min=0, max=1, help="bm25: length normalisation.  [default: 0.4]")] = None,
+    k1: Annotated[float | None, typer.Option(min=0, help="bm25: term saturation. Default: 0.9.")] = None,
+    b: Annotated[float | None, typer.Option(min=0, max=1, help="bm25: length normalisation. Default: 0.4.")] = None,
     encoder: Annotated[
-        str, typer.Option(help="dense: minilm, a sentence-transformers name or folder, dpr:QUESTION,CONTEXT.")
-    ] = "minilm",
-    dtype: Annotated[
-        Literal["float32", "bfloat16"], typer.Option(help="dense: arithmetic of the encoder; bfloat16 is faster.")
-    ] = "float32",
-    faiss: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="dense: a FAISS factory string (Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32), or auto: by memory."
+            help="dense: minilm, a sentence-transformers name or folder, dpr:QUESTION,CONTEXT. Default: minilm."
         ),
-    ] = "auto",
+    ] = None,
+    dtype: Annotated[
+        Literal["float32", "bfloat16"] | None,
+        typer.Option(help="dense: arithmetic of the encoder; bfloat16 is faster. Default: float32."),
+    ] = None,
+    faiss: Annotated[
+        str | None,
+        typer.Option(
+            help="dense: a FAISS factory string (Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32), or auto: by memory. "
+            "Default: auto."
+        ),
+    ] = None,
     faiss_parameters: Annotated[
         str | None,
-        typer.Option(help="dense: how it is searched, for instance nprobe=64 or efSearch=128.", show_default=False),
+        typer.Option(help="dense: how it is searched, for instance nprobe=64 or efSearch=128. Default: by type."),
     ] = None,
-    shard_rows: Annotated[int, typer.Option(min=1, help="dense: passages encoded, or lost, at a time.")] = 10_000,
+    shard_rows: Annotated[
+        int | None, typer.Option(min=1, help="dense: passages encoded, or lost, at a time. Default: 10000.")
+    ] = None,
     file_mb: Annotated[
-        float, typer.Option(min=0.001, help="dense: megabytes of one FAISS file; built in memory.")
-    ] = 64.0,
+        float | None,
+        typer.Option(
+            min=0.001, help="dense: megabytes of one FAISS file; built in memory. Default: by the type of the index."
+        ),
+    ] = None,
     vectors: Annotated[
         Path | None, typer.Option(help="dense: keep the vectors here, for another index without encoding again.")
     ] = None,
@@ -67,49 +78,69 @@ def build(
 
     progress = counter("passages")
     if kind == "bm25":
-        if engine != "local":
-            raise UserError("--engine ray is for --kind dense; Lucene writes one index in one process")
-        chosen = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
-        manifest = build_bm25(corpus, out, settings=Bm25Settings(**chosen), progress=progress)
+        of_dense = {
+            "encoder": encoder,
+            "dtype": dtype,
+            "faiss": faiss,
+            "faiss-parameters": faiss_parameters,
+            "shard-rows": shard_rows,
+            "file-mb": file_mb,
+            "vectors": vectors,
+            "engine ray": engine if engine != "local" else None,
+            "address": address,
+        }
+        if stray := list(_given(**of_dense)):
+            raise UserError(f"--{stray[0]} belongs to --kind dense")
+        with resumable():
+            manifest = build_bm25(corpus, out, settings=Bm25Settings(**_given(k1=k1, b=b)), progress=progress)
     else:
         if k1 is not None or b is not None:
             raise UserError("--k1 and --b belong to --kind bm25")
-        with open_workers(engine, address=address, gpus=True) as workers:
+        with resumable(), open_workers(engine, address=address, gpus=True) as workers:
             manifest = build_dense(
                 corpus,
                 out,
-                encoder=load_encoder(encoder, dtype=dtype),
-                factory=faiss,
-                parameters=faiss_parameters,
-                shard_rows=shard_rows,
-                file_mb=file_mb,
-                vectors=vectors,
+                encoder=load_encoder(encoder or "minilm", dtype=dtype or "float32"),
                 workers=workers,
                 progress=progress,
+                **_given(
+                    factory=faiss,
+                    parameters=faiss_parameters,
+                    shard_rows=shard_rows,
+                    file_mb=file_mb,
+                    vectors=vectors,
+                ),
             )
     typer.echo(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
     if isinstance(manifest.index, DenseSettings) and manifest.exactness is not None:
         chosen_for = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
         typer.echo(
-            f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.exactness.recall_at_5:.3f} of an exact search"
+            f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.exactness.recall_at_5:.3f} "
+            f"±{manifest.exactness.margin:.3f} of an exact search"
         )
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were set."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @app.command()
 def search(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="An index folder or a source's name, or A+B, 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
-    k: Annotated[int, typer.Option("--k", min=1, help="How many passages.")] = 5,
+    k: Annotated[int, typer.Option("--k", min=1, max=10_000, help="How many passages.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
     import json
     from dataclasses import asdict
 
-    from madke.indexing.named import open_source
+    from madke.indexing.named import known_sources, open_source
     from madke.terminal import printable
 
-    (hits,) = open_source("index", index).search([query], k)
+    source = open_source(index) if index in known_sources() else open_source("index", index)
+    (hits,) = source.search([query], k)
     if hits.error is not None:
         raise UserError(f"the search failed: {hits.error}")
     for passage in hits.passages:
@@ -140,7 +171,9 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         typer.echo(printable(f"{name:<9} {value}"))
     if manifest.exactness is not None:
         measured = manifest.exactness
-        typer.echo(f"recall@5  {measured.recall_at_5} of an exact search ({measured.queries} queries)")
+        typer.echo(
+            f"recall@5  {measured.recall_at_5} ±{measured.margin} of an exact search ({measured.queries} queries)"
+        )
     typer.echo("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
 
 

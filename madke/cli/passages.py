@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from madke.cli import options
+from madke.cli.console import resumable
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,14 +32,10 @@ def command(
     ] = "wikipedia",
     words: Annotated[int, typer.Option(min=1, help="Words a passage; the last of a page may have fewer.")] = 100,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Processes that clean, beside the one that reads.  [default: one a core]")
+        int | None, typer.Option(min=1, help="Processes that clean, beside the one that reads. Default: one a core.")
     ] = None,
-    engine: Annotated[
-        Literal["local", "ray"], typer.Option(help="Clean in processes here, or on a Ray cluster.")
-    ] = "local",
-    address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="ray: the cluster's head.  [default: RAY_ADDRESS, or here]")
-    ] = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
 ) -> None:
     """Cut Wikipedia or books into disjoint passages of 100 words, as DPR does, ready for `madke index build`.
 
@@ -51,20 +49,15 @@ def command(
 
     if engine == "ray" and processes is not None:
         raise UserError("--processes belongs to --engine local; a Ray cluster uses all its cores")
-    if engine == "local" and address is not None:
-        raise UserError("--address belongs to --engine ray")
     if engine == "local":
         processes = processes or os.cpu_count() or 1
     before = read_folder(out)
-    try:
-        with (
-            open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
-            _progress_line() as progress,
-        ):
-            manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
-    except KeyboardInterrupt:
-        typer.echo("madke: interrupted; the same command again goes on after the last finished shard", err=True)
-        raise typer.Exit(130) from None
+    with (
+        resumable(),
+        open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
+        _progress_line() as progress,
+    ):
+        manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
     if before is not None and before.finished and before.manifest == manifest:
         typer.echo(f"{out}: finished before, nothing to do")
     _show(manifest.counts, kind)

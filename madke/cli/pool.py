@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from madke.cli import options
+from madke.cli.console import resumable
 from madke.cli.sources import open_sources, show_found, show_spent, source_specs
 from madke.core.errors import UserError
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="Build pool files.", no_args_is_help=True)
 
@@ -27,7 +25,7 @@ def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions, JSONL (.gz too).")],
     out: Annotated[Path, typer.Option(help="The pool file to write.")],
     sources: options.Sources = "wiki,google",
-    k: Annotated[int, typer.Option("--k", min=1, help="Passages asked of each source.")] = 10,
+    k: Annotated[int, typer.Option("--k", min=1, max=10_000, help="Passages asked of each source.")] = 10,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")] = None,
     engine: options.Engine = "local",
     address: options.Address = None,
@@ -36,6 +34,7 @@ def build(
 
     Which sources an arm uses, and how many passages of each, is decided when a run reads the file. With --engine ray
     the nodes ask indexes and files of results, which each must have at the same path; this machine asks Serper.
+    The same command again goes on where a build was stopped.
     """
     from madke.cli.progress import counter
     from madke.data import read_questions
@@ -54,7 +53,7 @@ def build(
         resolved = {name: resolve(name, spec) for name, spec in specs.items()}
         # One cache of web answers, and one asker that stays within Serper's limits.
         remote = {name: spec for name, spec in resolved.items() if not asks_serper(spec)}
-    with open_workers(engine, address=address, gpus=True) as workers:
+    with resumable(), open_workers(engine, address=address, gpus=True) as workers:
         found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
     show_found(found)
     show_spent(opened)

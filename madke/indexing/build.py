@@ -1,7 +1,8 @@
 """Building an index folder: passages, index files and a manifest appear together, or not at all.
 
-The work happens in a hidden folder beside the target, which is renamed at the end. Only finished shards of vectors and
-finished FAISS files outlive a failure there; the same command again goes on from them.
+The work happens in a hidden folder beside the target. The index grows in a folder of its own there, which is renamed at
+the end and thrown away after a failure. What takes long, shards of vectors and FAISS files, lies beside it until the
+index has its name; the same command again goes on from what is finished.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 from madke import memory
 from madke.core.errors import UserError
 from madke.encoders import BATCHING, Encoder
-from madke.files import alone_in
+from madke.files import alone_in, fingerprint
 from madke.indexing.corpus import read_unique
 from madke.indexing.dense import encode_shards
 from madke.indexing.exactness import measure_exactness
 from madke.indexing.faiss_choice import choose
-from madke.indexing.faiss_index import check_factory, default_parameters, write_faiss_files
+from madke.indexing.faiss_index import check_factory, default_file_mb, default_parameters, write_faiss_files
 from madke.indexing.lucene import index_passages
-from madke.indexing.shards import drop_records
 from madke.knowledge.faiss_shards import FaissShards
 from madke.knowledge.jvm import start as start_jvm
 from madke.knowledge.manifest import (
@@ -51,6 +52,7 @@ AUTO = "auto"
 SHARD_ROWS = 10_000
 _VECTORS = "vectors"
 _FAISS = "faiss"
+_INDEX = "index"
 _IN_THIS_PROCESS = InProcess()
 
 
@@ -67,8 +69,8 @@ def build_bm25(
     """
     chosen = settings or Bm25Settings()
 
-    def fill(store: PassageStore, folder: Path, _: CorpusInfo) -> _Filled:
-        index_passages(store, folder / LUCENE, progress)
+    def fill(store: PassageStore, index: Path, _: CorpusInfo) -> _Filled:
+        index_passages(store, index / LUCENE, progress)
         return _Filled(chosen)
 
     start_jvm()
@@ -83,7 +85,7 @@ def build_dense(
     factory: str = AUTO,
     parameters: str | None = None,
     shard_rows: int = SHARD_ROWS,
-    file_mb: float = 64.0,
+    file_mb: float | None = None,
     vectors: Path | None = None,
     workers: Workers = _IN_THIS_PROCESS,
     progress: Progress = lambda done, total: None,
@@ -98,11 +100,11 @@ def build_dense(
         out: The index folder to make.
         encoder: Encodes passages, and later queries.
         factory: FAISS factory string, or ``auto``, which chooses by the memory there is (``faiss_choice``).
-        parameters: Search parameters in FAISS's own words; None takes :func:`default_parameters`.
+        parameters: Search parameters in FAISS's own words; None takes :func:`default_parameters`. Not with ``auto``.
         shard_rows: Passages that are encoded, and lost by a kill, at a time.
-        file_mb: At most so many megabytes of vectors in a FAISS file.
+        file_mb: At most so many megabytes of vectors in a FAISS file; None takes :func:`default_file_mb`.
         vectors: Where the vectors are, and stay, so that another index can be made of them without encoding again;
-            by default they are removed when the index is finished.
+            by default they are removed when the index is finished. One build at a time may use the folder.
         workers: Who encodes.
         progress: See :data:`Progress`.
 
@@ -112,34 +114,46 @@ def build_dense(
     """
     if factory != AUTO:
         check_factory(factory, encoder.dimension, parameters or "")
+    elif parameters:
+        raise UserError("--faiss-parameters need a --faiss that they fit; auto takes a type that has none")
     asked = DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
-        parameters=default_parameters(factory) if parameters is None else parameters,
+        parameters=default_parameters(factory, encoder.dimension) if parameters is None else parameters,
         shard_rows=shard_rows,
+        revision=encoder.revision,
         batching=BATCHING,
-        file_mb=file_mb,
+        file_mb=default_file_mb(factory) if file_mb is None else file_mb,
     )
 
-    def fill(store: PassageStore, folder: Path, source: CorpusInfo) -> _Filled:
+    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> _Filled:
         settings = asked
         if factory == AUTO:
             chosen, reason = choose(len(store), encoder.dimension, memory.total())
             settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-        shards = encode_shards(
-            store,
-            encoder,
-            settings,
-            corpus=source.sha256,
-            folder=vectors or folder / _VECTORS,
-            workers=workers,
-            progress=progress,
-        )
-        files = write_faiss_files(shards, settings, folder / _FAISS, corpus=source.sha256)
-        exactness = measure_exactness(store, encoder, shards, FaissShards(files, parameters=settings.parameters))
+        work = index.parent
+        with alone_in(vectors) if vectors else nullcontext():
+            shards = encode_shards(
+                store,
+                encoder,
+                settings,
+                corpus=source.sha256,
+                folder=vectors or work / _VECTORS,
+                replace=vectors is None,
+                workers=workers,
+                progress=progress,
+            )
+            files = write_faiss_files(shards, settings, work / _FAISS, corpus=source.sha256)
+            searched = FaissShards(files, parameters=settings.parameters)
+            if len(searched) != len(store):
+                raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
+            exactness = measure_exactness(store, encoder, shards, searched)
+        (index / _FAISS).mkdir()
+        for file in files:
+            file.rename(index / _FAISS / file.name)
         return _Filled(settings, exactness)
 
     return _build(corpus, out, asked, fill, progress)
@@ -170,20 +184,21 @@ def _build(
             if out.is_dir() and any(out.iterdir()):
                 return _same_index(out, source, asked)
             _discard_unfinished(work)
-            count = _store_passages(corpus, work / PASSAGES, progress)
-            filled = fill(PassageStore(work / PASSAGES), work, source)
-            shutil.rmtree(work / _VECTORS, ignore_errors=True)
-            _tidy(work / _FAISS)
+            index = work / _INDEX
+            index.mkdir()
+            count = _store_passages(corpus, index / PASSAGES, progress)
+            filled = fill(PassageStore(index / PASSAGES), index, source)
             manifest = Manifest(
                 corpus=source,
                 passages=count,
                 index=filled.settings,
                 exactness=filled.exactness,
-                files=describe_files(work),
+                files=describe_files(index),
                 versions=versions(),
             )
-            write_manifest(work, manifest)
-            work.rename(out)
+            write_manifest(index, manifest)
+            index.rename(out)
+            shutil.rmtree(work)
             return manifest
         finally:
             if work.exists():
@@ -201,6 +216,9 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
             if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
                 raise UserError(f"cannot be read: {error.strerror}", file=corpus / PASSAGES) from None
             shutil.copyfile(corpus / PASSAGES, path)
+        expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES)
+        if fingerprint(path) != expected:
+            raise UserError("is not as it was built; see madke index verify", file=corpus / PASSAGES)
         return len(PassageStore(path))
     count = write_passages(path, _counted(read_unique(corpus), progress))
     if not count:
@@ -236,6 +254,7 @@ def _as_chosen(
 
 
 def _discard_unfinished(work: Path) -> None:
+    """Remove everything but what takes long and is finished."""
     for path in work.iterdir():
         if path.name in (_VECTORS, _FAISS):
             continue
@@ -243,13 +262,6 @@ def _discard_unfinished(work: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _tidy(folder: Path) -> None:
-    """Leave the FAISS files alone in their folder."""
-    if folder.is_dir():
-        drop_records(folder)
-        (folder / "trained").unlink(missing_ok=True)
 
 
 def _counted(passages: Iterable[StoredPassage], progress: Progress) -> Iterator[StoredPassage]:

@@ -27,8 +27,8 @@ def read_corpus(path: Path) -> Iterator[StoredPassage]:
     """The passages of a corpus in order, streamed.
 
     Raises:
-        UserError: No such file, an unknown form, a folder without finished passages, or a broken line (named by file
-            and number).
+        UserError: No such file, an unknown form, a folder without finished passages or with a shard that is not as
+            it was written, or a broken line (named by file and number).
     """
     for _, _, passage in _located(path):
         yield passage

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from madke.core.errors import UserError
 from madke.encoders import Encoder
 from madke.files import replacing
-from madke.indexing.shards import Inputs, finish, is_finished
 from madke.knowledge.manifest import DenseSettings
 from madke.knowledge.passage_store import PassageStore
+from madke.shards import Inputs, finish, is_finished, made_from
 from madke.workers import Workers
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def encode_shards(
     *,
     corpus: str,
     folder: Path,
+    replace: bool,
     workers: Workers,
     progress: Callable[[int, int | None], None],
 ) -> list[Path]:
@@ -37,10 +38,11 @@ def encode_shards(
 
     Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``, the last one shorter,
     with a record beside it. A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is left as it
-    is. A shard is encoded in one go, in batches of passages of like length, so its bytes do not depend on who does it.
+    is; one of anything else is replaced, or, without ``replace``, refused. A shard is encoded in one go, in batches of
+    passages of like length, so its bytes do not depend on who does it.
 
     Raises:
-        UserError: A shard cannot be written, or the encoder gives what is no finite float16.
+        UserError: A shard cannot be written or must not be replaced, or the encoder gives what is no finite float16.
     """
     import numpy as np
 
@@ -54,12 +56,15 @@ def encode_shards(
             "corpus": corpus,
             "encoder": encoder.name,
             "dtype": encoder.dtype,
+            "revision": settings.revision,
             "batching": settings.batching,
             "start": start,
             "stop": rows.stop,
         }
         if is_finished(path, inputs):
             progress(rows.stop, len(store))
+        elif not replace and made_from(path) not in (None, inputs):
+            raise UserError("holds vectors of something else; choose another folder for these", file=folder)
         else:
             missing.append((path, inputs, rows))
     texts = (_texts(store, rows) for _, _, rows in missing)

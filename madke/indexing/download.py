@@ -48,7 +48,8 @@ def download(
         sleep: Waits that many seconds.
 
     Raises:
-        UserError: The server refuses, is gone, or has a file of another size. What was downloaded stays.
+        UserError: The server refuses, is gone, or has a file of another size. What was downloaded stays, unless the
+            server has sent more than ``size``.
     """
     file = _Part(part, algorithm, version, lambda done: progress(done, size))
     if file.size > size:
@@ -61,7 +62,8 @@ def download(
                 reason, wait = _attempt(session, url, file, size)
             except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
                 reason = type(error).__name__
-            except requests.RequestException as error:
+            # Also what requests lets through of a malformed address or header.
+            except (requests.RequestException, ValueError) as error:
                 raise UserError(f"{url}: {error}") from None
             failures = 0 if file.size > furthest else failures + 1
             furthest = max(furthest, file.size)
@@ -86,7 +88,7 @@ def _attempt(session: requests.Session, url: str, file: _Part, size: int) -> tup
         status = reply.status_code
         if status in (408, 429) or status >= 500:
             asked_for = reply.headers.get("Retry-After", "")
-            return f"HTTP {status}", float(asked_for) if asked_for.isdigit() else None
+            return f"HTTP {status}", float(asked_for) if _is_number(asked_for) else None
         if status == 416:
             file.start_over()
             return "HTTP 416", None
@@ -103,7 +105,12 @@ def _attempt(session: requests.Session, url: str, file: _Part, size: int) -> tup
             return "another part of the file than was asked for", None
         file.version = version
         for block in reply.raw.stream(_BLOCK, decode_content=False):
-            file.append(block[: size - file.size])
+            if file.size + len(block) > size:
+                file.start_over()
+                raise UserError(
+                    f"{url}: a file of more than {size:,} bytes, so it is another one; nothing of it is kept"
+                )
+            file.append(block)
     return "the connection was closed early", None
 
 
@@ -115,7 +122,12 @@ def _extent(reply: requests.Response) -> tuple[int, int | None]:
             return -1, None
         return int(found[1]), None if found[2] == "*" else int(found[2])
     length = reply.headers.get("Content-Length", "")
-    return 0, int(length) if length.isdigit() else None
+    return 0, int(length) if _is_number(length) else None
+
+
+def _is_number(text: str) -> bool:
+    # isdigit alone takes a superscript two for one.
+    return text.isascii() and text.isdigit()
 
 
 def _version(reply: requests.Response) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
 from madke.files import disk_full, replacing
-from madke.indexing.shards import Inputs, finish, is_finished
 from madke.knowledge.faiss_shards import faiss_reason, load_faiss, set_parameters
 from madke.knowledge.manifest import DenseSettings
+from madke.shards import Inputs, finish, is_finished
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,33 +21,50 @@ _SAMPLE = 65_536
 """Vectors that an index is trained on; 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
 _SAMPLE_PER_LIST = 64
 """More of them where an inverted file has more lists; FAISS warns below 39."""
+_SAMPLE_BYTES = 2_000_000_000
+"""The sample is held in memory."""
 
 
 def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
-    """Refuse an index type that FAISS does not know, before hours of encoding.
+    """Refuse an index type that FAISS does not know, or that needs ids of its own, before hours of encoding.
 
     Raises:
         UserError: So does a missing faiss, and parameters that do not fit the type.
     """
     try:
-        set_parameters(_empty(factory, dimension), parameters)
+        index = _empty(factory, dimension)
+        set_parameters(index, parameters)
+        reason = "it numbers its rows by itself" if "IDMap" in type(index).__name__ else None
     except RuntimeError as error:
+        reason = faiss_reason(error)
+    if reason:
         asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
         raise UserError(
-            f"--faiss {asked} for {dimension} dimensions: {faiss_reason(error)}; expected auto or a FAISS factory "
-            "string, for instance Flat, SQ8, IVF4096,SQ8, PQ96np or HNSW32"
-        ) from None
+            f"--faiss {asked} for {dimension} dimensions: {reason}; expected auto or a FAISS factory string, for "
+            "instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
+        )
 
 
-def default_parameters(factory: str) -> str:
-    """How such an index is searched where nobody says: a sixteenth of an inverted file's lists, 64 nodes of a graph.
+def default_parameters(factory: str, dimension: int) -> str:
+    """How such an index is searched where nobody says: an eighth of an inverted file's lists, 64 nodes of a graph.
 
     FAISS's own defaults, one list and 16 nodes, miss too much to be anybody's wish.
     """
-    lists = re.search(r"\bIVF(\d+)", factory)
-    if lists:
-        return f"nprobe={max(1, int(lists[1]) // 16)}"
-    return "efSearch=64" if factory.startswith("HNSW") else ""
+    if factory == "auto":
+        return ""
+    index = _empty(factory, dimension)
+    if lists := _lists(index):
+        return f"nprobe={max(1, lists // 8)}"
+    return "efSearch=64" if hasattr(_innermost(index), "hnsw") else ""
+
+
+def default_file_mb(factory: str) -> float:
+    """How large a FAISS file is where nobody says: 64 MB, or 1,024 for inverted files and graphs.
+
+    A file is built in memory. Every file of an inverted file or a graph is searched from its start, so fewer are
+    faster; for other types it makes no difference.
+    """
+    return 1024.0 if "IVF" in factory or "HNSW" in factory else 64.0
 
 
 def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
@@ -69,6 +86,8 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
         "factory": settings.factory,
         "shard_rows": settings.shard_rows,
         "batching": settings.batching,
+        "revision": settings.revision,
+        "faiss": version("faiss-cpu"),
     }
     trained = _trained(vectors, settings, folder / "trained", made_from)
     shard_bytes = _bytes_per_vector(trained, settings) * settings.shard_rows
@@ -95,6 +114,21 @@ def load_vectors(path: Path) -> NDArray[np.float32]:
     return vectors
 
 
+def _lists(index: Any) -> int:
+    """The lists of an inverted file; 0 for anything else."""
+    try:
+        return int(load_faiss().extract_index_ivf(index).nlist)
+    except RuntimeError:
+        return 0
+
+
+def _innermost(index: Any) -> Any:
+    """The index behind what transforms its vectors."""
+    faiss = load_faiss()
+    index = faiss.downcast_index(index)
+    return faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
+
+
 def _empty(factory: str, dimension: int) -> Any:
     faiss = load_faiss()
     return faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
@@ -107,8 +141,8 @@ def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, input
         return faiss.read_index(str(path))
     index = _empty(settings.factory, settings.dimension)
     if not index.is_trained:
-        lists = re.search(r"\bIVF(\d+)", settings.factory)
-        rows = max(_SAMPLE, _SAMPLE_PER_LIST * int(lists[1]) if lists else 0)
+        most = _SAMPLE_BYTES // (4 * settings.dimension)
+        rows = min(max(_SAMPLE, _SAMPLE_PER_LIST * _lists(index)), most)
         try:
             index.train(_sample(vectors, settings.shard_rows, rows))
         except RuntimeError as error:

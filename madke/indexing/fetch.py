@@ -25,13 +25,17 @@ from madke.files import replacing
 from madke.indexing.download import download
 from madke.indexing.named import known_sources, register, resolve
 from madke.indexing.published import Published, published_index
-from madke.knowledge.pyserini import FETCHED, is_faiss, is_lucene
+from madke.knowledge.faiss_shards import FaissShards, load_faiss
+from madke.knowledge.jvm import start
+from madke.knowledge.pyserini import FETCHED, DocIds, describe, faiss_file, is_faiss, is_lucene
 from madke.knowledge.sources.spec import IndexSpec
 
 Counter = Callable[[str], Callable[[int, int | None], None]]
 """Given what is counted, makes the callback that is told how much of it is done, and of how much."""
 
 _BLOCK = 1 << 20
+_MARGIN = 1.1
+"""Of what an archive may unpack to, over what its recipe says."""
 
 
 class Fetched(NamedTuple):
@@ -62,8 +66,9 @@ def fetch(
         sleep: Waits that many seconds between two attempts.
 
     Raises:
-        UserError: No such name, the texts it needs are not here, too little space, a server that refuses or is gone, a
-            wrong checksum, or a folder that holds something else.
+        UserError: No such name, the texts it needs are not here, a package that opens it is missing, too little space,
+            a server that refuses or is gone, a wrong checksum, an archive that holds no such index or far more than
+            its recipe says, or a folder that holds something else.
     """
     index = published_index(name, recipes)
     texts = None if index.texts is None else _texts(index.texts)
@@ -93,6 +98,8 @@ def _bring(
 ) -> None:
     work = _work_of(out)
     shutil.rmtree(work, ignore_errors=True)
+    # What is missing here is no fault of the archive's, and is said before hours of download.
+    (start if index.kind == "lucene" else load_faiss)()
     _check_space(out, index, here=part.stat().st_size)
     algorithm, _, expected = index.checksum.partition(":")
     try:
@@ -111,7 +118,16 @@ def _bring(
                 f"{index.url}: {algorithm} {found}, expected {expected}; what was downloaded is removed; try again, "
                 "and if it happens again, the published file has changed"
             )
-        folder = _unpack(archive, part, work, index, counter("bytes unpacked"))
+        try:
+            folder = _unpack(archive, work, index, counter("bytes unpacked"))
+            _check_opens(folder, index)
+        except UserError as error:
+            _remove(part)
+            what = str(error).replace(f"{work}/", "")
+            raise UserError(
+                f"{index.url}: the archive is as published, and {what}; nothing is kept or registered, {part} is "
+                "removed too"
+            ) from None
         with replacing(folder / FETCHED) as file:
             file.write(json.dumps(_record(name, index)).encode() + b"\n")
         folder.rename(out)
@@ -176,10 +192,14 @@ def _check_space(out: Path, index: Published, *, here: int) -> None:
     free = shutil.disk_usage(out.parent).free
     if free < needed:
         raise UserError(
-            f"needs {needed / 1e9:,.1f} GB of disk space, and {free / 1e9:,.1f} GB are free; nothing was started: make "
-            "room, or name a folder on another disk with --out",
+            f"needs {_size(needed)} of disk space, and {_size(free)} are free; nothing was started: make room, or "
+            "name a folder on another disk with --out",
             file=out.parent,
         )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 @contextmanager
@@ -209,7 +229,7 @@ def _alone_with(part: Path) -> Iterator[IO[bytes]]:
 class _Counted:
     """A file that says how far it has been read."""
 
-    def __init__(self, file: IO[bytes], read: Callable[[int], None]) -> None:
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, read: Callable[[int], None]) -> None:
         self._file = file
         self._read = read
 
@@ -219,25 +239,45 @@ class _Counted:
         return block
 
 
-def _unpack(
-    archive: IO[bytes], path: Path, work: Path, index: Published, progress: Callable[[int, int | None], None]
-) -> Path:
+def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Callable[[int, int | None], None]) -> Path:
     """Unpack into ``work`` and return the folder with the index: the archive's one top folder, or ``work`` itself.
 
     Raises:
-        UserError: The archive cannot be read, would write outside ``work``, or holds no index of that kind.
+        UserError: The archive cannot be read, would write outside ``work``, or unpacks to far more than the recipe
+            says.
     """
+    most = int(index.unpacked * _MARGIN)
+
+    def unpacked(done: int) -> None:
+        if done > most:
+            raise UserError(f"it unpacks to more than {_size(most)}; the recipe says {_size(index.unpacked)}")
+
     archive.seek(0)
     try:
         counted: Any = _Counted(archive, lambda done: progress(done, index.size))
-        with tarfile.open(fileobj=counted, mode="r|gz", bufsize=_BLOCK) as tar:
-            for member in tar:
-                tar.extract(member, work, filter="data")
+        # Counting what is unpacked, not what its headers say, also bounds headers and files that claim to be sparse.
+        with gzip.GzipFile(fileobj=counted, mode="rb") as plain:
+            bounded: Any = _Counted(plain, unpacked)
+            with tarfile.open(fileobj=bounded, mode="r|", bufsize=_BLOCK) as tar:
+                for member in tar:
+                    tar.extract(member, work, filter="data")
         progress(index.size, index.size)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"the archive is as published and cannot be unpacked: {error}", file=path) from None
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:
+        raise UserError(f"it cannot be unpacked: {error}") from None
     entries = list(work.iterdir()) if work.is_dir() else []
-    folder = entries[0] if len(entries) == 1 and entries[0].is_dir() else work
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() else work
+
+
+def _check_opens(folder: Path, index: Published) -> None:
+    """Open what was unpacked as a search would.
+
+    Raises:
+        UserError: It is no index of that kind in pyserini's format, or cannot be searched.
+    """
     if not (is_lucene if index.kind == "lucene" else is_faiss)(folder):
-        raise UserError(f"the archive is as published and holds no {index.kind} index in pyserini's format", file=path)
-    return folder
+        raise UserError(f"it holds no {index.kind} index in pyserini's format")
+    describe(folder)
+    if index.kind == "faiss":
+        vectors, ids = len(FaissShards([faiss_file(folder)])), len(DocIds(folder))
+        if vectors != ids:
+            raise UserError(f"it holds {vectors:,} vectors, and {ids:,} ids for them")

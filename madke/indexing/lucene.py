@@ -25,10 +25,11 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
     Raises:
         UserError: The index lacks documents, for want of disk space most likely, or Lucene's memory is too small.
     """
-    import jnius
+    indexer_class = java_class("io.anserini.index.SimpleIndexer")
+    import jnius  # not before the JVM has been started with its class path
 
     try:
-        indexer = java_class("io.anserini.index.SimpleIndexer")(_arguments(folder))
+        indexer = indexer_class(_arguments(folder))
         try:
             # While Java indexes one chunk, Python prepares the next.
             with ThreadPoolExecutor(1) as java:

@@ -14,11 +14,13 @@ from madke.files import fingerprint
 from madke.indexing.build import build_bm25, build_dense
 from madke.knowledge.sources import open_spec
 from madke.knowledge.sources.sources_yaml import Entry, add_source, read_sources
-from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SerperSpec, SourceSpec, parse_spec
+from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SerperSpec, SourceSpec, at_home, parse_spec
 
 _log = logging.getLogger(__name__)
 
 _FILE = "sources.yaml"
+_DEEPEST = 8
+"""Hybrids of hybrids of ...: each level may double what is opened."""
 _LAYOUT = 2
 """Of the cached sample indexes: with another one, those that an earlier version built are not taken."""
 _BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
@@ -134,7 +136,7 @@ def _resolved(spec: SourceSpec, entry: Entry | None, above: tuple[str, ...]) -> 
 
 
 def _part(part: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
-    folder = _folder(entry) / Path(part).expanduser()
+    folder = _folder(entry) / at_home(Path(part))
     found = _declared_spec(part, entry, above) or (IndexSpec(index=folder) if folder.is_dir() else _built_in(part))
     if found is None:
         raise _error(f"no folder {part!r}, and {unknown('source', part, known_sources())}", entry)
@@ -145,6 +147,8 @@ def _declared_spec(name: str, entry: Entry | None, above: tuple[str, ...]) -> So
     own = _declared().get(name)
     if own is None:
         return None
+    if len(above) == _DEEPEST:
+        raise _error(f"hybrids nest deeper than {_DEEPEST}: {' -> '.join((*above, name))}", entry)
     if name in above:
         raise _error(f"source {name!r} is made of itself: {' -> '.join((*above, name))}", entry)
     return _resolved(own.spec, own, (*above, name))
@@ -161,7 +165,7 @@ def _error(message: str, entry: Entry | None) -> UserError:
 def _declared() -> dict[str, Entry]:
     """The entries of the user's file and, for names that it has not, of what was registered."""
     chosen = os.environ.get("MADKE_SOURCES")
-    own = Path(chosen).expanduser() if chosen else Path(_FILE)
+    own = at_home(Path(chosen)) if chosen else Path(_FILE)
     registered = cache_dir() / _FILE
     found = read_sources(own) if chosen or own.exists() else {}
     return found | {

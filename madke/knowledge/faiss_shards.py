@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK = 8 << 20
+_ANSWER_BYTES = 128 << 20
 
 
 class FaissShards:
@@ -43,6 +44,8 @@ class FaissShards:
                 set_parameters(self._opened[-1], parameters)
             except RuntimeError as error:
                 raise UserError(f"cannot be searched: {faiss_reason(error)}", file=path) from None
+            if self._opened[-1].metric_type != faiss.METRIC_INNER_PRODUCT:
+                raise UserError("cannot be searched: its scores are distances; inner products are expected", file=path)
         self._index = self._joined(faiss)
         self.dimension: int = self._opened[0].d
 
@@ -62,8 +65,13 @@ class FaissShards:
 
         Where an approximate index finds fewer than ``k``, row -1 stands in the rest.
         """
-        scores, rows = self._index.search(queries, k)
-        return scores, rows
+        import numpy as np
+
+        # Each file's answers, a float and an int of 8 bytes each, wait for those of all others.
+        at_once = max(1, _ANSWER_BYTES // (12 * k * len(self._opened)))
+        parts = [self._index.search(queries[n : n + at_once], k) for n in range(0, len(queries), at_once)]
+        scores, rows = zip(*parts, strict=True) if parts else ([np.empty((0, k))], [np.empty((0, k), dtype=np.int64)])
+        return np.concatenate(scores), np.concatenate(rows)
 
 
 def load_faiss() -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
@@ -48,6 +48,8 @@ class DenseSettings(_Record):
     """Search parameters in FAISS's own words: ``nprobe=64``, ``efSearch=64``."""
     shard_rows: int
     """Passages encoded at a time."""
+    revision: str = ""
+    """Which weights the encoder had (:attr:`madke.encoders.Encoder.revision`); empty where it does not say."""
     batching: str = ""
     """How a shard is cut into batches (:data:`madke.encoders.BATCHING`); empty in older indexes."""
     file_mb: float = 64.0
@@ -59,6 +61,8 @@ class Exactness(_Record):
 
     recall_at_5: float
     """Share of the exact search's first five passages that are among the index's first five; 1 is exact."""
+    margin: float = 0.0
+    """Half the width of its 95 % interval over queries."""
     queries: int
 
 
@@ -69,10 +73,16 @@ class CorpusInfo(_Record):
     sha256: str
 
 
+def _inside(path: str) -> str:
+    if not path or path.startswith("/") or ".." in PurePosixPath(path).parts:
+        raise ValueError(f"{path!r} is no path inside the folder")
+    return path
+
+
 class FileInfo(_Record):
     """One file of the index, by its path inside the folder."""
 
-    path: str
+    path: Annotated[str, AfterValidator(_inside)]
     size: int
     """Bytes."""
     sha256: str
@@ -142,6 +152,8 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError("unreadable manifest: it is not UTF-8; build the index again", file=path) from None
     except OSError as error:
         raise UserError(
             f"no index here ({MANIFEST} missing); build one with `madke index build`", file=folder

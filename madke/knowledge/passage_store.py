@@ -48,6 +48,7 @@ class PassageStore:
 
     def __init__(self, path: Path) -> None:
         pa = _pyarrow()
+        self._path = path
         try:
             self._map = pa.memory_map(str(path), "r")
             self._reader = pa.ipc.open_file(self._map)
@@ -69,9 +70,12 @@ class PassageStore:
         if not 0 <= row < self._length:
             raise IndexError(f"row {row} of a store of {self._length} passages")
         batch, place = divmod(row, _ROWS_PER_BATCH)
-        ids, titles, texts = self._batch(batch)
-        # Table.take would copy whole columns; one value of a cached batch costs a few microseconds.
-        return StoredPassage(ids[place].as_py(), titles[place].as_py(), texts[place].as_py())
+        try:
+            ids, titles, texts = self._batch(batch)
+            # Table.take would copy whole columns; one value of a cached batch costs a few microseconds.
+            return StoredPassage(ids[place].as_py(), titles[place].as_py(), texts[place].as_py())
+        except (OSError, ValueError) as error:  # Arrow's own errors are among them, and so is text that is not UTF-8
+            raise UserError(f"is damaged in row {row:,} ({error}); build the index again", file=self._path) from None
 
     def _batch(self, number: int) -> tuple[Any, ...]:
         columns = self._batches.get(number)

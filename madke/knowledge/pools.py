@@ -1,15 +1,19 @@
 """Pool files: everything every source returned for each question, one JSON line a question.
 
 Choosing sources, removing duplicates, capping and numbering happen when a pool is loaded, so that the arms of an
-ablation read one frozen file.
+ablation read one frozen file. Until a pool file is whole, the answers to each chunk of its questions are kept in a
+hidden folder beside it; the same command goes on from them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -19,19 +23,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
 from madke.core.question import Question
-from madke.files import read_jsonl, replacing
+from madke.files import alone_in, read_jsonl, replacing
 from madke.knowledge.asking import RemoteSource, ask, ask_remotely
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.sources.spec import SourceSpec
+from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import InProcess, Workers
 
 _IN_THIS_PROCESS = InProcess()
 _NONE_REMOTE: Mapping[str, SourceSpec] = MappingProxyType({})
 
 _CHUNK = 500
-"""Questions that each source is asked at a time, here or by a worker. It is fixed, as the last bits of a query's vector
-depend on the queries that are encoded with it: whoever does the work, and however many do, the pools are the same.
-FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
+"""Questions that each source is asked at a time, here or by a worker, and that a kill loses. It is fixed, as the last
+bits of a query's vector depend on the queries that are encoded with it: whoever does the work, and however many do, the
+pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +76,11 @@ def build_pools(
 ) -> dict[str, Found]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
+    A build that is killed, or stopped by an error, leaves its finished chunks of questions in the folder
+    ``.NAME.building`` beside ``out``. The same call then asks only for the others; a chunk of other questions, ``k`` or
+    sources (their names and descriptions) is made again. A chunk in which a source failed for a question is not
+    finished. The folder is removed once ``out`` is written.
+
     Args:
         questions: Their order is the file's; the query is the question, verbatim.
         sources: At least one, with different names.
@@ -95,17 +105,70 @@ def build_pools(
         if source.name in remote
     )
     chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
-    queries = [[question.question for question in chunk] for chunk in chunks]
+    inputs = [_inputs(chunk, sources, k) for chunk in chunks]
     done = 0
-    with replacing(out) as file:
-        for chunk, answers in zip(chunks, workers.map(partial(ask_remotely, there, k), queries), strict=True):
-            records = _records(chunk, sources, answers | _ask_all(here, chunk, k))
-            file.writelines(record_to_json(record) + b"\n" for record in records)
+    with _kept_beside(out) as folder:
+        files = [folder / f"{number:06}.jsonl" for number in range(len(chunks))]
+        finished = [is_finished(*shard) for shard in zip(files, inputs, strict=True)]
+        queries = [
+            [question.question for question in chunk] for chunk, kept in zip(chunks, finished, strict=True) if not kept
+        ]
+        answers = workers.map(partial(ask_remotely, there, k), queries)
+        for chunk, file, made_from, kept in zip(chunks, files, inputs, finished, strict=True):
+            if kept:
+                records = _read_chunk(file)
+            else:
+                records = _records(chunk, sources, next(answers) | _ask_all(here, chunk, k))
+                _write_chunk(file, records, made_from)
             for source in sources:
                 count[source.name] = _counted(count[source.name], source.name, records)
             done += len(chunk)
             progress(done, len(questions))
+        with replacing(out) as whole:
+            for file in files:
+                with file.open("rb") as part:
+                    shutil.copyfileobj(part, whole)
+        shutil.rmtree(folder)
     return count
+
+
+@contextmanager
+def _kept_beside(out: Path) -> Iterator[Path]:
+    """The folder where chunks wait for ``out``, held; it stays, when the block ends, for the finished ones in it."""
+    if out.is_dir():
+        raise UserError("cannot be written: it is a folder", file=out)
+    folder = out.with_name(f".{out.name}.building")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(alone_in(folder))
+        except OSError as error:
+            raise UserError(f"cannot be written: {error.strerror}", file=out) from None
+        try:
+            yield folder
+        finally:
+            if folder.exists() and not any_finished(folder):
+                shutil.rmtree(folder)
+
+
+def _inputs(chunk: Sequence[Question], sources: Sequence[Source], k: int) -> Inputs:
+    asked = json.dumps([(question.id, question.question) for question in chunk])
+    return {
+        "questions": sha256(asked.encode()).hexdigest(),
+        "k": k,
+        "sources": json.dumps([(source.name, source.description) for source in sources]),
+    }
+
+
+def _write_chunk(file: Path, records: Sequence[PoolRecord], inputs: Inputs) -> None:
+    with replacing(file) as chunk:
+        chunk.writelines(record_to_json(record) + b"\n" for record in records)
+    if not any(record.partial for record in records):
+        finish(file, inputs)
+
+
+def _read_chunk(file: Path) -> list[PoolRecord]:
+    with file.open("rb") as chunk:
+        return [record_from_json(line) for line in chunk]
 
 
 def _counted(count: Found, source: str, records: Sequence[PoolRecord]) -> Found:

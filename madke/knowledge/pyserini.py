@@ -42,7 +42,7 @@ _STRIDE = 64
 
 def is_lucene(folder: Path) -> bool:
     """Whether the folder holds a Lucene index."""
-    return any(folder.glob("segments_*"))
+    return any(path.is_file() for path in folder.glob("segments_*"))
 
 
 def is_faiss(folder: Path) -> bool:
@@ -51,10 +51,10 @@ def is_faiss(folder: Path) -> bool:
 
 
 def fingerprint_of(folder: Path) -> str:
-    """Twelve hexadecimal digits that tell a folder from any other, at the cost of opening its files.
+    """Twelve hexadecimal digits of a folder's content, at the cost of opening its files.
 
-    Of names, sizes, and the first and last 64 KiB of every file; Lucene's small ``segments_N``, which says which
-    documents are alive, is read whole by that.
+    Of names, sizes, and the first and last 64 KiB of every file: a change between the two that keeps a file's size is
+    not seen. Lucene's small ``segments_N``, which says which documents are alive, is read whole by that.
 
     Raises:
         UserError: A file cannot be read.

@@ -1,7 +1,8 @@
 """The nodes of a Ray cluster.
 
-This process must run on one of them, and madke must be installed on each, in the same version. Ray lets the arithmetic
-of a task run in as many threads as the task has CPUs; the last bits of a sum depend on their number.
+This process must run on one of them, and madke and its extras must be installed on each, in the same versions, on
+which the bytes of a result depend; Ray itself compares only its own version and Python's. Ray lets the arithmetic of a
+task run in as many threads as the task has CPUs; the last bits of a sum depend on their number.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from madke.core.errors import UserError
+from madke.versions import versions
 from madke.workers import R, T, Workers, in_order
 from madke.workers.fault_signals import fault_signals_kept
 
@@ -103,12 +105,27 @@ class _Cluster:
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         pickled = self._ray.cloudpickle.dumps(function)
+        expected = versions()
         loaded: list[Callable[[T], R]] = []
 
         # Travels once to each worker, and names nothing of madke: where that is missing, the task can say so.
         @self._ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
         def work(task: T) -> R:
             if not loaded:
+                from madke.core.errors import UserError
+                from madke.versions import versions
+
+                found = versions()
+                others = [
+                    f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})"
+                    for name in sorted(found.keys() | expected.keys())
+                    if found.get(name) != expected.get(name)
+                ]
+                if others:
+                    raise UserError(
+                        f"Ray: the node {socket.gethostname()} has other versions than this machine: "
+                        f"{', '.join(others)}; install the same on every node"
+                    )
                 loaded.append(pickle.loads(pickled))
             return loaded[0](task)
 

@@ -3,9 +3,13 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
+from madke.cli.index import app
+from madke.core.errors import UserError
+from madke.knowledge.manifest import read_manifest
 from tests.support.cli import madke, refused
-from tests.support.corpus import write_corpus
+from tests.support.corpus import WordEncoder, write_corpus
 
 pytest.importorskip("pyserini", reason="BM25 needs the extra `wiki`")
 
@@ -65,6 +69,51 @@ def test_options_of_the_other_kind_are_refused(tmp_path):
     write_corpus(tmp_path / "c.jsonl")
     said = refused("index", "build", "c.jsonl", "--kind", "dense", "--k1", "1", "--out", "out", cwd=tmp_path)
     assert "--k1 and --b belong to --kind bm25" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--encoder", "minilm"),
+        ("--dtype", "float32"),
+        ("--faiss", "Flat"),
+        ("--faiss-parameters", "nprobe=8"),
+        ("--shard-rows", "5"),
+        ("--file-mb", "64"),
+        ("--vectors", "vectors"),
+        ("--engine", "ray"),
+        ("--address", "auto"),
+    ],
+)
+def test_options_of_dense_are_refused_for_bm25_and_named(option, value, tmp_path):
+    write_corpus(tmp_path / "c.jsonl")
+    arguments = ["index", "build", tmp_path / "c.jsonl", "--out", tmp_path / "out", option, value]
+    with pytest.raises(UserError, match=rf"^{option}( ray)? belongs to --kind dense$"):
+        CliRunner().invoke(app, list(map(str, arguments[1:])), catch_exceptions=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_help_shows_the_defaults():
+    said = " ".join(CliRunner().invoke(app, ["build", "--help"], env={"COLUMNS": "200"}).stdout.split())
+    for default in ("0.9", "0.4", "minilm", "float32", "auto", "10000", "by type"):
+        assert f"Default: {default}." in said
+
+
+def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(tmp_path, monkeypatch):
+    pytest.importorskip("faiss", reason="a dense index needs the extra `wiki`")
+    monkeypatch.setattr("madke.encoders.load_encoder", lambda name, *, dtype: WordEncoder())
+    write_corpus(tmp_path / "c.jsonl")
+
+    def built(out, *chosen):
+        arguments = ["build", tmp_path / "c.jsonl", "--kind", "dense", "--out", tmp_path / out, *chosen]
+        assert CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False).exit_code == 0
+        found = read_manifest(tmp_path / out).index
+        return found.factory, bool(found.reason), found.shard_rows, found.file_mb
+
+    assert built("plain") == ("Flat", True, 10_000, 64.0)
+    chosen = ["--faiss", "SQ8", "--shard-rows", 20, "--file-mb", 0.5, "--vectors", tmp_path / "vectors"]
+    assert built("chosen", *chosen) == ("SQ8", False, 20, 0.5)
+    assert list((tmp_path / "vectors").glob("*.npy"))
 
 
 def test_the_doctor_says_which_keys_are_set_and_never_shows_them():

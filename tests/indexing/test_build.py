@@ -62,7 +62,7 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
         batching="32, longest first",
         file_mb=0.001,
     )
-    assert manifest.exactness == Exactness(recall_at_5=1.0, queries=50)
+    assert manifest.exactness == Exactness(recall_at_5=1.0, margin=0.0, queries=50)
     assert [file.path for file in manifest.files] == [*(f"faiss/0000{n}.index" for n in range(3)), "passages.arrow"]
     assert manifest.versions["faiss-cpu"]
     assert names(tmp_path) == ["index", "passages.jsonl"]
@@ -225,3 +225,91 @@ def test_an_unknown_key_in_a_manifest_is_refused(corpus: Path, tmp_path: Path) -
 
     with pytest.raises(UserError, match="unreadable manifest: colour"):
         read_manifest(tmp_path / "index")
+
+
+def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def power_cut(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("madke.indexing.build.measure_exactness", power_cut)
+    with pytest.raises(KeyboardInterrupt):
+        dense(corpus)
+    assert len(list((tmp_path / ".index.building" / "faiss").glob("*.index"))) == 3
+    monkeypatch.undo()
+
+    encoder = WordEncoder()
+    manifest = build_dense(corpus, tmp_path / "index", encoder=encoder, factory="Flat", shard_rows=20)
+
+    assert encoder.passage_calls == []
+    assert [file.path for file in manifest.files] == ["faiss/00000.index", "passages.arrow"]
+    source = DenseSource(tmp_path / "index", name="wiki", encoder=encoder)
+    assert len(source.search(["volcano"], 50)[0].passages) == 50
+
+
+def test_vectors_outlive_everything_until_the_index_has_its_name(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def power_cut(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    for stage in ("describe_files", "write_manifest"):
+        monkeypatch.setattr(f"madke.indexing.build.{stage}", power_cut)
+        with pytest.raises(KeyboardInterrupt):
+            dense(corpus)
+        assert len(list((tmp_path / ".index.building" / "vectors").glob("*.npy"))) == 3
+        monkeypatch.undo()
+    encoder = WordEncoder()
+    dense(corpus, encoder)
+
+    assert encoder.passage_calls == []
+    assert names(tmp_path) == ["index", "passages.jsonl"]
+
+
+def test_kept_vectors_are_not_replaced_by_others(corpus: Path, tmp_path: Path) -> None:
+    class Other(WordEncoder):
+        name = "other"
+
+    for encoder in (WordEncoder(), WordEncoder()):
+        build_dense(corpus, tmp_path / "index", encoder=encoder, factory="Flat", vectors=tmp_path / "vectors")
+
+    with pytest.raises(UserError, match="vectors: holds vectors of something else"):
+        build_dense(corpus, tmp_path / "two", encoder=Other(), factory="Flat", vectors=tmp_path / "vectors")
+
+
+def test_two_encoders_at_once_do_not_mix_their_vectors(corpus: Path, tmp_path: Path) -> None:
+    class Other(WordEncoder):
+        name = "other"
+
+    outcomes: list[Manifest | UserError] = []
+
+    def build(encoder: WordEncoder) -> None:
+        out = tmp_path / encoder.name
+        try:
+            built = build_dense(
+                corpus, out, encoder=encoder, factory="Flat", shard_rows=5, vectors=tmp_path / "vectors"
+            )
+        except UserError as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(built)
+
+    threads = [threading.Thread(target=build, args=(encoder,)) for encoder in (WordEncoder(), Other())]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {type(outcome) for outcome in outcomes} == {UserError, Manifest}
+
+
+def test_passages_of_a_damaged_index_are_not_taken_over(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    store = tmp_path / "index" / "passages.arrow"
+    content = store.read_bytes()
+    store.write_bytes(content.replace(b"volcano", b"Volcano", 1))
+
+    with pytest.raises(UserError, match=r"passages\.arrow: is not as it was built"):
+        build_dense(tmp_path / "index", tmp_path / "second", encoder=WordEncoder(), factory="SQ8")
+    assert not (tmp_path / "second").exists()

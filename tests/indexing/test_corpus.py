@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus, read_unique
+from madke.indexing.passages import build_passages
 from madke.knowledge.passage_store import StoredPassage
+from madke.workers import InProcess
 
 A = StoredPassage("1", "Title", 'A "quoted"\ttext')
 
@@ -83,6 +85,22 @@ def test_what_is_broken_is_said_with_its_line(name: str, content: str, message: 
 def test_a_missing_file_is_said(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read: No such file"):
         list(read_corpus(tmp_path / name))
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing"])
+def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two")
+    build_passages([tmp_path / "a.txt"], tmp_path / "passages", workers=InProcess(), kind="text")
+    shard = tmp_path / "passages" / "passages-00000.jsonl.gz"
+    if damage == "missing":
+        shard.unlink()
+    else:
+        shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"two", b"too")))
+
+    with pytest.raises(
+        UserError, match=r"00000\.jsonl\.gz: is missing, or not as it was written; `madke index passages`, run again"
+    ):
+        next(read_corpus(tmp_path / "passages"))
 
 
 def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
 from madke.indexing.build import build_dense
+from madke.indexing.faiss_index import default_parameters
 from madke.knowledge.manifest import DenseSettings, Manifest
 from madke.knowledge.sources.dense import DenseSource
 from tests.support.corpus import write_corpus
@@ -30,6 +31,7 @@ class NoiseEncoder:
     dtype: Dtype = "float32"
     dimension = DIMENSION
     similarity: Similarity = "cosine"
+    revision = ""
 
     def __init__(self) -> None:
         self.encoded = 0
@@ -82,9 +84,9 @@ def build(
     )
 
 
-def keys_found(index: Path, numbers: Sequence[int]) -> list[set[str]]:
+def keys_found(index: Path, numbers: Sequence[int], k: int = 5) -> list[set[str]]:
     source = DenseSource(index, name="wiki", encoder=NoiseEncoder())
-    return [{p.key for p in hits.passages} for hits in source.search([f"passage number {n}" for n in numbers], 5)]
+    return [{p.key for p in hits.passages} for hits in source.search([f"passage number {n}" for n in numbers], k)]
 
 
 @pytest.mark.parametrize(
@@ -117,14 +119,17 @@ def test_each_type_is_built_in_several_files_and_says_how_exact_it_is(
 def test_the_measured_recall_is_that_of_searching(corpus: Path, vectors: Path, tmp_path: Path) -> None:
     flat = build(corpus, vectors, tmp_path / "a", "Flat")
     rough = build(corpus, vectors, tmp_path / "b", "PQ4np")
-    numbers = range(0, COUNT, COUNT // 200)
-    exact, found = (keys_found(tmp_path / name, numbers) for name in ("a", "b"))
+    numbers = range(0, COUNT, COUNT // 500)
+    exact, found = (
+        [keys - {str(n)} for n, keys in zip(numbers, keys_found(tmp_path / name, numbers, k=6), strict=True)]
+        for name in ("a", "b")
+    )
 
     assert flat.exactness is not None and flat.exactness.recall_at_5 == 1.0
     assert rough.exactness is not None and rough.exactness.queries == len(numbers)
     shared = np.mean([len(a & b) / 5 for a, b in zip(exact, found, strict=True)])
-    assert rough.exactness.recall_at_5 == pytest.approx(shared, abs=1e-4)
-    assert shared < 0.9
+    assert rough.exactness.recall_at_5 == pytest.approx(shared, abs=5e-3)  # a sixth passage may stand for its own
+    assert 0 < shared < 0.9
 
 
 def test_searching_more_lists_finds_more(corpus: Path, vectors: Path, tmp_path: Path) -> None:
@@ -169,6 +174,8 @@ def test_auto_says_what_it_chose_and_the_same_command_again_accepts_it(corpus: P
         ("IVF,Nonsense", "", "expected auto or a FAISS factory string"),
         ("PQ7", "", "expected auto or a FAISS factory string"),
         ("Flat", "nprobe=4", "'Flat' with 'nprobe=4'"),
+        ("IDMap,Flat", "", "it numbers its rows by itself"),
+        ("auto", "nprobe=4", "auto takes a type that has none"),
     ],
 )
 def test_what_faiss_refuses_is_refused_before_anything_is_encoded(
@@ -198,3 +205,18 @@ def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> Non
     corpus = write_corpus(tmp_path / "few.jsonl")
     with pytest.raises(UserError, match="do not fit into 16 bits"):
         build_dense(corpus, tmp_path / "index", encoder=Huge(), factory="Flat")
+
+
+@pytest.mark.parametrize(
+    ("factory", "parameters"),
+    [
+        ("Flat", ""),
+        ("IVF16,Flat", "nprobe=2"),
+        ("IVF1k,SQ8", "nprobe=128"),
+        ("PCA16,IVF16,SQ8", "nprobe=2"),
+        ("HNSW16", "efSearch=64"),
+        ("PCA16,HNSW16", "efSearch=64"),
+    ],
+)
+def test_how_an_index_is_searched_where_nobody_says(factory: str, parameters: str) -> None:
+    assert default_parameters(factory, DIMENSION) == parameters

@@ -277,6 +277,37 @@ def test_a_file_of_another_size_is_not_downloaded(
     assert list(cache.iterdir()) == []
 
 
+def test_a_body_without_a_length_that_is_longer_is_another_file(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.behave = lambda n: Behaviour(endless=True)
+
+    with pytest.raises(UserError, match=r"a file of more than 1,\d+,\d+ bytes, so it is another one; nothing of it is"):
+        brought()
+    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+
+
+def test_a_wait_that_is_no_number_is_not_heeded(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+) -> None:
+    server.behave = lambda n: Behaviour(status=503, retry_after="\u00b2") if n == 1 else Behaviour()
+    waits = Waits()
+
+    assert_is_whole(brought(waits=waits), lucene)
+    assert waits == [1.0]
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "http://127.0.0.1:99999999/", "file:///etc/passwd"])
+def test_a_redirect_to_nowhere_is_one_line(
+    location: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.behave = lambda n: Behaviour(status=302, location=location)
+
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: "):
+        brought()
+    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+
+
 def test_a_server_that_is_busy_is_asked_again_when_it_says(
     server: PublishedServer, brought: Callable[..., Path], lucene: Path
 ) -> None:
@@ -320,6 +351,11 @@ def test_too_little_space_is_said_before_anything_is_asked(
         brought(unpacked=unpacked)
     assert server.requests == [] and list(cache.iterdir()) == []
 
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1_000_000))
+    with pytest.raises(UserError, match=r"needs 3\.\d MB of disk space, and 1\.0 MB are free"):
+        brought()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, free))
+
     # What has been downloaded already needs no space any more.
     server.behave = lambda n: Behaviour(cut_after=700_000) if n == 1 else Behaviour(status=404)
     with pytest.raises(UserError, match="HTTP 404"):
@@ -354,10 +390,9 @@ def test_an_archive_that_would_write_elsewhere_is_refused(
     target = cache.parent / "segments_1"
     server.files["tiny.tar.gz"] = escaping(kind, target)
 
-    with pytest.raises(UserError, match=r"tiny\.tar\.gz\.part: the archive is as published and cannot be unpacked: "):
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: the archive is as published, and it cannot be unpacked: "):
         brought()
-    assert not target.exists()
-    assert not (cache / "tiny").exists() and not (cache / ".tiny.unpacking").exists()
+    assert not target.exists() and list(cache.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", [b"no archive", b"\x1f\x8b" + bytes(40)])
@@ -366,9 +401,139 @@ def test_what_is_no_archive_is_refused(
 ) -> None:
     server.files["tiny.tar.gz"] = content
 
-    with pytest.raises(UserError, match="the archive is as published and cannot be unpacked"):
+    with pytest.raises(UserError, match="the archive is as published, and it cannot be unpacked"):
         brought()
-    assert not (cache / "tiny").exists()
+    assert list(cache.iterdir()) == []
+
+
+def inflated(kind: str) -> bytes:
+    """A small archive of 30 MB of zeros: in a file, in a header, or behind a file that claims to have one byte."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("index/segments_1")
+        member.size = 30_000_000
+        if kind == "header":
+            member.pax_headers = {"comment": "0" * member.size}
+            member.size = 0
+        elif kind == "sparse":
+            sizes = {"GNU.sparse.size": "1", "GNU.sparse.numblocks": "1", "GNU.sparse.map": f"0,{member.size}"}
+            member.pax_headers = sizes
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["file", "header", "sparse"])
+def test_an_archive_that_unpacks_to_far_more_is_refused(
+    kind: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.files["tiny.tar.gz"] = inflated(kind)
+
+    with pytest.raises(UserError, match=r"it unpacks to more than 2\.2 MB; the recipe says 2\.0 MB; nothing is kept"):
+        brought()
+    assert list(cache.iterdir()) == []
+
+
+def damaged_lucene(folder: Path) -> None:
+    next(folder.glob("*.tim")).unlink()
+
+
+def lucene_of_a_folder(folder: Path) -> None:
+    next(folder.glob("segments_*")).unlink()
+    (folder / "segments_1").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damaged_lucene, "Lucene cannot open it: CorruptIndexException"),
+        (lucene_of_a_folder, "it holds no lucene index"),
+    ],
+)
+def test_a_lucene_index_that_cannot_be_opened_gets_no_name(
+    damage: Callable[[Path], None],
+    message: str,
+    server: PublishedServer,
+    brought: Callable[..., Path],
+    cache: Path,
+    lucene: Path,
+    tmp_path: Path,
+) -> None:
+    broken = Path(shutil.copytree(lucene, tmp_path / "broken"))
+    damage(broken)
+    server.files["tiny.tar.gz"] = packed(broken)
+
+    with pytest.raises(
+        UserError, match=rf"{message}.*; nothing is kept or registered, .*/tiny\.tar\.gz\.part is removed"
+    ):
+        brought()
+    assert list(cache.iterdir()) == []
+    with pytest.raises(UserError, match="unknown source 'tiny'"):
+        open_source("tiny")
+
+
+def test_a_lucene_index_without_texts_gets_no_name(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, tmp_path: Path
+) -> None:
+    server.files["tiny.tar.gz"] = packed(lucene_folder(tmp_path / "slim", store=""))
+
+    with pytest.raises(UserError, match="slim: this Lucene index does not hold the texts of its documents"):
+        brought()
+    assert list(cache.iterdir()) == []
+
+
+def no_vectors(folder: Path) -> None:
+    (folder / "index").write_bytes(b"no vectors")
+
+
+def cut_vectors(folder: Path) -> None:
+    whole = (folder / "index").read_bytes()
+    (folder / "index").write_bytes(whole[: len(whole) // 2])
+
+
+def distances(folder: Path) -> None:
+    import faiss
+
+    faiss.write_index(faiss.IndexFlatL2(8), str(folder / "index"))
+
+
+def no_ids(folder: Path) -> None:
+    (folder / "docid").write_bytes(b"")
+
+
+def one_id(folder: Path) -> None:
+    (folder / "docid").write_text("p0\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (no_vectors, "index: cannot be searched"),
+        (cut_vectors, "index: cannot be searched"),
+        (distances, "inner products are expected"),
+        (no_ids, "docid: is empty"),
+        (one_id, "50 vectors, and 1 ids for them"),
+    ],
+)
+def test_vectors_that_cannot_be_searched_get_no_name(
+    damage: Callable[[Path], None],
+    message: str,
+    server: PublishedServer,
+    cache: Path,
+    vectors: Path,
+    tmp_path: Path,
+) -> None:
+    broken = Path(shutil.copytree(vectors, tmp_path / "broken"))
+    damage(broken)
+    server.files["vectors.tar.gz"] = packed(broken)
+    words = recipe(server, "vectors.tar.gz", kind="faiss", encoder="words", texts="tiny")
+    file = recipes(tmp_path, tiny=recipe(server), words=words)
+    fetch("tiny", recipes=file)
+
+    with pytest.raises(UserError, match=message):
+        fetch("words", recipes=file)
+    assert list(cache.iterdir()) == [cache / "tiny"]
+    with pytest.raises(UserError, match="unknown source 'words'"):
+        open_source("words")
 
 
 def test_an_archive_of_another_kind_is_refused(server: PublishedServer, tmp_path: Path, cache: Path) -> None:
@@ -376,7 +541,7 @@ def test_an_archive_of_another_kind_is_refused(server: PublishedServer, tmp_path
     file = recipes(tmp_path, tiny=recipe(server), other=other)
     fetch("tiny", recipes=file)
 
-    with pytest.raises(UserError, match="the archive is as published and holds no faiss index"):
+    with pytest.raises(UserError, match="the archive is as published, and it holds no faiss index"):
         fetch("other", recipes=file)
     assert not (cache / "other").exists()
 

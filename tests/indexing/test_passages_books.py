@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import logging
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus
@@ -58,6 +60,59 @@ def test_markdown_is_read_as_the_html_it_stands_for() -> None:
         ("Book of Lakes", "Before all."),
         ("Book of Lakes: Deep lakes", "one two See the site & code."),
     ]
+
+
+@pytest.mark.parametrize("tag", ["font", "span", "div", "p><font"])
+def test_html_is_read_to_its_end_however_deep_its_elements_lie(tag: str) -> None:
+    words = [f"word{number}" for number in range(20_000)]
+
+    [*_, (title, text)] = found("lakes.html", "<h1>A</h1>" + "".join(f"<{tag}>{word} " for word in words))
+
+    assert (title, text.split()) == ("A", words)
+
+
+def test_markdown_is_read_to_the_bottom_of_its_lists_and_quotes() -> None:
+    items = [f"item{depth}" for depth in range(30)]
+    lists = "".join("  " * depth + f"- {item}\n" for depth, item in enumerate(items))
+
+    assert found("lakes.md", lists) == [("lakes", " ".join(items))]
+    assert found("lakes.md", "> " * 40 + "quoted") == [("lakes", "quoted")]
+
+
+def test_html_that_the_parser_gives_up_is_counted_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.html").write_text("<p>before <b title='" + "x" * 11_000_000 + "'>after")
+    (tmp_path / "b.html").write_text("<p>good")
+    parser = etree.HTMLParser
+    monkeypatch.setattr("lxml.etree.HTMLParser", lambda **settings: parser(**settings | {"huge_tree": False}))
+
+    with caplog.at_level(logging.WARNING):
+        manifest = build_passages(
+            [tmp_path / "a.html", tmp_path / "b.html"], tmp_path / "out", workers=InProcess(), kind="text"
+        )
+
+    assert (manifest.counts.unparsable, manifest.counts.articles) == (1, 1)
+    assert "left out, for it cannot be parsed: a.html: ValueError: the parser stopped at line 1" in caplog.text
+
+
+def test_titles_hold_no_code_and_keep_words_apart() -> None:
+    heading = "<h1>A<script>evil()</script><br>B<style>p {}</style> <b>C</b>D</h1>text"
+
+    assert found("lakes.html", heading) == [("A B CD", ""), ("A B CD", "text")]
+
+
+@pytest.mark.parametrize("again", ["a.txt", "copy.txt", "."])
+def test_the_same_book_twice_is_refused(again: str, tmp_path: Path) -> None:
+    (tmp_path / "books").mkdir()
+    for name in ("a.txt", "copy.txt"):
+        (tmp_path / "books" / name).write_text("one two")
+    sources = [tmp_path / "books" / "a.txt", tmp_path / "books" / again]
+
+    with pytest.raises(UserError, match=r"has the same content as .*a\.txt; give one of the two"):
+        build_passages(sources, tmp_path / "out", workers=InProcess(), kind="text")
+
+    assert not (tmp_path / "out").exists()
 
 
 def test_plain_text_is_named_after_its_file() -> None:

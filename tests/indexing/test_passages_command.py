@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from typer.testing import CliRunner, Result
 
 from madke.cli.passages import command
 from madke.core.errors import UserError
+from madke.files import alone_in
 from madke.indexing.corpus import read_corpus
+from tests.support.cli import started
 from tests.support.dump import articles, write_dump
 
 
@@ -48,7 +51,7 @@ def test_books_go_the_same_way(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--engine", "ray", "--processes", "2"], "--processes belongs to --engine local"),
-        (["--address", "auto"], "--address belongs to --engine ray"),
+        (["--address", "auto"], "it needs --engine ray"),
         ([], r"none\.xml: no such dump file"),
         (["--kind", "text"], r"none\.xml: no such file or folder"),
     ],
@@ -60,3 +63,17 @@ def test_bad_input_is_refused_before_anything_is_made(options: list[str], messag
     assert result.exception.args and not (tmp_path / "out").exists()
     with pytest.raises(UserError, match=message):
         raise result.exception
+
+
+def test_a_second_process_says_that_it_waits_and_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
+    dump, out = write_dump(tmp_path / "d.xml", articles(4, paragraphs=1)), tmp_path / "out"
+    with ExitStack() as first:
+        first.enter_context(alone_in(out))
+        with started("index", "passages", dump, "--out", out, "--processes", 1) as second:
+            assert second.stderr is not None
+            waiting = second.stderr.readline()
+            assert waiting == f"madke.files: another process is at work in {out}; waiting for it\n"
+            assert list(out.iterdir()) == []
+            first.close()
+            assert second.wait(60) == 0
+    assert list(read_corpus(out))

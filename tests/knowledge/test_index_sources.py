@@ -9,11 +9,12 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
+from madke.indexing.build import build_dense
 from madke.knowledge.sources import open_spec
 from madke.knowledge.sources.bm25 import Bm25Source
 from madke.knowledge.sources.dense import DenseSource
 from madke.knowledge.sources.hybrid import HybridSource
-from tests.support.corpus import PASSAGES, WordEncoder
+from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 
 
 def test_bm25_finds_the_passage_of_each_query_in_order(bm25_index: Path) -> None:
@@ -120,3 +121,17 @@ def test_the_wrong_kind_of_index_is_refused(bm25_index: Path, dense_index: Path)
         DenseSource(bm25_index, name="wiki")
     with pytest.raises(UserError, match="a dense index; a bm25 one was expected"):
         Bm25Source(dense_index, name="wiki")
+
+
+def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
+    class Other(WordEncoder):
+        def __init__(self, revision: str) -> None:
+            super().__init__()
+            self.revision = revision
+
+    corpus = write_corpus(tmp_path / "passages.jsonl")
+    build_dense(corpus, tmp_path / "index", encoder=Other("one"))
+
+    assert DenseSource(tmp_path / "index", name="w", encoder=Other("one")).search(["volcano"], 1)[0].passages
+    with pytest.raises(UserError, match="'words' has changed since the index was built"):
+        DenseSource(tmp_path / "index", name="w", encoder=Other("two")).search(["volcano"], 1)

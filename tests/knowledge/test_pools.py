@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +18,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.knowledge.fusion import Method
-from madke.knowledge.pools import PoolRecord, build_pools, load_pool, read_pools, sources_in
+from madke.knowledge.pools import Found, PoolRecord, build_pools, load_pool, read_pools, sources_in
 
 
 class FakeSource:
@@ -96,6 +100,160 @@ def test_bad_input_of_a_source_stops_it_and_leaves_no_file(tmp_path: Path) -> No
         build_pools(QUESTIONS, [FakeSource("google", raises=UserError("no key"))], 1, tmp_path / "p")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    source = FakeSource("wiki")
+
+    for out, said in ((tmp_path / "file" / "p", "Not a directory|File exists"), (tmp_path, "it is a folder")):
+        with pytest.raises(UserError, match=f"cannot be written: ({said})"):
+            build_pools(QUESTIONS, [source], 1, out)
+
+    assert source.batches == []
+
+
+MANY = [Question(id=f"id{n}", question=f"q{n}") for n in range(1_100)]
+
+
+class Breaking(FakeSource):
+    """Cannot work once it has answered ``after`` batches."""
+
+    def __init__(self, name: str, *, after: int, errors: dict[str, str] | None = None) -> None:
+        super().__init__(name, errors=errors)
+        self._after = after
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        if len(self.batches) == self._after:
+            raise UserError("no credits left")
+        return super().search(queries, k)
+
+
+def stop_after(chunks: int, folder: Path, *, errors: dict[str, str] | None = None) -> None:
+    """A build of ``p.jsonl`` that comes no further."""
+    sources = [FakeSource("wiki"), Breaking("google", after=chunks, errors=errors)]
+    with pytest.raises(UserError, match="no credits left"):
+        build_pools(MANY, sources, 2, folder / "p.jsonl")
+
+
+def undisturbed(folder: Path) -> tuple[bytes, dict[str, Found]]:
+    found = build_pools(MANY, [FakeSource("wiki"), FakeSource("google")], 2, folder / "other.jsonl")
+    content = (folder / "other.jsonl").read_bytes()
+    (folder / "other.jsonl").unlink()
+    return content, found
+
+
+def sizes(source: FakeSource) -> list[int]:
+    return [len(batch) for batch in source.batches]
+
+
+def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Path) -> None:
+    content, counts = undisturbed(tmp_path)
+    stop_after(1, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".p.jsonl.building"]
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+    seen: list[tuple[int, int]] = []
+
+    found = build_pools(
+        MANY, [wiki, google], 2, tmp_path / "p.jsonl", progress=lambda done, total: seen.append((done, total))
+    )
+
+    missing = [[f"q{n}" for n in range(500, 1_000)], [f"q{n}" for n in range(1_000, 1_100)]]
+    assert wiki.batches == google.batches == missing
+    assert found == counts == dict.fromkeys(("wiki", "google"), Found(asked=1_100, found=1_100))
+    assert seen == [(500, 1_100), (1_000, 1_100), (1_100, 1_100)]
+    assert (tmp_path / "p.jsonl").read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
+    script = """
+        import sys
+        from pathlib import Path
+        from madke.knowledge.pools import build_pools
+        from tests.knowledge.test_pools import MANY, FakeSource
+
+        class Waiting(FakeSource):
+            def search(self, queries, k):
+                if len(self.batches) == 2:
+                    print("ready", flush=True)
+                    sys.stdin.read()
+                return super().search(queries, k)
+
+        build_pools(MANY, [FakeSource("wiki"), Waiting("google")], 2, Path(sys.argv[1]))
+        """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "p.jsonl")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "p.jsonl").exists()
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+
+    build_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+
+    assert sizes(wiki) == sizes(google) == [100]
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+    assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
+
+
+def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None:
+    stop_after(2, tmp_path, errors={"q3": "HTTP 500"})
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+
+    found = build_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+
+    assert sizes(wiki) == sizes(google) == [500, 100]
+    assert wiki.batches[0][0] == "q0"
+    assert ((tmp_path / "p.jsonl").read_bytes(), found) == undisturbed(tmp_path)
+
+
+def test_nothing_stays_where_no_chunk_was_finished(tmp_path: Path) -> None:
+    stop_after(1, tmp_path, errors={"q3": "HTTP 500"})
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_whole_file_may_hold_failures(tmp_path: Path) -> None:
+    google = FakeSource("google", errors={"q3": "HTTP 500", "q600": "HTTP 500"})
+
+    found = build_pools(MANY, [google], 2, tmp_path / "p.jsonl")
+
+    assert found == {"google": Found(asked=1_100, found=1_098, failed=2)}
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+@pytest.mark.parametrize("changed", ["k", "description", "order", "question"])
+def test_chunks_of_other_inputs_are_made_again(changed: str, tmp_path: Path) -> None:
+    stop_after(2, tmp_path)
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+    if changed == "description":
+        google.description = "another google"
+    sources = [google, wiki] if changed == "order" else [wiki, google]
+    questions = [replace(MANY[0], id="new"), *MANY[1:]] if changed == "question" else MANY
+    k = 3 if changed == "k" else 2
+
+    build_pools(questions, sources, k, tmp_path / "p.jsonl")
+
+    assert sizes(wiki) == sizes(google) == ([500, 100] if changed == "question" else [500, 500, 100])
+    build_pools(questions, sources, k, tmp_path / "other.jsonl")
+    assert (tmp_path / "p.jsonl").read_bytes() == (tmp_path / "other.jsonl").read_bytes()
+
+
+def test_a_damaged_chunk_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stop_after(2, tmp_path)
+    first = min((tmp_path / ".p.jsonl.building").glob("*.jsonl"))
+    first.write_bytes(first.read_bytes()[:-100])
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+
+    build_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+
+    assert sizes(wiki) == [500, 100] and "is damaged, and is made again" in caplog.text
+    assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
 
 
 def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from madke.indexing.build import build_bm25, build_dense
 from madke.knowledge.pools import build_pools, read_pools
 from madke.knowledge.sources import open_spec
 from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec
-from madke.workers import Workers, open_workers
+from madke.workers import R, T, Workers, open_workers
 from tests.support.corpus import PASSAGES, PLACES, TOPICS, write_corpus
 from tests.support.ray_nodes import another_node, running_cluster
 
@@ -102,6 +102,33 @@ def test_pools_are_the_same_to_the_byte_whoever_asks(folder: Path, workers: Work
     assert web.asked == [500, 500, 100] * 2, "this process asks what the workers do not"
     record = read_pools(tmp_path / "there.jsonl")["q7"]
     assert [passage.source for passage in record.passages] == ["wiki", "wiki", "wiki", "web", "snippets"]
+
+
+def test_only_missing_chunks_go_to_the_workers(folder: Path, tmp_path: Path) -> None:
+    specs: dict[str, SourceSpec] = {"snippets": ResultsSpec(results=folder / "web.jsonl")}
+    sent: list[object] = []
+
+    class Counting:
+        def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+            for task in tasks:
+                sent.append(task)
+                yield function(task)
+
+    class Stopping(Web):
+        def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+            if len(self.asked) == 1:
+                raise UserError("no credits left")
+            return super().search(queries, k)
+
+    def build(web: Web) -> None:
+        build_pools(QUESTIONS, [*opened(specs), web], 3, tmp_path / "p.jsonl", remote=specs, workers=Counting())
+
+    with pytest.raises(UserError, match="no credits left"):
+        build(Stopping())
+    sent.clear()
+    build(Web())
+
+    assert sent == [[q.question for q in QUESTIONS[500:1_000]], [q.question for q in QUESTIONS[1_000:]]]
 
 
 def test_a_node_without_the_index_is_named(folder: Path, workers: Workers, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoders import load_encoder
-from madke.knowledge.pyserini import DocIds, fingerprint_of, passage_of
+from madke.knowledge.pyserini import DocIds, describe, fingerprint_of, passage_of
 from madke.knowledge.sources.bm25 import Bm25Source
 from madke.knowledge.sources.dense import DenseSource
 from madke.knowledge.sources.index import open_index
@@ -68,6 +68,12 @@ def test_a_damaged_lucene_folder_is_refused(lucene: Path, tmp_path: Path) -> Non
         UserError, match=r"broken: Lucene cannot open it: CorruptIndexException: Problem reading index\. \(.*\.tim\)$"
     ):
         open_index("wiki", broken)
+
+
+def test_a_folder_is_no_lucene_index_because_of_a_folder_in_it(tmp_path: Path) -> None:
+    (tmp_path / "segments_1").mkdir()
+
+    assert describe(tmp_path) is None
 
 
 @pytest.mark.parametrize(

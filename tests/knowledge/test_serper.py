@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -180,6 +181,7 @@ def test_a_failure_is_not_cached(server: Server, source: SerperSource) -> None:
         ((400, {}, b'{"message": "Query pattern is not allowed"}'), "HTTP 400"),
         ((403, {}, KEY.encode()), "HTTP 403, SERPER_API_KEY is not accepted"),
         ((302, {"Location": "http://127.0.0.1:1/"}, b""), "HTTP 302"),
+        ((302, {"Location": "http://[::1"}, b""), "HTTP 302"),
         ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and asked to wait 3600 s"),
         ((200, {}, b"<html>"), "HTTP 200, but not the search result that was expected"),
         ((200, {}, b'["organic"]'), "HTTP 200, but not the search result that was expected"),
@@ -195,6 +197,65 @@ def test_what_repeating_cannot_mend_fails_at_once(
 
     assert hits.error == reason
     assert len(server.requests) == 1 and waits == []
+
+
+@pytest.fixture
+def raw_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes, bytes, float], str]]:
+    """Makes servers that send what they are told, and then one thing again and again, with a pause before it."""
+    monkeypatch.setenv("SERPER_API_KEY", KEY)
+    over, threads = threading.Event(), []
+
+    def start(first: bytes, again: bytes, pause: float) -> str:
+        listening = socket.create_server(("127.0.0.1", 0))
+
+        def serve() -> None:
+            with listening, closing(listening.accept()[0]) as client, suppress(OSError):
+                client.recv(1 << 16)
+                client.sendall(first)
+                while not over.wait(pause):
+                    client.sendall(again)
+
+        threads.append(threading.Thread(target=serve))
+        threads[-1].start()
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    yield start
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("packing", [b"", b"Content-Encoding: gzip\r\n"])
+def test_an_endless_reply_is_not_read_to_its_end(
+    packing: bytes, raw_server: Callable[[bytes, bytes, float], str], tmp_path: Path, waits: list[float]
+) -> None:
+    url = raw_server(b"HTTP/1.1 200 OK\r\n" + packing + b"\r\n", bytes(1 << 16), 0)
+
+    (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)
+
+    assert hits.error == "HTTP 200, and a reply of more than 5,000,000 bytes"
+    assert waits == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "],
+    ids=["body", "length of a chunk", "header"],
+)
+def test_a_reply_that_trickles_in_is_given_up(
+    first: bytes,
+    raw_server: Callable[[bytes, bytes, float], str],
+    tmp_path: Path,
+    waits: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("madke.knowledge.sources.serper_requests._DEADLINE", 0.3)
+    url = raw_server(first, b"0", 0.05)
+
+    (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)
+
+    assert hits.error == "no whole reply within 0.3 s"
+    assert waits == []
 
 
 def test_no_connection_is_retried_and_reported(server: Server, tmp_path: Path, waits: list[float]) -> None:
@@ -264,17 +325,18 @@ def test_a_server_that_asks_to_be_left_alone_is(server: Server, source: SerperSo
 
 
 def test_what_was_spent_is_counted(server: Server, source: SerperSource) -> None:
-    prices = {"one": {"credits": 1}, "three": {"credits": 3}, "unsaid": {}, "odd": {"credits": "?"}}
+    odd = {"odd": {"credits": "?"}, "huge": {"credits": 10**30}, "less": {"credits": -5}, "yes": {"credits": True}}
+    prices = {"one": {"credits": 1}, "three": {"credits": 3}, "unsaid": {}, **odd}
     server.reply = lambda query, before: (
         (500, {}, b"") if query == "one" and not before else (200, {}, json.dumps(prices[query]).encode())
     )
 
-    source.search(["one", "three", "unsaid", "odd", "odd"], 5)
+    source.search(["one", "three", "unsaid", "odd", "odd", "huge", "less", "yes"], 5)
     source.search(["one", "unsaid"], 5)
     source.search(["unsaid"], 11)
 
-    assert source.spent == Spent(source="google", requests=6, credits=8, cached=2)
-    assert source.spent.line() == "google: 6 requests sent, 2 answers from the cache, 8 credits spent"
+    assert source.spent == Spent(source="google", requests=9, credits=11, cached=2)
+    assert source.spent.line() == "google: 9 requests sent, 2 answers from the cache, 11 credits spent"
 
 
 def test_many_queries_come_back_in_order_with_bounded_concurrency(server: Server, source: SerperSource) -> None:

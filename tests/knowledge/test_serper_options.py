@@ -124,6 +124,7 @@ def test_what_changes_results_is_said():
         ({"language": "English"}, "language"),
         ({"results": 0}, "results"),
         ({"results": 101}, "results"),
+        ({"results": True}, "results"),
         ({"cache_days": -1}, "cache_days"),
         ({"cache_days": "inf"}, "cache_days"),
         ({"answerbox": True}, "answerbox"),

@@ -45,6 +45,7 @@ class WordEncoder:
     dtype: Dtype = "float32"
     dimension = 64
     similarity: Similarity = "cosine"
+    revision = ""
 
     def __init__(self, *, raise_at: int | None = None) -> None:
         self.passage_calls: list[list[str]] = []

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from madke.core.errors import UserError
+from madke.versions import versions
 from madke.workers import Workers, open_workers
 from tests.support.ray_nodes import another_node, kill, running_cluster
 from tests.support.rendezvous import meet, prepare, release
@@ -89,6 +90,24 @@ def test_a_package_that_a_node_lacks_is_named(
 
     with pytest.raises(UserError, match="No module named 'only_here' on a worker"):
         list(workers.map(only_here.same, [1]))
+
+
+def test_a_node_with_other_versions_is_refused_before_its_first_task(
+    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = versions() | {"torch": "0.0.1", "newer": "7"}
+    del here["pydantic"]
+    monkeypatch.setattr("madke.workers.ray_cluster.versions", lambda: here)
+    log = tmp_path / "log"
+
+    with pytest.raises(UserError) as refused:
+        list(workers.map(log.write_text, ["done"]))
+
+    there = versions()
+    others = f"newer missing (expected 7), pydantic {there['pydantic']} (expected none), torch {there.get('torch')}"
+    expected = f"Ray: the node {socket.gethostname()} has other versions than this machine: {others} (expected 0.0.1);"
+    assert str(refused.value).startswith(expected.replace("torch None", "torch missing"))
+    assert not log.exists()
 
 
 def test_a_task_that_kills_its_worker_is_not_tried_forever(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:

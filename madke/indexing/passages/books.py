@@ -8,13 +8,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from madke.core.errors import UserError
 
 _FORMS = {".txt": "text", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html"}
 _NO_PROSE = frozenset(
-    {"head", "script", "style", "noscript", "template", "nav", "form", "table", "svg", "math", "iframe", "object"}
+    {"script", "style", "noscript", "template", "nav", "form", "table", "svg", "math", "iframe", "object"}
 )
 _OWN_LINE = frozenset(
     {"address", "article", "aside", "blockquote", "body", "br", "dd", "details", "div", "dl", "dt", "figcaption"}
@@ -24,6 +23,9 @@ _OWN_LINE = frozenset(
 _SECTION_HEADINGS = frozenset({"h1", "h2", "h3"})
 """Headings that open a section; deeper ones are part of its text."""
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+
+_MARKDOWN_DEPTH = 100
+"""Levels of quotes and lists (two for each list); the parser drops what lies deeper, with its default already at 20."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +115,9 @@ def sections(name: str, content: str) -> Iterator[Section]:
     Args:
         name: The file's name; its ending says what it is.
         content: What :func:`read_book` gave.
+
+    Raises:
+        ValueError: The parser did not come to the end.
     """
     stem = PurePosixPath(name.removesuffix(".gz")).stem
     title = " ".join(re.split(r"[\s_]+", stem))
@@ -122,7 +127,7 @@ def sections(name: str, content: str) -> Iterator[Section]:
     elif form == "markdown":
         from markdown_it import MarkdownIt
 
-        markdown = MarkdownIt("commonmark").enable("table")
+        markdown = MarkdownIt("commonmark", {"maxNesting": _MARKDOWN_DEPTH}).enable("table")
         yield from _html_sections(title, markdown.render(_FRONT_MATTER.sub("", content, count=1)))
     else:
         yield from _html_sections(title, content)
@@ -131,37 +136,62 @@ def sections(name: str, content: str) -> Iterator[Section]:
 def _html_sections(title: str, content: str) -> Iterator[Section]:
     from lxml import etree
 
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
-    root = etree.fromstring(content.encode(), parser)
-    if root is None:
-        return
-    named = next(root.iter("title"), None)
-    if named is None:
-        named = next(root.iter("h1"), None)
-    book = title if named is None else _text(named) or title
-    heading = ""
-    pieces: list[str] = []
-    walk = etree.iterwalk(root, events=("start", "end"))
-    for event, element in walk:
-        if element.tag in _OWN_LINE:
-            pieces.append("\n")
-        if event == "end":
-            pieces.append(element.tail or "")
-        elif element.tag in _SECTION_HEADINGS:
-            yield _section(book, heading, pieces)
-            heading, pieces = _text(element), []
-            walk.skip_subtree()
-        elif element.tag in _NO_PROSE:
-            walk.skip_subtree()
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, target=_Reader())
+    reader: _Reader = etree.fromstring(content.encode(), parser)
+    if cut := parser.error_log.filter_from_fatals():
+        raise ValueError(f"the parser stopped at line {cut[0].line}: {cut[0].message}")
+    book = reader.title or reader.first_h1 or title
+    for heading, pieces in reader.parts:
+        yield Section(title=book if heading in ("", book) else f"{book}: {heading}", text="".join(pieces))
+
+
+class _Reader:
+    """Takes a parser's events. A tree of them would end at libxml2's greatest depth, 2,048 elements."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.first_h1 = ""
+        self.parts: list[tuple[str, list[str]]] = [("", [])]
+        """Each heading, and the pieces of the text below it."""
+        self._pieces = self.parts[0][1]
+        self._no_prose = 0
+        """Open elements from the outermost that is no prose on."""
+        self._name = 0
+        """Open elements from the title or heading on."""
+
+    def start(self, tag: str, attributes: object) -> None:
+        if not self._no_prose and tag in _OWN_LINE:
+            self._pieces.append("\n")
+        if self._no_prose or tag in _NO_PROSE:
+            self._no_prose += 1
+        elif self._name:
+            self._name += 1
+        elif tag == "title" or tag in _SECTION_HEADINGS:
+            self._name, self._pieces = 1, []
+
+    def end(self, tag: str) -> None:
+        if self._no_prose:
+            self._no_prose -= 1
+        elif self._name:
+            self._name -= 1
+            if not self._name:
+                self._named(tag)
+        if not self._no_prose and tag in _OWN_LINE:
+            self._pieces.append("\n")
+
+    def data(self, text: str) -> None:
+        if not self._no_prose:
+            self._pieces.append(text)
+
+    def close(self) -> _Reader:
+        return self
+
+    def _named(self, tag: str) -> None:
+        name = " ".join("".join(self._pieces).split())
+        if tag == "title":
+            self.title = self.title or name
         else:
-            pieces.append(element.text or "")
-    yield _section(book, heading, pieces)
-
-
-def _text(element: Any) -> str:
-    return " ".join("".join(element.itertext()).split())
-
-
-def _section(book: str, heading: str, pieces: Sequence[str]) -> Section:
-    title = book if heading in ("", book) else f"{book}: {heading}"
-    return Section(title=title, text="".join(pieces))
+            self.parts.append((name, []))
+            if tag == "h1":
+                self.first_h1 = self.first_h1 or name
+        self._pieces = self.parts[-1][1]

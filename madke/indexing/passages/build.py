@@ -57,7 +57,11 @@ _SHARD_BATCHES = 64
 # Both decide what is in a shard: whoever changes them raises RULES.
 _END_BYTES = 1 << 20
 _COMPRESSION = 6
-_PACKAGES = {"wikipedia": ("mwxml", "mwparserfromhell"), "text": ("lxml", "markdown_it")}
+_PACKAGES = {
+    "wikipedia": {"mwxml": "mwxml", "mwparserfromhell": "mwparserfromhell"},
+    "text": {"lxml": "lxml", "markdown_it": "markdown-it-py"},
+}
+"""The parsers by the names they are imported by: the names they are installed by."""
 
 
 def build_passages(
@@ -72,7 +76,7 @@ def build_passages(
     """Make the passages of dumps or books in the folder ``out``; goes on after the last finished shard.
 
     Where ``out`` is finished and all its shards are as they were written, nothing is done. A shard that has changed
-    is made again. Memory holds a few batches, however long the source is.
+    is made again, by the same versions of the parsers only. Memory holds a few batches, however long the source is.
 
     Args:
         sources: Dump files in their order; or book files and folders of them.
@@ -83,8 +87,9 @@ def build_passages(
         progress: Told after each batch.
 
     Raises:
-        UserError: A source cannot be read, ``out`` holds something else, a package is missing, or the disk is full;
-            finished shards stay.
+        UserError: A source cannot be read or is given twice, ``out`` holds something else or is by other versions of
+            the parsers, a package is missing, a shard comes out otherwise than before, or the disk is full; finished
+            shards stay.
     """
     if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
         raise UserError(f"passages of kind {kind} need {', '.join(missing)}: pip install 'madke[wiki]'")
@@ -99,8 +104,12 @@ def build_passages(
         shards = {shard.number: shard for shard in known if _intact(out, shard)}
         if found and found.finished and len(shards) == len(known):
             return found.manifest
+        if found and shards:
+            _refuse_other_parsers(out, found.manifest)
+        # Shards that are made again have to fit between those that stay.
+        again = {shard.number: shard for shard in known if shard.number not in shards} if shards else {}
         try:
-            return _Build(out, settings, shards, progress).run(sources, workers)
+            return _Build(out, settings, shards, again, progress).run(sources, workers)
         except UserError as error:
             if not shards:
                 (out / UNFINISHED).unlink(missing_ok=True)
@@ -111,10 +120,14 @@ def build_passages(
 class _Build:
     """One folder in the making."""
 
-    def __init__(self, out: Path, settings: Settings, shards: dict[int, Shard], progress: Progress) -> None:
+    def __init__(
+        self, out: Path, settings: Settings, shards: dict[int, Shard], again: dict[int, Shard], progress: Progress
+    ) -> None:
         self._out = out
         self._settings = settings
         self._shards = shards
+        self._again = again
+        """The records of shards that are not as they were written."""
         self._progress = progress
 
     def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
@@ -168,15 +181,19 @@ class _Build:
                 for complaint in batch.unparsable:
                     _log.warning("left out, for it cannot be parsed: %s", complaint)
                 self._progress(done + counts)
+            if number in self._again:
+                _refuse_other_counts(path, self._again[number].counts, counts)
         return Shard(number=number, sha256=fingerprint(path), counts=counts)
 
     def _counts(self, until: int | None = None) -> Counts:
         return sum((s.counts for s in self._shards.values() if until is None or s.number < until), Counts())
 
     def _save(self, *, finished: bool) -> PassagesManifest:
+        # A shard that is still to be made again keeps its record, so that the next start knows what it held.
+        shards = self._shards if finished else self._again | self._shards
         manifest = PassagesManifest(
             settings=self._settings,
-            shards=tuple(self._shards[number] for number in sorted(self._shards)),
+            shards=tuple(shards[number] for number in sorted(shards)),
             versions=versions(),
         )
         write_manifest(self._out, manifest, finished=finished)
@@ -191,7 +208,10 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
     """The pages to work on; of any other page the field of Counts that counts it."""
     for source in sources:
         for page in read_dump(source):
-            if page.namespace != 0:
+            if page.broken:
+                _log.warning("left out, for it cannot be parsed: %s: %s", page.title or "a page", page.broken)
+                yield "unparsable"
+            elif page.namespace != 0:
                 yield "other_namespaces"
             elif page.redirect:
                 yield "redirects"
@@ -250,13 +270,44 @@ def _refuse_others(out: Path, found: PassagesManifest, asked: Settings) -> None:
     raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
 
 
-def _describe(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
-    if kind == "text":
-        return tuple(
-            SourceFile(name=book.name, size=book.path.stat().st_size, sha256=fingerprint(book.path))
-            for book in find_books(sources)
+def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
+    """Refuse to go on with other parsers than those that made the shards that stay."""
+    installed = versions()
+    for name in _PACKAGES[found.settings.kind].values():
+        made_by, here = (of.get(name, "(no version known)") for of in (found.versions, installed))
+        if made_by != here:
+            raise UserError(
+                f"is unfinished or damaged, was made with {name} {made_by}, and {name} {here} is installed, which may "
+                f"cut other passages; install {name} {made_by}, or remove the folder",
+                file=out,
+            )
+
+
+def _refuse_other_counts(path: Path, before: Counts, now: Counts) -> None:
+    """Refuse a shard made again that would double, or leave out, ids or pages of the shards after it."""
+    if (before.passages, before.pages) != (now.passages, now.pages):
+        raise UserError(
+            f"had {before.passages:,} passages of {before.pages:,} pages; made again it has {now.passages:,} of "
+            f"{now.pages:,}, and does not fit the other shards; remove the folder and make it anew",
+            file=path,
         )
-    return tuple(_describe_dump(source) for source in sources)
+
+
+def _describe(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
+    if kind == "wikipedia":
+        files = [(path, _describe_dump(path)) for path in sources]
+    else:
+        files = [
+            (book.path, SourceFile(name=book.name, size=book.path.stat().st_size, sha256=fingerprint(book.path)))
+            for book in find_books(sources)
+        ]
+    first: dict[tuple[int, str], Path] = {}
+    for path, file in files:
+        content = (file.size, file.sha256)
+        if file.size and content in first:
+            raise UserError(f"has the same content as {first[content]}; give one of the two", file=path)
+        first[content] = path
+    return tuple(file for _, file in files)
 
 
 def _describe_dump(path: Path) -> SourceFile:

@@ -7,7 +7,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 from xml.etree.ElementTree import ParseError
@@ -32,39 +32,52 @@ class DumpPage:
     """The dump marks it as a redirect; old dumps do not mark them."""
     revision: int
     text: str
+    broken: str = ""
+    """What cannot be read, and after which page; empty for a good page. It has no text then, perhaps no id or title."""
 
 
 def read_dump(path: Path) -> Iterator[DumpPage]:
     """All pages of a dump file (XML, plain, ``.gz`` or ``.bz2``, of one stream or many) in order, in constant memory.
 
+    A page that is good XML, and yet no page as exports have them, comes as a broken one.
+
     Raises:
         UserError: The file cannot be read, is cut off, or is no dump; says the last page that was read.
     """
-    from mwxml import Dump
-
     last = ""
     with _opened(path, lambda: last) as file:
-        root, dump = _root_and_dump(file, Dump)
-        for number, page in enumerate(dump.pages, start=1):
-            yield _latest(page)
-            last = f" after page {page.id} ({page.title!r})"
+        root, dump = _root_and_dump(file)
+        pages = (item for item in dump.items if isinstance(item, DumpPage))
+        for number, page in enumerate(pages, start=1):
+            yield replace(page, broken=page.broken + last) if page.broken else page
+            if page.id:
+                last = f" after page {page.id} ({page.title!r})"
             if number % _FORGET_AFTER == 0:
                 # mwxml empties the elements of finished pages and leaves them in the tree: gigabytes for a Wikipedia.
                 root.clear()
 
 
-def _latest(page: Any) -> DumpPage:
-    revision = None
-    for revision in page:  # noqa: B007  (a dump with history has the latest last)
-        pass
-    return DumpPage(
-        id=page.id,
-        title=page.title,
-        namespace=page.namespace,
-        redirect=page.redirect is not None,
-        revision=revision.id if revision else 0,
-        text=(revision and revision.slots.contents["main"].text) or "",
-    )
+def _read_page(element: Any, namespaces: Any) -> DumpPage:
+    from mwxml import Page
+    from mwxml.errors import MalformedXML
+
+    page = revision = None
+    try:
+        page = Page.from_element(element, namespaces)
+        for revision in page:  # noqa: B007  (a dump with history has the latest last)
+            pass
+        return DumpPage(
+            id=page.id,
+            title=page.title,
+            namespace=page.namespace,
+            redirect=page.redirect is not None,
+            revision=revision.id if revision else 0,
+            text=(revision and revision.slots.contents["main"].text) or "",
+        )
+    except (MalformedXML, ValueError, TypeError, AttributeError, KeyError) as error:
+        broken = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        id_, title, namespace = (page.id or 0, page.title, page.namespace) if page else (0, "", 0)
+        return DumpPage(id=id_, title=title, namespace=namespace, redirect=False, revision=0, text="", broken=broken)
 
 
 def silent_namespaces(path: Path) -> frozenset[str]:
@@ -73,10 +86,8 @@ def silent_namespaces(path: Path) -> frozenset[str]:
     Raises:
         UserError: As :func:`read_dump`.
     """
-    from mwxml import Dump
-
     with _opened(path, lambda: "") as file:
-        _, dump = _root_and_dump(file, Dump)
+        _, dump = _root_and_dump(file)
         return frozenset(
             namespace.name.lower()
             for namespace in dump.site_info.namespaces or ()
@@ -84,13 +95,23 @@ def silent_namespaces(path: Path) -> frozenset[str]:
         )
 
 
-def _root_and_dump(file: IO[bytes], dump: Any) -> tuple[Any, Any]:
+def _root_and_dump(file: IO[bytes]) -> tuple[Any, Any]:
+    from mwxml import Dump
     from mwxml.element_iterator import ElementIterator
+
+    class PagesApart(Dump):  # type: ignore[misc]
+        """Reads each page whole, for an error that leaves mwxml's own iterator ends it."""
+
+        @classmethod
+        def process_item(cls, item_element: Any, namespace_map: Any) -> Any:
+            if item_element.tag == "page":
+                return _read_page(item_element, namespace_map)
+            return super().process_item(item_element, namespace_map)
 
     root = ElementIterator.from_file(file)
     if root.tag != "mediawiki":
         raise ValueError(f"the XML element <mediawiki> was expected, found <{root.tag}>")
-    return root.element, dump.from_element(root)
+    return root.element, PagesApart.from_element(root)
 
 
 @contextmanager

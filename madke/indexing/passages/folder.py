@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,7 +18,7 @@ UNFINISHED = "unfinished.json"
 """The same while passages are made: it lists the shards that are finished."""
 
 Kind = Literal["wikipedia", "text"]
-RULES = 1
+RULES = 2
 """Raised whenever the same source gives other passages than before, so that no folder mixes two ways of cleaning."""
 
 
@@ -125,11 +126,11 @@ def read_folder(folder: Path) -> Found | None:
     return None
 
 
-def finished_shards(folder: Path) -> list[Path]:
-    """The files of a finished folder, in order.
+def finished_shards(folder: Path) -> Iterator[Path]:
+    """The files of a finished folder, in order, each compared with its hash as it is asked for.
 
     Raises:
-        UserError: The folder holds no passages, or not all of them.
+        UserError: The folder holds no passages, or not all of them, or a file is not as it was written.
     """
     found = read_folder(folder)
     if found is None:
@@ -140,7 +141,13 @@ def finished_shards(folder: Path) -> list[Path]:
         raise UserError(
             "its passages are not finished; run the `madke index passages` command that made it again", file=folder
         )
-    return [folder / shard.name for shard in found.manifest.shards]
+    for shard in found.manifest.shards:
+        path = folder / shard.name
+        if not is_intact(folder, shard):
+            raise UserError(
+                "is missing, or not as it was written; `madke index passages`, run again, makes it anew", file=path
+            )
+        yield path
 
 
 def write_manifest(folder: Path, manifest: PassagesManifest, *, finished: bool) -> None:

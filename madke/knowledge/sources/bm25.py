@@ -85,10 +85,16 @@ def _open_ours(folder: Path) -> _Opened:
     if not isinstance(manifest.index, Bm25Settings):
         raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
     store = PassageStore(folder / PASSAGES)
-    searcher = java_class("io.anserini.search.SimpleSearcher")(str(folder / LUCENE))
-    searcher.set_bm25(manifest.index.k1, manifest.index.b)
-    # The searcher sets itself up during its first search, which two threads must not do at once.
-    searcher.search("warm up", 1)
+    searcher_class = java_class("io.anserini.search.SimpleSearcher")
+    import jnius
+
+    try:
+        searcher = searcher_class(str(folder / LUCENE))
+        searcher.set_bm25(manifest.index.k1, manifest.index.b)
+        # The searcher sets itself up during its first search, which two threads must not do at once.
+        searcher.search("warm up", 1)
+    except jnius.JavaException as error:
+        raise UserError(f"Lucene cannot open it: {java_reason(error)}; build the index again", file=folder) from None
     described = f"BM25 over {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
     return searcher, lambda document: store[int(document.docid)], described
 

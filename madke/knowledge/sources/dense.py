@@ -11,7 +11,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.encoders import Dtype, Encoder, load_encoder
 from madke.knowledge.faiss_shards import FaissShards
-from madke.knowledge.manifest import PASSAGES, DenseSettings, open_manifest
+from madke.knowledge.manifest import MANIFEST, PASSAGES, DenseSettings, open_manifest
 from madke.knowledge.passage_store import PassageStore, StoredPassage
 from madke.knowledge.pyserini import DocIds, faiss_file, fingerprint_of, open_texts
 
@@ -27,6 +27,8 @@ class _Vectors:
     files: Sequence[Path]
     """FAISS files, in the order of their rows."""
     rows: int
+    revision: str
+    """Which weights the encoder had; empty where nobody says."""
     parameters: str
     """FAISS's search parameters."""
     encoder: Callable[[], Encoder]
@@ -80,6 +82,12 @@ class DenseSource:
                 f"vectors of {self._index.dimension} dimensions; encoder {encoder.name!r} makes {encoder.dimension}",
                 file=self._folder,
             )
+        if encoder.revision != self._vectors.revision and encoder.revision and self._vectors.revision:
+            raise UserError(
+                f"encoder {encoder.name!r} has changed since the index was built (revision {encoder.revision}, "
+                f"{self._vectors.revision} expected); build the index again",
+                file=self._folder,
+            )
         return encoder
 
     @cached_property
@@ -110,10 +118,14 @@ def _open_ours(folder: Path, encoder: Encoder | str | None) -> _Vectors:
     if not isinstance(settings, DenseSettings):
         raise UserError(f"a {settings.kind} index; a dense one was expected", file=folder)
     store = PassageStore(folder / PASSAGES)
+    files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
+    if not files:
+        raise UserError("names no FAISS file; build the index again", file=folder / MANIFEST)
     return _Vectors(
         description=f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})",
-        files=sorted(folder / file.path for file in manifest.files if file.path.endswith(".index")),
+        files=files,
         rows=len(store),
+        revision=settings.revision,
         parameters=settings.parameters,
         encoder=partial(_load, encoder or settings.encoder, settings.dtype),
         passages=lambda rows: [store[row] for row in rows],
@@ -138,6 +150,7 @@ def _open_pyserini(folder: Path, encoder: Encoder | str, texts: Path) -> _Vector
         f"texts from {texts} ({texts_fingerprint})",
         files=[faiss_file(folder)],
         rows=len(ids),
+        revision="",
         parameters="",
         encoder=partial(_load, encoder, "float32"),
         passages=passages,

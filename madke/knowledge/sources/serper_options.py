@@ -33,7 +33,7 @@ class SerperOptions(BaseModel):
     """Google's direct answer, where it gives one, as the first passage."""
     knowledge_graph: bool = False
     """The panel about an entity (type, description, attributes), as a passage before the organic results."""
-    results: Annotated[int | None, Field(ge=1, le=_MOST)] = None
+    results: Annotated[int | None, Field(strict=True, ge=1, le=_MOST)] = None
     """Organic results to ask for. By default as many as are searched for, and two more where domains are left out,
     rounded up to tens: ten cost one credit, more cost two."""
     country: Annotated[str | None, Field(pattern="^[a-z]{2}$")] = None

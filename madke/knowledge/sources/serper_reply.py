@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from madke.knowledge.sources.serper_options import CREDIT_BUYS, SerperOptions
 from madke.knowledge.sources.web import WebPanel, WebResult
 
+_NO_PRICE = 1_000
+"""Credits: no search costs as many."""
+
 
 class AnswerBox(BaseModel):
     """Google's direct answer: a fact, or some sentences of a page."""
@@ -66,7 +69,7 @@ def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
 
     Args:
         content: The body.
-        asked: How many results were asked for: the price where the body does not say it.
+        asked: How many results were asked for: the price where the body does not say it, or says an impossible one.
     """
     try:
         # A snippet that was cut inside a character ends in half a surrogate pair, which cannot be written.
@@ -84,7 +87,7 @@ def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
         organic=read,
         answerBox=_read(AnswerBox, body.get("answerBox")),
         knowledgeGraph=_read(KnowledgeGraph, body.get("knowledgeGraph")),
-        credits=price if type(price) is int and price >= 0 else 1 if asked <= CREDIT_BUYS else 2,
+        credits=price if type(price) is int and 0 <= price < _NO_PRICE else 1 if asked <= CREDIT_BUYS else 2,
     )
 
 

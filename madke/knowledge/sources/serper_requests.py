@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 import requests
+import urllib3
 
 from madke.knowledge.sources.serper_reply import SerperReply, parse_reply
 
 _CONCURRENCY = 8
 _ATTEMPTS = 5
 _TIMEOUT = 20.0
+"""Seconds to connect, and between two pieces of data."""
+_DEADLINE = 60.0
+"""Seconds for one request and its whole reply, however it trickles in."""
+_MOST = 5_000_000
+"""Bytes of a reply; a hundred results take some 50,000."""
+_BLOCK = 1 << 16
 _LONGEST_WAIT = 30.0
 """Seconds; a server that asks for more has failed for this search."""
+
+_PASSING = (requests.ConnectionError, requests.Timeout, urllib3.exceptions.TimeoutError)
+"""What another attempt may mend."""
 
 Parameters = Mapping[str, str | int]
 
@@ -53,7 +64,7 @@ def ask_all(
         key: Sent as a header.
         sleep: Waits that many seconds between two attempts; by default until then or until the search is over.
     """
-    with requests.Session() as session:
+    with _Session() as session:
         session.mount(base_url, requests.adapters.HTTPAdapter(pool_maxsize=_CONCURRENCY))
         search = _Search(session, f"{base_url}/search", key, sleep)
         pool = ThreadPoolExecutor(_CONCURRENCY)
@@ -64,6 +75,24 @@ def ask_all(
         finally:
             search.end("stopped")
             pool.shutdown(cancel_futures=True)
+
+
+class _Session(requests.Session):
+    """Follows no redirect: one would carry the key's header to another host, and its body would be read whole."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reply:
+    status: int
+    retry_after: str
+    content: bytes
+
+
+class _BadReply(Exception):
+    """A reply that is too long, or takes too long; it says which."""
 
 
 class _Search:
@@ -94,22 +123,25 @@ class _Search:
             wait = min(2.0**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             sent = attempt + 1
             try:
-                reply = self._post(parameters)
-            except requests.RequestException as error:
+                reply = _in_time(lambda: self._post(parameters))
+            except _BadReply as error:
+                self._reached = True
+                return Answer(reason=str(error), requests=sent)
+            except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
                 reason = type(error).__name__
-                if not isinstance(error, requests.ConnectionError | requests.Timeout):
+                if not isinstance(error, _PASSING):
                     return Answer(reason=reason, requests=sent)
             else:
                 self._reached = True
-                if reply.status_code == 200:
+                if reply.status == 200:
                     return _read(reply, asked=int(parameters["num"]), sent=sent)
-                reason = f"HTTP {reply.status_code}"
+                reason = f"HTTP {reply.status}"
                 if refusal := _refusal(reply):
                     self.end(f"{reason}, {refusal}")
                     return Answer(reason=f"{reason}, {refusal}", requests=sent, refused=True)
-                if reply.status_code != 429 and reply.status_code < 500:
+                if reply.status != 429 and reply.status < 500:
                     return Answer(reason=reason, requests=sent)
-                asked_for = reply.headers.get("Retry-After", "")
+                asked_for = reply.retry_after
                 if asked_for.isascii() and asked_for.isdigit():
                     wait = float(asked_for)
                     if wait > _LONGEST_WAIT:
@@ -123,26 +155,66 @@ class _Search:
             self.end(reason)
         return Answer(reason=reason, requests=_ATTEMPTS)
 
-    def _post(self, parameters: Parameters) -> requests.Response:
-        return self._session.post(
-            self._url,
-            json=dict(parameters),
-            headers={"X-API-KEY": self._key},
-            timeout=_TIMEOUT,
-            allow_redirects=False,  # one would carry the key's header to another host
-        )
+    def _post(self, parameters: Parameters) -> _Reply:
+        # The body counts its bytes as they come: nothing is packed that could grow when it is unpacked.
+        headers = {"X-API-KEY": self._key, "Accept-Encoding": "identity"}
+        ends = time.monotonic() + _DEADLINE
+        with self._session.post(
+            self._url, json=dict(parameters), headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True
+        ) as reply:
+            status = reply.status_code
+            return _Reply(
+                status=status,
+                retry_after=reply.headers.get("Retry-After", ""),
+                content=_body(reply, ends) if status in (200, 400) else b"",
+            )
 
 
-def _read(reply: requests.Response, *, asked: int, sent: int) -> Answer:
+def _body(reply: requests.Response, ends: float) -> bytes:
+    content = bytearray()
+    while block := reply.raw.read1(_BLOCK, decode_content=False):
+        content += block
+        if len(content) > _MOST:
+            raise _BadReply(f"HTTP {reply.status_code}, and a reply of more than {_MOST:,} bytes")
+        if time.monotonic() > ends:
+            raise _too_slow()
+    return bytes(content)
+
+
+def _too_slow() -> _BadReply:
+    return _BadReply(f"no whole reply within {_DEADLINE:g} s")
+
+
+def _in_time(call: Callable[[], _Reply]) -> _Reply:
+    """Its reply, or _BadReply after ``_DEADLINE``: headers that trickle in byte by byte keep every timeout of a socket.
+
+    Its thread is left behind then, and no process waits for it at its end.
+    """
+    future: Future[_Reply] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return future.result(_DEADLINE)
+    except TimeoutError:
+        raise _too_slow() from None
+
+
+def _read(reply: _Reply, *, asked: int, sent: int) -> Answer:
     parsed = parse_reply(reply.content, asked=asked)
     reason = "" if parsed else "HTTP 200, but not the search result that was expected"
     return Answer(reply=parsed, reason=reason, requests=sent)
 
 
-def _refusal(reply: requests.Response) -> str:
+def _refusal(reply: _Reply) -> str:
     """Why no other query would be answered either, in our words (the body may hold the key); empty where one may be."""
-    if reply.status_code in (401, 403):
+    if reply.status in (401, 403):
         return "SERPER_API_KEY is not accepted"
-    if reply.status_code == 402 or (reply.status_code == 400 and b"not enough credits" in reply.content.lower()):
+    if reply.status == 402 or (reply.status == 400 and b"not enough credits" in reply.content.lower()):
         return "no credits are left"
     return ""

@@ -19,12 +19,24 @@ _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B``, with or without a weight before it."""
 
 
+def at_home(path: Path) -> Path:
+    """The path with ``~`` as the user's home.
+
+    Raises:
+        UserError: There is no such user.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise UserError(f"{str(path)!r}: there is no such user's home") from None
+
+
 class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def under(self, folder: Path) -> Self:
         """The same, its relative paths taken from ``folder``, and ``~`` as the user's home."""
-        paths = {name: folder / value.expanduser() for name, value in self if isinstance(value, Path)}
+        paths = {name: folder / at_home(value) for name, value in self if isinstance(value, Path)}
         return self.model_copy(update=paths)
 
 
@@ -133,7 +145,7 @@ def parse_spec(text: str) -> SourceSpec:
     """
     if text == "serper":
         return SerperSpec()
-    if "+" in text and not Path(text).expanduser().exists():
+    if "+" in text and not at_home(Path(text)).exists():
         parts = [_PART.fullmatch(part.strip()) for part in text.split("+")]
         found = [part.groups() for part in parts if part]
         if len(found) < len(parts):

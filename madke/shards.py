@@ -6,11 +6,14 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import fingerprint, replacing
 
 _log = logging.getLogger(__name__)
+
+_RECORD = ".made.json"
 
 Inputs = Mapping[str, str | int]
 """Everything that decides the bytes of a shard."""
@@ -18,17 +21,27 @@ Inputs = Mapping[str, str | int]
 
 def is_finished(path: Path, inputs: Inputs) -> bool:
     """Whether the file is there, whole, and made from these inputs. A damaged one is reported, and made again."""
+    if made_from(path) != dict(inputs):
+        return False
     try:
-        record = json.loads(_record_path(path).read_text(encoding="utf-8"))
         sha256 = fingerprint(path)
-    except (OSError, ValueError, UserError):
+    except UserError:
         return False
-    if not isinstance(record, dict) or record.get("inputs") != dict(inputs):
-        return False
-    if record.get("sha256") != sha256:
+    if _record(path).get("sha256") != sha256:
         _log.warning("%s: is damaged, and is made again", path)
         return False
     return True
+
+
+def made_from(path: Path) -> dict[str, str | int] | None:
+    """What a finished file was made from; None where nothing says so."""
+    inputs = _record(path).get("inputs")
+    return inputs if isinstance(inputs, dict) else None
+
+
+def any_finished(folder: Path) -> bool:
+    """Whether the folder holds a finished file."""
+    return any(folder.glob(f"*{_RECORD}"))
 
 
 def finish(path: Path, inputs: Inputs) -> None:
@@ -38,11 +51,13 @@ def finish(path: Path, inputs: Inputs) -> None:
         file.write(json.dumps(record).encode())
 
 
-def drop_records(folder: Path) -> None:
-    """Remove the records of a folder's shards, once they are part of something whole."""
-    for path in folder.glob("*.made.json"):
-        path.unlink()
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(_record_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _record_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.made.json")
+    return path.with_name(path.name + _RECORD)
