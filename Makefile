@@ -1,5 +1,5 @@
 # make demo   install into .venv and run the whole path offline: pools, four runs, scores, report
-# make test   the same installation, then the tests
+# make test   the same installation, then the tests but those marked slow (PYTEST_ARGS= for all of them)
 # make lint   formatting, lint rules and types
 # make bench  the benchmarks of eval/benchmarks/
 
@@ -9,6 +9,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 DEMO   ?= runs/demo
+PYTEST_ARGS ?= -m "not slow"
 
 .PHONY: demo test lint bench clean
 

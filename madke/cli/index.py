@@ -168,7 +168,8 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     typer.echo(printable(f"corpus    {manifest.corpus.path}\nsha256    {manifest.corpus.sha256}"))
     typer.echo(f"passages  {manifest.passages:,}\nsize      {manifest.size / 1e6:,.1f} MB")
     for name, value in manifest.index.model_dump().items():
-        typer.echo(printable(f"{name:<9} {value}"))
+        if value != "":
+            typer.echo(printable(f"{name:<9} {value}"))
     if manifest.exactness is not None:
         measured = manifest.exactness
         typer.echo(

@@ -79,7 +79,7 @@ def encode_shards(
 
 
 def _texts(store: PassageStore, rows: range) -> Texts:
-    passages = [store[row] for row in rows]
+    passages = store.read(rows)
     return [passage.title for passage in passages], [passage.text for passage in passages]
 
 

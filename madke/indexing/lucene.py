@@ -11,7 +11,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.knowledge.jvm import attached, java_class, java_reason
-from madke.knowledge.passage_store import PassageStore
+from madke.knowledge.passage_store import PassageStore, StoredPassage
 
 _CHUNK = 5_000
 """Passages handed to Java at a time; Ctrl-C gets through between two chunks."""
@@ -36,7 +36,7 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
                 under_way: Future[None] | None = None
                 for start in range(0, len(store), _CHUNK):
                     rows = range(start, min(start + _CHUNK, len(store)))
-                    documents = [_document(store, row) for row in rows]
+                    documents = [_document(row, passage) for row, passage in zip(rows, store.read(rows), strict=True)]
                     if under_way:
                         under_way.result()
                         progress(start, len(store))
@@ -89,6 +89,5 @@ def _count_documents(folder: Path) -> int:
         reader.close()
 
 
-def _document(store: PassageStore, row: int) -> str:
-    passage = store[row]
+def _document(row: int, passage: StoredPassage) -> str:
     return json.dumps({"id": str(row), "contents": f"{passage.title}\n{passage.text}"})

@@ -63,6 +63,24 @@ class PassageStore:
         for number in range(self._reader.num_record_batches):
             yield from self._reader.get_batch(number).column(0).to_pylist()
 
+    def read(self, rows: range) -> list[StoredPassage]:
+        """The passages of consecutive rows, several times as fast as one by one.
+
+        Raises:
+            UserError: One of them is damaged.
+        """
+        found: list[StoredPassage] = []
+        while rows:
+            batch, place = divmod(rows.start, _ROWS_PER_BATCH)
+            count = min(len(rows), _ROWS_PER_BATCH - place)
+            try:
+                columns = self._reader.get_batch(batch).slice(place, count).columns
+                found += map(StoredPassage, *(column.to_pylist() for column in columns))
+            except (OSError, ValueError) as error:
+                raise self._damaged(rows.start, error) from None
+            rows = rows[count:]
+        return found
+
     def __len__(self) -> int:
         return self._length
 
@@ -75,7 +93,10 @@ class PassageStore:
             # Table.take would copy whole columns; one value of a cached batch costs a few microseconds.
             return StoredPassage(ids[place].as_py(), titles[place].as_py(), texts[place].as_py())
         except (OSError, ValueError) as error:  # Arrow's own errors are among them, and so is text that is not UTF-8
-            raise UserError(f"is damaged in row {row:,} ({error}); build the index again", file=self._path) from None
+            raise self._damaged(row, error) from None
+
+    def _damaged(self, row: int, error: Exception) -> UserError:
+        return UserError(f"is damaged at row {row:,} ({error}); build the index again", file=self._path)
 
     def _batch(self, number: int) -> tuple[Any, ...]:
         columns = self._batches.get(number)
