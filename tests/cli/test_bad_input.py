@@ -160,6 +160,7 @@ def test_a_cache_folder_that_cannot_be_made(tmp_path):
     assert "MADKE_CACHE names another place" in said
 
 
+@pytest.mark.slow
 def test_variants_of_the_user_are_checked(tmp_path):
     folder = tmp_path / "mine" / "pair"
     folder.mkdir(parents=True)

@@ -116,6 +116,7 @@ def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(tmp
     assert list((tmp_path / "vectors").glob("*.npy"))
 
 
+@pytest.mark.slow  # it builds the sample indexes
 def test_the_doctor_says_which_keys_are_set_and_never_shows_them():
     done = madke("doctor", OPENAI_API_KEY="sk-canary-2718281828", SERPER_API_KEY="")
     assert done.returncode == 0, done.stdout
