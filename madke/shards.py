@@ -21,13 +21,14 @@ Inputs = Mapping[str, str | int]
 
 def is_finished(path: Path, inputs: Inputs) -> bool:
     """Whether the file is there, whole, and made from these inputs. A damaged one is reported, and made again."""
-    if made_from(path) != dict(inputs):
+    record = _record(path)
+    if record.get("inputs") != dict(inputs):
         return False
     try:
         sha256 = fingerprint(path)
     except UserError:
         return False
-    if _record(path).get("sha256") != sha256:
+    if record.get("sha256") != sha256:
         _log.warning("%s: is damaged, and is made again", path)
         return False
     return True

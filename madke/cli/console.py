@@ -6,17 +6,22 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 
 from madke.terminal import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _PIPED_WIDTH = 140
 
 
 def output() -> Console:
     """Standard output. In a pipe or a file tables keep a fixed width, so that they do not depend on the terminal."""
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH, markup=False, highlight=False)
 
 

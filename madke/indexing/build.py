@@ -43,7 +43,7 @@ from madke.knowledge.manifest import (
 )
 from madke.knowledge.passage_store import PassageStore, StoredPassage, write_passages
 from madke.versions import versions
-from madke.workers import InProcess, Workers
+from madke.workers import IN_THIS_PROCESS, Workers
 
 Progress = Callable[[int, int | None], None]
 """Called with passages done and, once the corpus has been read, their total. Reading and indexing each count up."""
@@ -53,7 +53,6 @@ SHARD_ROWS = 10_000
 _VECTORS = "vectors"
 _FAISS = "faiss"
 _INDEX = "index"
-_IN_THIS_PROCESS = InProcess()
 
 
 def build_bm25(
@@ -87,7 +86,7 @@ def build_dense(
     shard_rows: int = SHARD_ROWS,
     file_mb: float | None = None,
     vectors: Path | None = None,
-    workers: Workers = _IN_THIS_PROCESS,
+    workers: Workers = IN_THIS_PROCESS,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
     """Build a dense index over a corpus into the folder ``out``; resumes at the first unfinished shard.
@@ -114,6 +113,8 @@ def build_dense(
     """
     if factory != AUTO:
         check_factory(factory, encoder.dimension, parameters or "")
+        if parameters is None:
+            parameters = default_parameters(factory, encoder.dimension)
     elif parameters:
         raise UserError("--faiss-parameters need a --faiss that they fit; auto takes a type that has none")
     asked = DenseSettings(
@@ -122,7 +123,7 @@ def build_dense(
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
-        parameters=default_parameters(factory, encoder.dimension) if parameters is None else parameters,
+        parameters=parameters or "",
         shard_rows=shard_rows,
         revision=encoder.revision,
         batching=BATCHING,

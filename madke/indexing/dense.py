@@ -52,15 +52,7 @@ def encode_shards(
         rows = range(start, min(start + settings.shard_rows, len(store)))
         path = folder / f"{start:010d}.npy"
         paths.append(path)
-        inputs: Inputs = {
-            "corpus": corpus,
-            "encoder": encoder.name,
-            "dtype": encoder.dtype,
-            "revision": settings.revision,
-            "batching": settings.batching,
-            "start": start,
-            "stop": rows.stop,
-        }
+        inputs: Inputs = {**vector_inputs(settings, corpus), "start": start, "stop": rows.stop}
         if is_finished(path, inputs):
             progress(rows.stop, len(store))
         elif not replace and made_from(path) not in (None, inputs):
@@ -76,6 +68,17 @@ def encode_shards(
         finish(path, inputs)
         progress(rows.stop, len(store))
     return paths
+
+
+def vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
+    """What decides the vectors of a corpus (``corpus`` is its SHA-256), whichever shard they are in."""
+    return {
+        "corpus": corpus,
+        "encoder": settings.encoder,
+        "dtype": settings.dtype,
+        "revision": settings.revision,
+        "batching": settings.batching,
+    }
 
 
 def _texts(store: PassageStore, rows: range) -> Texts:

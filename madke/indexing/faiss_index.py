@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
 from madke.files import disk_full, replacing
+from madke.indexing.dense import vector_inputs
 from madke.knowledge.faiss_shards import faiss_reason, load_faiss, set_parameters
 from madke.knowledge.manifest import DenseSettings
 from madke.shards import Inputs, finish, is_finished
@@ -50,8 +51,6 @@ def default_parameters(factory: str, dimension: int) -> str:
 
     FAISS's own defaults, one list and 16 nodes, miss too much to be anybody's wish.
     """
-    if factory == "auto":
-        return ""
     index = _empty(factory, dimension)
     if lists := _lists(index):
         return f"nprobe={max(1, lists // 8)}"
@@ -80,13 +79,9 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
         UserError: The vectors are too few to train the index, or a file cannot be written.
     """
     made_from: Inputs = {
-        "corpus": corpus,
-        "encoder": settings.encoder,
-        "dtype": settings.dtype,
+        **vector_inputs(settings, corpus),
         "factory": settings.factory,
         "shard_rows": settings.shard_rows,
-        "batching": settings.batching,
-        "revision": settings.revision,
         "faiss": version("faiss-cpu"),
     }
     trained = _trained(vectors, settings, folder / "trained", made_from)

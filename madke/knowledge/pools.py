@@ -28,9 +28,8 @@ from madke.knowledge.asking import RemoteSource, ask, ask_remotely
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.sources.spec import SourceSpec
 from madke.shards import Inputs, any_finished, finish, is_finished
-from madke.workers import InProcess, Workers
+from madke.workers import IN_THIS_PROCESS, Workers
 
-_IN_THIS_PROCESS = InProcess()
 _NONE_REMOTE: Mapping[str, SourceSpec] = MappingProxyType({})
 
 _CHUNK = 500
@@ -71,7 +70,7 @@ def build_pools(
     out: Path,
     *,
     remote: Mapping[str, SourceSpec] = _NONE_REMOTE,
-    workers: Workers = _IN_THIS_PROCESS,
+    workers: Workers = IN_THIS_PROCESS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Found]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.

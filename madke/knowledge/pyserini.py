@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
-from madke.knowledge.jvm import attached, java_class, java_reason
+from madke.knowledge.jvm import attached, java_reason, start
+from madke.knowledge.lucene import open_lucene
 from madke.knowledge.manifest import MANIFEST, PASSAGES, open_manifest
 from madke.knowledge.passage_store import PassageStore, StoredPassage
 
@@ -144,14 +145,11 @@ def open_searcher(folder: Path) -> Any:
     Raises:
         UserError: Lucene cannot open the folder, it is empty, its documents hold no text, or Java is missing.
     """
-    searcher_class = java_class("io.anserini.search.SimpleSearcher")
-    import jnius
+    start()
+    import jnius  # not before the JVM has been started with its class path
 
     try:
-        searcher = searcher_class(str(folder))
-        searcher.set_bm25(K1, B)
-        # The searcher sets itself up during its first search, which two threads must not do at once.
-        searcher.search("warm up", 1)
+        searcher = open_lucene(folder, k1=K1, b=B)
         first = searcher.doc(0) if searcher.get_total_num_docs() else None
     except jnius.JavaException as error:
         raise UserError(f"Lucene cannot open it: {java_reason(error)}", file=folder) from None

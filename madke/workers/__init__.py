@@ -44,6 +44,9 @@ class InProcess:
         return map(function, tasks)
 
 
+IN_THIS_PROCESS = InProcess()
+
+
 def open_workers(
     engine: Engine, *, processes: int | None = None, address: str | None = None, gpus: bool = False
 ) -> AbstractContextManager[Workers]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from madke.indexing.passages import build_passages
 from madke.indexing.passages.folder import Counts, read_folder
 from madke.workers import InProcess, open_workers
 from tests.support.dump import articles, write_dump
+from tests.support.small_disk import fill_up
 
 BATCH_CHARACTERS, SHARD_BATCHES = 20_000, 2
 
@@ -98,24 +96,11 @@ def test_a_node_that_is_killed_in_the_middle_changes_no_byte(dump: Path, tmp_pat
     assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk with room for half a megabyte."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small disk needs root")
-    yield mount
-    subprocess.run(["umount", str(mount)], check=True)
-
-
 @pytest.mark.parametrize("room_for", [0, 20_000, 40_000])
 def test_a_full_disk_is_one_line_and_loses_no_finished_shard(
     room_for: int, dump: Path, small_disk: Path, tmp_path: Path
 ) -> None:
-    filler = small_disk / "filler"
-    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - room_for))
+    filler = fill_up(small_disk, room_for)
 
     with pytest.raises(UserError, match="the disk is full; make room, and the same command goes on from here") as error:
         build_passages([dump], small_disk / "out", workers=InProcess())

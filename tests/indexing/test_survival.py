@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from madke.indexing.build import build_bm25, build_dense
 from madke.knowledge.manifest import verify
 from madke.knowledge.sources.bm25 import Bm25Source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+from tests.support.small_disk import fill_up
 
 pytest.importorskip("faiss", reason="needs the extra madke[dense]")
 pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
@@ -110,25 +108,6 @@ def test_kill_while_lucene_writes_gives_the_same_results_from_the_same_command(c
     assert again == undisturbed and all(hits.passages for hits in again)
     assert verify(tmp_path / "index") == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "other", "passages.jsonl"]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk with room for a megabyte."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small disk needs root")
-    yield mount
-    subprocess.run(["umount", str(mount)], check=True)
-
-
-def fill_up(disk: Path, leave: int) -> Path:
-    """A file that leaves so many bytes free."""
-    filler = disk / "filler"
-    filler.write_bytes(bytes(shutil.disk_usage(disk).free - leave))
-    return filler
 
 
 @pytest.mark.parametrize("leave", [4_096, 32_768])

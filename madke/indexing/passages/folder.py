@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
 from madke.files import fingerprint, replacing
+from madke.knowledge.manifest import PASSAGES_MANIFEST
 
-FINISHED = "passages.json"
+FINISHED = PASSAGES_MANIFEST
 """The manifest of a finished folder."""
 UNFINISHED = "unfinished.json"
 """The same while passages are made: it lists the shards that are finished."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
-from madke.knowledge.jvm import attached, java_class, java_reason
+from madke.knowledge.jvm import attached, java_class, java_reason, start
+from madke.knowledge.lucene import open_lucene
 from madke.knowledge.manifest import LUCENE, MANIFEST, PASSAGES, Bm25Settings, open_manifest
 from madke.knowledge.passage_store import PassageStore, StoredPassage
 from madke.knowledge.pyserini import fingerprint_of, open_searcher, stored_passage
@@ -85,14 +86,11 @@ def _open_ours(folder: Path) -> _Opened:
     if not isinstance(manifest.index, Bm25Settings):
         raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
     store = PassageStore(folder / PASSAGES)
-    searcher_class = java_class("io.anserini.search.SimpleSearcher")
-    import jnius
+    start()
+    import jnius  # not before the JVM has been started with its class path
 
     try:
-        searcher = searcher_class(str(folder / LUCENE))
-        searcher.set_bm25(manifest.index.k1, manifest.index.b)
-        # The searcher sets itself up during its first search, which two threads must not do at once.
-        searcher.search("warm up", 1)
+        searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
     except jnius.JavaException as error:
         raise UserError(f"Lucene cannot open it: {java_reason(error)}; build the index again", file=folder) from None
     described = f"BM25 over {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"

@@ -1,0 +1,13 @@
+"""Filling a disk up."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+
+def fill_up(disk: Path, leave: int) -> Path:
+    """A file that leaves so many bytes free."""
+    filler = disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(disk).free - leave))
+    return filler
