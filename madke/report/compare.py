@@ -9,7 +9,8 @@ from itertools import combinations
 
 from madke.core.errors import UserError
 from madke.core.transcript import ParseStatus, Transcript
-from madke.scoring.scores import correct, total_usage
+from madke.scoring.rows import correct
+from madke.scoring.scores import total_usage
 from madke.tasks import get_task
 
 

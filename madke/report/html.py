@@ -15,7 +15,8 @@ from madke.report.diagram import changed_settings
 from madke.report.text import ORACLE, debate_text, interval, percent, score_details
 from madke.runs.config import RunConfig
 from madke.runs.directory import read_config, read_transcripts
-from madke.scoring.scores import Scores, correct
+from madke.scoring.rows import correct
+from madke.scoring.scores import Scores
 from madke.terminal import printable
 
 

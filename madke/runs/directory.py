@@ -6,9 +6,10 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from pydantic import ValidationError
 
@@ -23,6 +24,17 @@ Key = tuple[str, int]
 
 _MADE_BEFORE = {"lock", "pools.jsonl"}
 """What a run that was stopped before it wrote ``run.json`` may have left."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFiles:
+    """What a run reads and writes that need not lie in its directory."""
+
+    calls: Path
+    """The call store; the arms of an experiment share one."""
+    pools: Path | None
+    """The pool file; None without knowledge."""
+
 
 _OURS = {"run.json", "pools.jsonl", "transcripts.jsonl", "metrics.json", "external.json", "report.html"}
 """What is written whole or not at all in a run directory."""
@@ -185,13 +197,37 @@ def read_config(path: Path) -> RunConfig:
     Raises:
         UserError: ``run.json`` is missing or is not one of ours.
     """
+    try:
+        return RunConfig.model_validate(_record(path)["config"])
+    except (ValueError, KeyError):
+        raise UserError("is not a run's configuration", file=path / "run.json") from None
+
+
+def _record(path: Path) -> dict[str, Any]:
     file = path / "run.json"
     try:
-        return RunConfig.model_validate(json.loads(file.read_bytes())["config"])
+        record = json.loads(file.read_bytes())
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=file) from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError("is not a run's configuration", file=file) from None
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise UserError("is not a run's configuration", file=file)
+    return record
+
+
+def run_files(path: Path) -> RunFiles:
+    """Where a run's calls and pools are, as its ``run.json`` says; they may have been moved or removed since.
+
+    Raises:
+        UserError: ``run.json`` is missing or is not one of ours.
+    """
+    said = _record(path).get("files", {})
+    pools = said.get("pools")
+    return RunFiles(
+        calls=path / said.get("calls", "calls.sqlite"),
+        pools=path / pools if pools is not None else None,
+    )
 
 
 def _names(path: Path) -> list[str]:

@@ -16,7 +16,8 @@ from madke.core.errors import UserError
 from madke.files import replacing
 from madke.runs.directory import Key, read_transcripts
 from madke.scoring.external import CommandScorer, Item, without_keys
-from madke.scoring.scores import Scores, over_questions, score, scores_to_json
+from madke.scoring.rows import over_questions
+from madke.scoring.scores import Scores, score, scores_to_json
 from madke.scoring.statistics import Estimate
 
 _log = logging.getLogger(__name__)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 
 from pydantic import TypeAdapter
 
-from madke.core.question import Question
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
-from madke.engine.groups import agreed
 from madke.scoring.metrics import METRICS
+from madke.scoring.rows import Row, Rows, over_questions, row
 from madke.scoring.statistics import Estimate, estimate
-from madke.tasks import get_task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +73,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
     Raises:
         UserError: A transcript names a task that does not exist.
     """
-    rows: dict[str, list[dict[str, float]]] = {}
+    rows: dict[str, list[Row]] = {}
     statuses: Counter[str] = Counter()
     flags: Counter[str] = Counter()
     stops: Counter[str] = Counter()
@@ -99,7 +97,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         flags["shortened"] += cut
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
-            kept.append(_row(transcript))
+            kept.append(row(transcript))
             flags["judged"] += "cons_judge" in kept[-1]
             rounds += len(transcript.rounds)
         else:
@@ -153,65 +151,7 @@ def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
     return _adapter().dump_json(scores, indent=indent) + b"\n"
 
 
-def correct(transcript: Transcript) -> float | None:
-    """The first metric of the task on the final answer, 0 .. 1; None for a failed question or one without golds."""
-    if transcript.status == "failed" or not transcript.answers:
-        return None
-    return _metrics(transcript, get_task(transcript.task).metrics[:1])[0]
-
-
-def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
-    """Metrics of the final answer; all 0 where there is none."""
-    if transcript.answer is None:
-        return [0.0] * len(names)
-    question = Question(
-        id=transcript.id,
-        question=transcript.question,
-        answers=transcript.answers,
-        task=transcript.task,
-        choices=transcript.choices,
-        metadata=transcript.metadata,
-    )
-    return [METRICS[name](transcript.answer, question) for name in names]
-
-
-def _row(transcript: Transcript) -> dict[str, float]:
-    """What one transcript adds to the means. A name that is missing does not apply to it."""
-    task = get_task(transcript.task)
-    row: dict[str, float] = {}
-    if transcript.answers:
-        row = dict(zip(task.metrics, _metrics(transcript, task.metrics), strict=True))
-        row["correct"] = row[task.metrics[0]]
-    last = transcript.rounds[-1]
-    consistent = {}
-    # A judge who takes the answer itself (judge_extract) settles the debate; it was not asked for consensus.
-    if last.verdict is not None and transcript.final.by != "judge":
-        consistent["judge"] = bool(last.verdict.consensus)
-    if len(last.turns) > 1:
-        consistent["matcher"] = agreed(last.turns, task)
-    for by, value in consistent.items():
-        row[f"cons_{by}"] = float(value)
-        if "correct" in row:
-            row[f"co2_{by}"] = float(value) * row["correct"]
-    return row
-
-
-def over_questions(rows: Mapping[str, list[dict[str, float]]], name: str) -> Estimate | None:
-    """The mean of one value over questions, repeats of each averaged first; None where no row holds it.
-
-    Args:
-        rows: Question id -> a row of named values for each repeat.
-        name: Which of them.
-    """
-    values = []
-    for repeats in rows.values():
-        found = [row[name] for row in repeats if name in row]
-        if found:
-            values.append(sum(found) / len(found))
-    return estimate(values)
-
-
-def _bounds(rows: Mapping[str, list[dict[str, float]]]) -> tuple[float, float] | None:
+def _bounds(rows: Rows) -> tuple[float, float] | None:
     """Mean correctness over questions with gold answers, failed ones counted as wrong, and as right."""
     low, high = [], []
     for repeats in rows.values():
