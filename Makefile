@@ -30,7 +30,7 @@ bench: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; say which with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[wiki,dense,offline,tasks,ray,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[wiki,dense,offline,tasks,ray,report,datasets,dev]'
 	@touch $(STAMP)
 
 clean:

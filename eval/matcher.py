@@ -1,6 +1,10 @@
 """How well the matcher of short answers agrees with people, on EVOUNA's human judgements (Wang et al., 2023).
 
     python eval/matcher.py --data ../shared/data/recorded/evouna --out eval/matcher.md
+    python eval/matcher.py --data ../shared/data/recorded/evouna --grader openai/gpt-4o --limit 100
+
+With ``--grader`` a model grades the answers too, as ``madke score --grader`` has them graded, and all are compared over
+the answers that it graded. Its calls are kept in the file of ``--grades``, so that the same command asks only once.
 
 The folder holds ``NQ_1800.json.gz`` and ``TQ_1000.json.gz``: questions with golden answers separated by slashes, five
 systems' answers, and for each a person's "right" or "wrong". Questions marked improper are left out, as EVOUNA does.
@@ -15,7 +19,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from pathlib import Path
@@ -24,6 +28,8 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.files import replacing
+from madke.runs.grades import UNREAD, Grader, Grades, grade
+from madke.scoring.agreement import agreement
 from madke.scoring.metrics import exact_match, token_f1
 from madke.scoring.statistics import estimate
 from madke.tasks import get_task
@@ -55,13 +61,27 @@ def contained(answer: str, question: Question) -> bool:
     return any(f" {squad_normalize(gold)} " in f" {squad_normalize(answer)} " for gold in question.answers)
 
 
+def remembering(matcher: Matcher) -> Matcher:
+    """The same matcher, which looks at each answer once: several tables ask."""
+    known: dict[tuple[str, str], bool] = {}
+
+    def found(answer: str, question: Question) -> bool:
+        key = question.id, answer
+        if key not in known:
+            known[key] = matcher(answer, question)
+        return known[key]
+
+    return found
+
+
 MATCHERS: dict[str, Matcher] = {
     "EM": lambda answer, question: exact_match(answer, question) == 1,
     "F1 >= 0.5": lambda answer, question: token_f1(answer, question) >= 0.5,
     "contained": contained,
     "same": lambda answer, question: any(TASK.same(answer, gold) for gold in question.answers),
-    "accepts": TASK.accepts,
+    "accepts": remembering(TASK.accepts),
 }
+GRADER = "grader"
 
 
 def read_judged(folder: Path) -> tuple[list[Judged], list[Judged]]:
@@ -89,22 +109,53 @@ def _judged(dataset: str, at: int, item: dict[str, Any]) -> Iterable[Judged]:
             yield Judged(dataset=dataset, system=system, question=question, answer=answer, right=right)
 
 
-def systems_table(judged: Sequence[Judged]) -> Iterable[str]:
-    """Precision / recall / accuracy of each matcher by set and system, in percent."""
-    yield "| set | system | n | right | " + " | ".join(MATCHERS) + " | accuracy of accepts, 95 % |"
-    yield "|" + "---|" * (5 + len(MATCHERS))
-    groups: dict[tuple[str, str], list[tuple[bool, list[bool]]]] = defaultdict(list)
+def first_questions(judged: Sequence[Judged], limit: int | None) -> list[Judged]:
+    """The answers to the first so many questions of each set."""
+    ids: dict[str, dict[str, None]] = defaultdict(dict)
     for one in judged:
-        row = (one.right, [matcher(one.answer, one.question) for matcher in MATCHERS.values()])
-        groups[one.dataset, one.system].append(row)
-        groups["both", "fid" if one.system == "fid" else "the other four"].append(row)
-    for (dataset, system), rows in sorted(groups.items(), key=lambda group: group[0][0] == "both"):
-        right = [truth for truth, _ in rows]
-        cells = [_cell(right, [found[at] for _, found in rows]) for at in range(len(MATCHERS))]
-        last = estimate([float(found[-1] == truth) for truth, found in rows])
-        interval = "" if last is None else f"{100 * last.low:.1f} to {100 * last.high:.1f}"
-        share = f"{100 * sum(right) / len(rows):.0f} %"
-        yield f"| {dataset} | {system} | {len(rows)} | {share} | {' | '.join(cells)} | {interval} |"
+        ids[one.dataset][one.question.id] = None
+    kept = {id_ for found in ids.values() for id_ in list(found)[:limit]}
+    return [one for one in judged if one.question.id in kept]
+
+
+def by_system(judged: Sequence[Judged]) -> Iterable[tuple[str, str, list[Judged]]]:
+    """Set, system and its answers; at the end the answers of both sets, by phrase and by sentence."""
+    groups: dict[tuple[str, str], list[Judged]] = defaultdict(list)
+    for one in judged:
+        groups[one.dataset, one.system].append(one)
+        groups["both", "fid" if one.system == "fid" else "the other four"].append(one)
+    for (dataset, system), found in sorted(groups.items(), key=lambda group: group[0][0] == "both"):
+        yield dataset, system, found
+
+
+def systems_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> Iterable[str]:
+    """Precision / recall / accuracy of each matcher by set and system, in percent."""
+    last = list(matchers)[-1]
+    yield "| set | system | n | right | " + " | ".join(matchers) + f" | accuracy of {last}, 95 % |"
+    yield "|" + "---|" * (5 + len(matchers))
+    for dataset, system, found in by_system(judged):
+        right = [one.right for one in found]
+        said = {name: [matcher(one.answer, one.question) for one in found] for name, matcher in matchers.items()}
+        cells = " | ".join(_cell(right, column) for column in said.values())
+        low_high = estimate([float(one == truth) for one, truth in zip(said[last], right, strict=True)])
+        interval = "" if low_high is None else f"{100 * low_high.low:.1f} to {100 * low_high.high:.1f}"
+        share = f"{100 * sum(right) / len(right):.0f} %"
+        yield f"| {dataset} | {system} | {len(found)} | {share} | {cells} | {interval} |"
+
+
+def people_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> Iterable[str]:
+    """Percent of the answers on which each matcher and people agree, and Cohen's kappa."""
+    yield "| set | system | n | " + " | ".join(matchers) + " |"
+    yield "|" + "---|" * (3 + len(matchers))
+    for dataset, system, found in by_system(judged):
+        right = [float(one.right) for one in found]
+        cells = []
+        for matcher in matchers.values():
+            agreed = agreement([float(matcher(one.answer, one.question)) for one in found], right)
+            assert agreed is not None
+            kappa = "-" if agreed.kappa is None else f"{agreed.kappa:.2f}"
+            cells.append(f"{100 * agreed.same.value:.1f} ({kappa})")
+        yield f"| {dataset} | {system} | {len(found)} | {' | '.join(cells)} |"
 
 
 def _cell(right: Sequence[bool], found: Sequence[bool]) -> str:
@@ -171,11 +222,18 @@ percent. `same` compares an answer with each gold, as it compares two debaters' 
 
 {held_out}
 
+## Agreement with people (held out)
+
+Percent of the answers that are judged as people judge them, and Cohen's kappa, which is 0 where chance alone would
+agree as often.
+
+{people}
+{graded}
 ## Development (first half: the rules were made on it)
 
 {development}
 
-## Agreement (held out; answers of at most {words} words, all pairs of systems on one question)
+## Agreement of two answers (held out; answers of at most {words} words, all pairs of systems on one question)
 
 The same answer should be found among both right (aliases apart), and not where one is right and one wrong.
 
@@ -189,12 +247,50 @@ other things: a work beside its author, a subject beside its history).
 """
 
 
-def report(development: Sequence[Judged], held_out: Sequence[Judged]) -> str:
+GRADED = """
+## With a grader (held out, {questions})
+
+`{model}` graded {n} of {asked} answers; {unread} replies held no grade and {failed} calls failed, which are left out of
+all columns. It saw the question, all golds, the answer and worked examples, at temperature 0.
+
+{table}
+
+Agreement with people, percent and kappa:
+
+{people}
+"""
+
+
+def graded_part(judged: Sequence[Judged], grades: Grades, limit: int | None) -> str:
+    """The part of the page about a grader, and all matchers over the answers that it graded."""
+
+    def found(answer: str, question: Question) -> bool:
+        return grades.right[question.id, answer]
+
+    graded = [one for one in judged if (one.question.id, one.answer) in grades.right]
+    missing = [grades.missing.get((one.question.id, one.answer)) for one in judged]
+    unread = missing.count(UNREAD)
+    matchers = {**MATCHERS, GRADER: found}
+    return GRADED.format(
+        model=grades.model,
+        questions="all questions" if limit is None else f"the first {limit} questions of each set",
+        n=len(graded),
+        asked=len(judged),
+        unread=unread,
+        failed=len(judged) - len(graded) - unread,
+        table="\n".join(systems_table(graded, matchers)),
+        people="\n".join(people_table(graded, matchers)),
+    )
+
+
+def report(development: Sequence[Judged], held_out: Sequence[Judged], graded: str = "") -> str:
     """The whole page."""
     both = [*development, *held_out]
     return PAGE.format(
-        held_out="\n".join(systems_table(held_out)),
-        development="\n".join(systems_table(development)),
+        held_out="\n".join(systems_table(held_out, MATCHERS)),
+        people="\n".join(people_table(held_out, MATCHERS)),
+        graded=graded,
+        development="\n".join(systems_table(development, MATCHERS)),
         agreement="\n".join(agreement_table(held_out)),
         words=SHORT_WORDS,
         chains=chains(both, golds=0),
@@ -215,13 +311,31 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="the folder with the two files")
     parser.add_argument("--out", type=Path, help="write the page here too")
     parser.add_argument("--disagreements", action="store_true", help="list those of the development half instead")
+    parser.add_argument("--grader", metavar="MODEL", help="a model that grades the held-out answers too")
+    parser.add_argument("--base-url", help="the endpoint of an openai/ or azure/ grader")
+    parser.add_argument("--limit", type=int, metavar="N", help="grade only the first N questions of each set")
+    parser.add_argument(
+        "--grades",
+        type=Path,
+        default=Path("matcher.grades.sqlite"),
+        metavar="FILE",
+        help="where the grader's calls are kept (%(default)s)",
+    )
     arguments = parser.parse_args()
+    if arguments.grader is None and (arguments.base_url is not None or arguments.limit is not None):
+        parser.error("--base-url and --limit are for a grader; name its model with --grader")
     try:
-        halves = read_judged(arguments.data)
+        development, held_out = read_judged(arguments.data)
         if arguments.disagreements:
-            print("\n".join(disagreements(halves[0])))
+            print("\n".join(disagreements(development)))
             return 0
-        page = report(*halves)
+        graded = ""
+        if arguments.grader is not None:
+            asked = first_questions(held_out, arguments.limit)
+            grader = Grader(model=arguments.grader, base_url=arguments.base_url)
+            grades = grade(((one.question, one.answer) for one in asked), grader, arguments.grades)
+            graded = graded_part(asked, grades, arguments.limit)
+        page = report(development, held_out, graded)
         print(page)
         if arguments.out:
             with replacing(arguments.out) as file:

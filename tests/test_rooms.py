@@ -13,6 +13,7 @@ FLOORS = [
     {"engine"},
     {"scoring", "knowledge", "llm", "data", "variants"},
     {"runs", "indexing", "adapters"},
+    {"experiments"},
     {"report", "lemmas"},
     {"cli"},
 ]

@@ -19,7 +19,7 @@ from madke.llm import CallStore, Limiter, close, open_model
 from madke.runs.batch import run_batch
 from madke.runs.cast import guarded
 from madke.runs.config import RunConfig
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, RunFiles
 from madke.runs.meter import Meter
 from madke.variants import load_variant
 
@@ -89,7 +89,7 @@ async def whole(url: str, questions: int, folder: Path) -> float:
     )
     started = time.perf_counter()
     with RunDirectory(folder) as directory, CallStore(folder / "calls.sqlite") as store:
-        directory.begin(config)
+        directory.begin(config, RunFiles(calls=store.path, pools=None))
         meter = Meter(total=questions)
         models = dict.fromkeys(variant.protocol.roles, model)
         cast = guarded(models, limiter=Limiter(CONCURRENCY), store=store, meter=meter)

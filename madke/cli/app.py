@@ -66,10 +66,25 @@ def _complain(message: str) -> NoReturn:
 
 
 def _register() -> None:
-    from madke.cli import ask, compare, doctor, index, pool, protocols, report, run, score
+    from madke.cli import (
+        ablate,
+        annotate,
+        ask,
+        compare,
+        datasets,
+        doctor,
+        index,
+        pool,
+        protocols,
+        report,
+        run,
+        score,
+    )
 
-    for verb in (ask, run, score, compare, report, doctor):
+    for verb in (ask, run, ablate, score, compare, report, doctor):
         app.command(name=verb.__name__.rpartition(".")[2])(verb.command)
     app.add_typer(protocols.app, name="protocols")
+    app.add_typer(datasets.app, name="datasets")
     app.add_typer(pool.app, name="pool")
     app.add_typer(index.app, name="index")
+    app.add_typer(annotate.app, name="annotate")

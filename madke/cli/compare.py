@@ -1,23 +1,27 @@
-"""``madke compare``: runs side by side, question by question."""
+"""``madke compare``: runs side by side, question by question, and whether one is better."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from madke.cli import arms, options
 from madke.core.errors import UserError
 from madke.terminal import printable
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
     from madke.report.compare import Compared, Comparison
+    from madke.runs.results import Results
+
+_NO_ROOM = ("p", "effect")
+"""What a terminal's table of tests leaves to ``--json``: uncorrected p values, and effects without a unit."""
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, two or more.")],
+    paths: arms.Paths,
     question: Annotated[
         str | None, typer.Option(help="Show the debates of this question id side by side, and nothing else.")
     ] = None,
@@ -27,80 +31,114 @@ def command(
     only_different: Annotated[
         bool, typer.Option("--only-different", help="Show only questions that the runs answered differently.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one object a question that is shown.")] = False,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to test: em, f1, match, correct, cons_judge, co2_matcher, corrected, a scorer's name ... "
+            "Repeatable. Default: every metric of the tasks, and what graders and scorers said.",
+        ),
+    ] = None,
+    data: arms.Data = None,
+    dataset: options.Dataset = None,
+    task: options.Task = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
 ) -> None:
-    """Compare runs over the questions that all of them hold: answers, scores, and which of two was right where.
+    """Compare runs over the questions that all of them hold: answers, scores, and which of two is better.
 
-    Of repeats the first is shown and counted by pairs; scores are means over all of them.
+    Each two runs are tested on each metric, question by question: McNemar's exact test for right or wrong, a paired
+    bootstrap for others, corrected for their number (Holm). Of repeats the first is shown and counted by pairs; scores
+    and tests are of the means over all of them, and with three or more there is a test across repeats too.
     """
+    from madke.report.compare import compare
+    from madke.runs.scored import external_values
+
+    results = arms.open_arms(paths, data, dataset, task)
+    if len(results) < 2:
+        raise UserError(f"compare takes two runs or more, found {len(results)}; `madke report` shows one")
+    if question is not None:
+        if limit is not None or only_different or metric:
+            raise UserError("--question shows one question; leave out --limit, --only-different and --metric")
+        _one_question(results, question, as_json)
+        return
+    comparison = compare(
+        {arm.name: arm.transcripts() for arm in results}, {arm.name: external_values(arm) for arm in results}
+    )
+    shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
+    show = _show_json if as_json else _show_tables
+    show(results, comparison, shown, metric or ())
+
+
+def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
     import json
     from dataclasses import asdict
 
-    from madke.report.compare import compare
-    from madke.runs.directory import read_transcripts
-
-    names = _names(runs)
-    if question is not None:
-        if limit is not None or only_different:
-            raise UserError("--question shows one question; leave out --limit and --only-different")
-        debates = {name: _debates_of(question, directory) for name, directory in names.items()}
-        comparison = compare(debates)
-    else:
-        comparison = compare({name: read_transcripts(directory) for name, directory in names.items()})
-    shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
-    if as_json:
-        for row in shown:
-            typer.echo(json.dumps(asdict(row), ensure_ascii=False))
-    elif question is not None:
-        _show_debates(shown[0], list(debates.values()))
-    else:
-        _show_table(names, comparison, shown)
-
-
-def _names(runs: Sequence[Path]) -> dict[str, Path]:
-    """Runs by the names they are shown with: folders side by side are told apart by their own names."""
-    siblings = len({directory.parent for directory in runs}) == 1
-    names = {(siblings and directory.name) or str(directory): directory for directory in runs}
-    if len(names) < 2:
-        raise UserError(f"compare takes two run directories or more, found {len(names)}; `madke report` shows one")
-    return names
-
-
-def _debates_of(question: str, directory: Path) -> list[Transcript]:
-    from madke.runs.directory import read_transcripts
-
-    found = [transcript for transcript in read_transcripts(directory) if transcript.id == question]
-    if not found:
-        raise UserError(f"holds no question {question!r}", file=directory)
-    return found
-
-
-def _show_debates(compared: Compared, debates: Sequence[Sequence[Transcript]]) -> None:
     from madke.cli.console import output
+    from madke.report.compare import compare
     from madke.report.side_by_side import debate_columns
 
-    first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates]
+    debates = {arm.name: _debates_of(question, arm) for arm in results}
+    (compared,) = compare(debates).questions
+    if as_json:
+        typer.echo(json.dumps(asdict(compared), ensure_ascii=False))
+        return
+    first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates.values()]
     console = output()
     console.print(debate_columns(compared, first, console.width))
 
 
-def _show_table(names: dict[str, Path], comparison: Comparison, shown: Sequence[Compared]) -> None:
-    from madke.cli.console import output
-    from madke.report.side_by_side import pair_table, question_table
-    from madke.report.text import score_table
-    from madke.runs.directory import read_transcripts
-    from madke.scoring.scores import score
+def _debates_of(question: str, arm: Results) -> list[Transcript]:
+    found = [transcript for transcript in arm.transcripts() if transcript.id == question]
+    if not found:
+        raise UserError(f"holds no question {question!r}", file=arm.path)
+    return found
 
+
+def _show_json(
+    results: Sequence[Results], comparison: Comparison, shown: Sequence[Compared], metrics: Sequence[str]
+) -> None:
+    import json
+    from dataclasses import asdict
+
+    from madke.report.compare import notes, scores_of_compared
+    from madke.scoring.scores import scores_to_json
+
+    tests, across = comparison.tests(metrics), comparison.repeat_tests(metrics)
+    scores = scores_of_compared(results, comparison)
+    found = {
+        "questions": [asdict(row) for row in shown],
+        "unshared": dict(comparison.unshared),
+        "scores": {name: json.loads(scores_to_json(each)) for name, each in scores.items()},
+        "pairs": [asdict(pair) for pair in comparison.pairs],
+        "tests": [asdict(test) for test in tests],
+        "repeat_tests": [asdict(test) for test in across],
+        "notes": notes(comparison, scores),
+    }
+    typer.echo(json.dumps(found, ensure_ascii=False))
+
+
+def _show_tables(
+    results: Sequence[Results], comparison: Comparison, shown: Sequence[Compared], metrics: Sequence[str]
+) -> None:
+    from madke.cli.console import output
+    from madke.report.compare import notes, scores_of_compared
+    from madke.report.side_by_side import pair_table, question_table, rich_table
+    from madke.report.tables import cost_table, paired_table
+    from madke.report.text import score_table
+
+    tests, across = comparison.tests(metrics), comparison.repeat_tests(metrics)
     console = output()
     if shown:
         console.print(question_table(shown))
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     typer.echo(printable("; ".join(f"{what}: {count}" for what, count in counts.items())))
-    shared = {(row.id, row.question) for row in comparison.questions}
-    scored = []
-    for name, directory in names.items():
-        held = (t for t in read_transcripts(directory) if (t.id, t.question) in shared)
-        scored.append((name, score(held)))
-    console.print(score_table(scored))
+    scores = scores_of_compared(results, comparison)
+    console.print(score_table([*scores.items()]))
+    console.print(rich_table(cost_table(scores)))
     console.print(pair_table(comparison.pairs))
+    console.print(rich_table(paired_table(tests), _NO_ROOM))
+    if across:
+        console.print(rich_table(paired_table(across, "Paired tests across repeats"), _NO_ROOM))
+    for note in notes(comparison, scores):
+        typer.echo(printable(note))

@@ -48,6 +48,26 @@ Task = Annotated[
         "--task", "-t", help=f"The answer format: {', '.join(TASKS)}. Default: choice with options, else short_answer."
     ),
 ]
+Dataset = Annotated[
+    str | None,
+    typer.Option(help="Read DATA as this published dataset ships it; see `madke datasets`. Default: our own JSONL."),
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions, or a sample of N.")]
+SampleSeed = Annotated[
+    int | None,
+    typer.Option(help="With --limit: draw the N questions at random, the same ones wherever this seed is used."),
+]
+Prices = Annotated[
+    Path | None,
+    typer.Option(
+        help="A YAML file of prices for a million tokens: openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(min=0, help="Begin no further question once so much is spent, at the prices of --prices."),
+]
+Plan = Annotated[bool, typer.Option("--plan", help="Say what it takes, calls, tokens and cost, and stop.")]
 Estimator = Annotated[
     str | None,
     typer.Option(

@@ -22,11 +22,13 @@ def _root() -> None:
 
 @app.command()
 def build(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions, JSONL (.gz too).")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
     out: Annotated[Path, typer.Option(help="The pool file to write.")],
     sources: options.Sources = "wiki,google",
     k: Annotated[int, typer.Option("--k", min=1, max=10_000, help="Passages asked of each source.")] = 10,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")] = None,
+    dataset: options.Dataset = None,
+    limit: options.Limit = None,
+    sample_seed: options.SampleSeed = None,
     engine: options.Engine = "local",
     address: options.Address = None,
 ) -> None:
@@ -37,13 +39,13 @@ def build(
     The same command again goes on where a build was stopped.
     """
     from madke.cli.progress import counter
-    from madke.data import read_questions
+    from madke.data import read_dataset
     from madke.indexing.named import resolve
     from madke.knowledge.pools import build_pools
     from madke.knowledge.sources.spec import asks_serper
     from madke.workers import open_workers
 
-    questions = read_questions(data)[:limit]
+    questions = read_dataset(data, dataset=dataset, limit=limit, sample_seed=sample_seed)
     specs = source_specs(sources, ())
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")

@@ -1,41 +1,113 @@
-"""``madke report``: runs as a page, or one debate as text."""
+"""``madke report``: runs as a page, as figures and tables for papers, or one debate as text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from madke.cli import options
+from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from madke.report.tables import Table
+    from madke.runs.results import Results
+    from madke.scoring.scores import Scores
+
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Run directories, experiments (all of their arms), predictions."),
+    ],
     question: Annotated[
-        str | None, typer.Option(help="Print the debate of this question id as text; write no page.")
+        str | None, typer.Option(help="Print the debates of this question id as text; write nothing.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The page. Default: report.html in the first directory.")] = None,
+    figures: Annotated[
+        Literal["pdf", "svg", "png"] | None,
+        typer.Option(help="Write the figures as files too, for papers, into the folder figures beside the page."),
+    ] = None,
+    tables: Annotated[
+        Literal["csv", "parquet", "tex"] | None,
+        typer.Option(help="Write the tables as files too, into the folder tables beside the page."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The questions that files of predictions answer.")] = None,
+    dataset: options.Dataset = None,
+    task: options.Task = None,
 ) -> None:
-    """Write one self-contained HTML page with the scores and every debate of the runs."""
-    from madke.report.html import write_report
+    """Write one self-contained HTML page: what was run, scores, tests, figures, and every debate to read."""
+    results = _open(paths, data, dataset, task)
+    if question is not None:
+        _show_debates(results, question)
+        return
+    from madke.report.html import score_tables, write_page
     from madke.runs.scored import scores_of
 
-    if question is not None:
-        _show_debates(runs, question)
-        return
-    target = out or runs[0] / "report.html"
-    write_report({directory: scores_of(directory) for directory in runs}, target)
-    typer.echo(f"report: {target}")
+    scores = {arm.name: scores_of(arm) for arm in results}
+    page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
+    write_page(results, scores, page)
+    typer.echo(f"report: {page}")
+    if figures is not None:
+        _write_figures(results, scores, page.parent / "figures", figures)
+    if tables is not None:
+        _write_tables(score_tables(results, scores), page.parent / "tables", tables)
 
 
-def _show_debates(runs: list[Path], question: str) -> None:
-    from madke.core.errors import UserError
+def _open(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
+    from madke.data import read_dataset
+    from madke.runs.results import open_results
+
+    if data is None and (dataset or task):
+        raise UserError("--dataset and --task say how to read --data; name the file of questions too")
+    questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
+    return open_results(list(_arms(paths)), questions)
+
+
+def _arms(paths: Sequence[Path]) -> Iterator[Path]:
+    """The paths, with the arms of an experiment in its place, the one first that the others are tested against."""
+    from madke.experiments.experiment import is_experiment, read_experiment
+
+    for path in paths:
+        if not is_experiment(path):
+            yield path
+            continue
+        recipe, folders = read_experiment(path)
+        if not folders:
+            raise UserError("is an experiment of which no arm has begun; run `madke ablate` first", file=path)
+        yield from sorted(folders, key=lambda folder: folder.name != recipe.reference)
+
+
+def _write_figures(
+    results: Sequence[Results], scores: Mapping[str, Scores], folder: Path, form: Literal["pdf", "svg", "png"]
+) -> None:
+    from madke.report.figures import write_figures
+
+    for path in write_figures(results, scores, folder, form):
+        typer.echo(f"figure: {path}")
+
+
+def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
+    from madke.report.table_files import write_table
+
+    for name, table in tables.items():
+        path = folder / f"{name}.{form}"
+        write_table(table, path)
+        typer.echo(f"table: {path}")
+
+
+def _show_debates(results: Sequence[Results], question: str) -> None:
     from madke.report.text import debate_text
-    from madke.runs.directory import read_transcripts
 
-    for directory in runs:
-        found = [t for t in read_transcripts(directory) if t.id == question]
+    for arm in results:
+        found = [transcript for transcript in arm.transcripts() if transcript.id == question]
         if not found:
-            raise UserError(f"holds no question {question!r}", file=directory)
+            raise UserError(f"holds no question {question!r}", file=arm.path)
         for transcript in found:
-            where = f"== {directory}, repeat {transcript.repeat}\n" if len(runs) > 1 or len(found) > 1 else ""
+            several = len(results) > 1 or len(found) > 1
+            where = f"== {arm.path}, repeat {transcript.repeat}\n" if several else ""
             typer.echo(where + debate_text(transcript))

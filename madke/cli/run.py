@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +13,14 @@ from madke.cli import options
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
-    from madke.core.chat import ChatModel
     from madke.core.knowledge import Source
     from madke.core.question import Question
     from madke.data import Given
     from madke.engine.protocol import Knowledge, Protocol
+    from madke.llm.prices import Prices
     from madke.runs.directory import RunDirectory
+    from madke.runs.job import Job
     from madke.runs.meter import Meter
-    from madke.runs.services import LiveSearch
 
 
 _REASONS = 3
@@ -29,7 +28,7 @@ _REASONS = 3
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions, JSONL (.gz too).")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
     out: Annotated[Path, typer.Option(help="The run directory; the same command again resumes it.")],
     task: options.Task = None,
     protocol: options.Protocol = "madke",
@@ -47,7 +46,9 @@ def command(
         ),
     ] = None,
     estimator: options.Estimator = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")] = None,
+    dataset: options.Dataset = None,
+    limit: options.Limit = None,
+    sample_seed: options.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often.")] = 1,
     seed: Annotated[
         int, typer.Option(help="Sampling seed; each call derives its own. A negative one leaves it to the server.")
@@ -55,6 +56,9 @@ def command(
     settings: options.Settings = None,
     prompts: options.Prompts = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Questions, and model calls, under way at once.")] = 16,
+    plan: options.Plan = False,
+    prices: options.Prices = None,
+    max_cost: options.MaxCost = None,
     rpm: Annotated[int | None, typer.Option(min=1, help="At most so many calls a minute.")] = None,
     tpm: Annotated[int | None, typer.Option(min=1, help="At most so many tokens a minute.")] = None,
     replay: Annotated[
@@ -68,84 +72,67 @@ def command(
 
     Exit status: 0 every question has an outcome, 1 some failed, 2 bad input, 130 interrupted.
     """
+    from madke.cli.progress import shown
     from madke.cli.sources import open_sources, show_spent
-    from madke.data import read_questions
-    from madke.files import fingerprint
-    from madke.llm import CallStore, Limiter, Stored
-    from madke.runs.batch import run_batch
-    from madke.runs.cast import guarded, open_models, role_models
-    from madke.runs.config import RunConfig
+    from madke.data import read_dataset
+    from madke.llm.prices import read_prices
+    from madke.runs.budget import Budget
+    from madke.runs.cast import role_models
+    from madke.runs.config import questions_sha256
     from madke.runs.directory import RunDirectory
-    from madke.runs.meter import Meter, Metered
-    from madke.runs.pools import RunPools
-    from madke.runs.services import QualityEstimator, estimating, searching
+    from madke.runs.job import Effort, Job, play
 
-    questions = read_questions(data, task=task)[:limit]
+    questions = read_dataset(data, dataset=dataset, task=task, limit=limit, sample_seed=sample_seed)
     variant, specs = options.configured(protocol, prompts, settings or (), sources, given=given is not None)
     options.check_needs(variant, questions, given=given is not None, estimator=estimator)
-    names = role_models(variant.protocol, model, options.cast_overrides(cast or ()))
-    models = open_models(names, base_url=base_url, replay=replay)
-    scorer = QualityEstimator(estimator, replay=replay) if estimator is not None else None
-    first = _first_rounds(given, questions, variant.protocol, repeats)
-    knowledge = variant.protocol.knowledge
+    budget = Budget(prices=read_prices(prices) if prices else {}, most=max_cost)
+    job = Job(
+        data=data.name,
+        data_sha256=questions_sha256(questions),
+        dataset=dataset,
+        task=task,
+        sample_seed=sample_seed,
+        questions=questions,
+        variant=variant,
+        models=role_models(variant.protocol, model, options.cast_overrides(cast or ())),
+        base_url=base_url,
+        source_specs=specs,
+        given=_first_rounds(given, questions, variant.protocol, repeats),
+        estimator=estimator,
+        seed=seed if seed >= 0 else None,
+        repeats=repeats,
+    )
+    effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, replay=replay, retry_failed=retry_failed, budget=budget)
+    if plan:
+        _show_plan(job, pools, out, budget.prices)
+        return
     opened = cache(lambda: open_sources(specs))
     with RunDirectory(out, replay=replay) as directory:
         try:
-            pool_file = _pool_file(directory, pools, questions, knowledge, specs, opened)
-            run_pools = RunPools(pool_file, knowledge, questions)
-            live = _live_search(directory, knowledge, opened, replay)
-            config = RunConfig(
-                data=data.name,
-                data_sha256=fingerprint(data),
-                task=task,
-                questions=tuple(question.id for question in questions),
-                variant=variant.name,
-                protocol=variant.protocol,
-                prompts_sha256=variant.fingerprint(),
-                models={role: model.name for role, model in models.items()},
-                sources=run_pools.sources,
-                source_specs=specs,
-                pools_sha256=run_pools.sha256,
-                searched=live.served_by if live else {},
-                given_sha256=first.sha256 if first else None,
-                estimator=estimator,
-                seed=seed if seed >= 0 else None,
-                repeats=repeats,
-            )
-            directory.begin(config, retry_failed=retry_failed)
-            meter = Meter(total=len(questions) * repeats, resumed=len(directory.done))
-            with CallStore(directory.path / "calls.sqlite") as store:
-
-                def kept(service: ChatModel) -> ChatModel:
-                    return Stored(Metered(service, meter), store, replay=replay)
-
-                limiter = Limiter(concurrency, rpm, tpm)
-                batch = run_batch(
-                    questions,
-                    variant.protocol,
-                    guarded(models, limiter=limiter, store=store, replay=replay, meter=meter),
-                    run_pools.of,
-                    prompts=variant,
-                    directory=directory,
-                    meter=meter,
-                    workers=concurrency,
-                    repeats=repeats,
-                    seed=config.seed,
-                    given=first,
-                    retrieve=searching(kept(live), knowledge) if live and knowledge else None,
-                    estimate=estimating(kept(scorer)) if scorer else None,
-                )
-                asyncio.run(_watched(batch, meter, models.values()))
-            if live and not replay:
+            pool_file = partial(_pool_file, directory, pools, questions, variant.protocol.knowledge, specs, opened)
+            meter = play(job, directory, pool_file, effort, sources=opened, watch=lambda meter: shown(meter.line))
+            if variant.protocol.needs_search and not replay:
                 show_spent(opened())
         except KeyboardInterrupt:
             done = f"{len(directory.done)} of {len(questions) * repeats} questions"
             typer.echo(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
             raise typer.Exit(130) from None
-    _show_scores(out, retried=retry_failed and not replay)
+    _show_scores(out, meter, retried=retry_failed and not replay)
 
 
-def _show_scores(out: Path, *, retried: bool) -> None:
+def _show_plan(job: Job, pools: Path | None, out: Path, prices: Prices) -> None:
+    from madke.cli.planning import show_plans
+    from madke.experiments.plan import REPLY_TOKENS, Planner
+    from madke.runs.pools import RunPools
+
+    own = out / "pools.jsonl"
+    file = pools or (own if own.exists() else None)
+    knowledge = job.variant.protocol.knowledge
+    pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
+    show_plans([Planner(prices=prices).plan(job.variant.name, job, pool_of)], prices, REPLY_TOKENS)
+
+
+def _show_scores(out: Path, meter: Meter, *, retried: bool) -> None:
     """Write and show scores and report; exit status 1 where questions failed, which the same command may retry."""
     from madke.cli.console import output
     from madke.report.html import write_report
@@ -162,6 +149,13 @@ def _show_scores(out: Path, *, retried: bool) -> None:
         typer.echo(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
         for reason, count in list(scores.failures.items())[:_REASONS]:
             typer.echo(printable(f"  {count} x {reason}"), err=True)
+    if meter.left_over:
+        typer.echo(
+            f"madke: --max-cost is reached, {meter.left_over} questions were not begun; the same command with a "
+            "higher one goes on from there",
+            err=True,
+        )
+    if scores.failed or meter.left_over:
         raise typer.Exit(1)
 
 
@@ -207,34 +201,3 @@ def _pool_file(
     elif not own.exists():
         raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
     return own
-
-
-def _live_search(
-    directory: RunDirectory, knowledge: Knowledge | None, opened: Callable[[], list[Source]], replay: bool
-) -> LiveSearch | None:
-    """Who makes the searches of debaters, where they may search.
-
-    A replay opens no source: what they were is what its run says.
-    """
-    from madke.runs.directory import read_config
-    from madke.runs.pools import depth
-    from madke.runs.services import LiveSearch
-
-    if knowledge is None or not knowledge.requery:
-        return None
-    sources = [] if replay else opened()
-    served_by = read_config(directory.path).searched if replay else {s.name: s.description for s in sources}
-    return LiveSearch(served_by, sources, depth(knowledge))
-
-
-async def _watched(batch: Coroutine[None, None, None], meter: Meter, models: Iterable[ChatModel]) -> None:
-    """Run the batch behind a line of progress, and close the models."""
-    from madke.cli.progress import shown
-    from madke.llm import close
-
-    try:
-        async with shown(meter.line):
-            await batch
-    finally:
-        for model in set(models):
-            await close(model)

@@ -1,4 +1,4 @@
-"""``madke score``: scores of runs, computed anew from their transcripts."""
+"""``madke score``: scores of runs and of predictions from elsewhere, computed anew from the answers."""
 
 from __future__ import annotations
 
@@ -9,64 +9,185 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from madke.cli import arms, options
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
+    from madke.runs.grades import Grader
+    from madke.runs.meter import Meter
+    from madke.runs.results import Results
     from madke.scoring.external import CommandScorer
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_CONCURRENCY = 16
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
+    paths: arms.Paths,
+    data: arms.Data = None,
+    dataset: options.Dataset = None,
+    task: options.Task = None,
+    grader: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Also have a model grade each answer against the references, as `madke run --model` names it. Its "
+            "calls are kept (grades.sqlite) and not made again; its grades stand beside the scores of --scorer.",
+        ),
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="Endpoint of an openai/ or azure/ grader.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help=f"The grader's calls under way at once. Default: {_CONCURRENCY}.")
+    ] = None,
     scorer: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=COMMAND",
             help="Also score the answers by a command that gets a JSON object a line (source, candidate, references) "
-            "and answers each with a number: COMET, BLEURT. Kept in external.json beside each run. Repeatable.",
+            "and answers each with a number: COMET, BLEURT. Kept in external.json. Repeatable.",
         ),
     ] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Also both kinds of Cons and Co2, and the stages.")
+        bool,
+        typer.Option(
+            "--details", help="Also what the table leaves out, and how much of the prompts is a shared prefix."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, one object a run.")] = False,
+    by_dataset: Annotated[
+        bool, typer.Option("--by-dataset", help="A row of the table for each dataset that the questions come from.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the scores of one PATH here too, in the form of a run's metrics.json.")
+    ] = None,
+    tables: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the score table, with marks against the first PATH, as .csv, .parquet or .tex. Repeatable.",
+        ),
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every answer with its question, as .jsonl, .csv or .parquet."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, one object a PATH.")] = False,
 ) -> None:
-    """Compute the scores of runs from their transcripts, write metrics.json beside each, and print them."""
+    """Compute scores from transcripts or predictions and print them; a run's are written to its metrics.json too.
+
+    What --grader and --scorer say is kept in a run's directory, or beside a file of predictions, under its name.
+
+    Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.
+    """
     from madke.cli.console import output
+    from madke.files import replacing
+    from madke.report.answers import write_answers
+    from madke.report.table_files import write_table
+    from madke.report.tables import score_table_of
     from madke.report.text import score_details, score_table
-    from madke.runs.scored import score_run
+    from madke.runs.scored import score_outside, score_run, scores_by_dataset, scores_of
+    from madke.scoring.scores import scores_to_json
 
+    for path in tables or ():
+        _check_ending(path, ".csv", ".parquet", ".tex")
+    if predictions is not None:
+        _check_ending(predictions, ".jsonl", ".csv", ".parquet")
     scorers = _scorers(scorer or ())
-    scored = [(directory, score_run(directory, scorers)) for directory in runs]
+    found = arms.open_arms(paths, data, dataset, task)
+    if out is not None and len(found) > 1:
+        raise UserError(f"--out is for the scores of one PATH, found {len(found)}; --json prints them all")
+    who = _grader(grader, base_url, concurrency)
+    for arm in found if scorers else ():
+        score_outside(arm, scorers)
+    failed = sum(_graded(arm, who) for arm in found) if who else 0
+    scored = [(arm, scores_of(arm) if arm.path.is_file() else score_run(arm.path)) for arm in found]
+    if out is not None:
+        with replacing(out) as file:
+            file.write(scores_to_json(scored[0][1]))
+    for path in tables or ():
+        write_table(score_table_of(found, {arm.name: scores for arm, scores in scored}), path)
+    if predictions is not None:
+        write_answers(found, predictions)
     if as_json:
-        from madke.scoring.scores import scores_to_json
-
         for _, scores in scored:
             typer.echo(scores_to_json(scores, indent=None).decode(), nl=False)
-        return
-    # Folders side by side are told apart by their own names.
-    siblings = len({directory.parent for directory in runs}) == 1
-    output().print(score_table([(run.name if siblings else str(run), scores) for run, scores in scored]))
-    for directory, scores in scored:
-        if details:
-            typer.echo(f"{directory}\n{score_details(scores)}\n")
+    else:
+        rows = [(arm.name, scores) for arm, scores in scored]
+        if by_dataset:
+            rows = [
+                (f"{arm.name}: {name or 'no dataset named'}", scores)
+                for arm in found
+                for name, scores in scores_by_dataset(arm).items()
+            ]
+        output().print(score_table(rows))
+        for arm, scores in scored if details else ():
+            typer.echo(f"{arm.path}\n{score_details(scores)}\n{_shared_prefix(arm)}")
+    if failed:
+        typer.echo(f"madke: {failed} answers have no grade; the same command again asks for them", err=True)
+        raise typer.Exit(1)
 
 
-def _scorers(options: Sequence[str]) -> dict[str, CommandScorer]:
+def _check_ending(path: Path, *endings: str) -> None:
+    """Refuse a file that could not be written before a grader is paid for."""
+    if path.suffix not in endings:
+        raise UserError(f"expected a file that ends in {' or '.join(endings)}", file=path)
+
+
+def _shared_prefix(arm: Results) -> str:
+    """A line on how much a prefix cache could save, where the arm's calls are at hand."""
+    from madke.runs.directory import run_files
+    from madke.runs.prompts import shared_prompts
+
+    found = shared_prompts(arm.path) if arm.config and run_files(arm.path).calls.is_file() else None
+    if found is None:
+        return ""
+    return (
+        f"shared prefix of {found.prompts:,} prompts: {100 * found.within_question:.1f} % within a question, "
+        f"{100 * found.across_questions:.1f} % across questions (of about {found.tokens:,} tokens, 4 characters each)\n"
+    )
+
+
+def _graded(arm: Results, grader: Grader) -> int:
+    """Grade an arm's answers; how many have no grade because their calls failed."""
+    from madke.cli.console import resumable
+    from madke.cli.progress import shown
+    from madke.runs.grades import grade_results
+
+    def line(meter: Meter) -> str:
+        return (
+            f"graded: {meter.done:,}/{meter.total:,} answers, {meter.calls_per_second:.1f} calls/s, "
+            f"{meter.tokens:,} tokens, {meter.retries} retries, {meter.failed_calls} calls failed"
+        )
+
+    with resumable():
+        return grade_results(arm, grader, watch=lambda meter: shown(lambda: line(meter)))
+
+
+def _grader(model: str | None, base_url: str | None, concurrency: int | None) -> Grader | None:
+    from madke.runs.grades import Grader
+
+    if model is None:
+        if base_url is not None or concurrency is not None:
+            option = "--base-url" if base_url is not None else "--concurrency"
+            raise UserError(f"{option} is for a grader; name its model with --grader")
+        return None
+    return Grader(model=model, base_url=base_url, concurrency=concurrency or _CONCURRENCY)
+
+
+def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     """Name -> scorer, from ``--scorer NAME=COMMAND``."""
+    from madke.runs.scored import GRADER
     from madke.scoring.external import CommandScorer
     from madke.scoring.metrics import METRICS
 
     scorers: dict[str, CommandScorer] = {}
-    for text in options:
+    for text in texts:
         name, equals, line = text.partition("=")
         if not equals or not _NAME.fullmatch(name):
             raise UserError(
                 f"--scorer {text!r}: expected NAME=COMMAND, the name of letters, digits and . _ -, for instance "
                 "--scorer comet='comet-env/bin/python comet_scorer.py'"
             )
-        if name.lower() in METRICS:
+        if name.lower() in (*METRICS, GRADER):
             raise UserError(f"--scorer {text!r}: {name} is a metric of madke's own; choose another name")
         if name in scorers:
             raise UserError(f"--scorer {text!r}: {name} is given twice; expected a name for each scorer")

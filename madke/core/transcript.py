@@ -216,6 +216,12 @@ class Transcript:
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
 
     @property
+    def dataset(self) -> str | None:
+        """The dataset that the question is from, where its metadata names one."""
+        name = self.metadata.get("dataset")
+        return name if isinstance(name, str) else None
+
+    @property
     def consensus(self) -> bool | None:
         """The judge's last verdict; None where there was none."""
         verdict = self.rounds[-1].verdict if self.rounds else None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -39,6 +40,16 @@ class Given:
             for id_, rounds in sorted(self.rounds.items())
         }
         return sha256(json.dumps(turns).encode()).hexdigest()
+
+    def reordered(self, order: Literal["same", "reversed", "rotated"]) -> Given:
+        """The same stances in another order; ``rotated``: the last becomes the first."""
+        if order == "same":
+            return self
+        turned: dict[str, Rounds] = {
+            id_: {n: turns[::-1] if order == "reversed" else turns[-1:] + turns[:-1] for n, turns in rounds.items()}
+            for id_, rounds in self.rounds.items()
+        }
+        return Given(rounds=turned)
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
         """The first round of one debate. A question with one given round has it in every repeat."""

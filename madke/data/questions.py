@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,18 @@ def _depth(value: Any) -> int:
             for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
         ]
     return depth
+
+
+def question_to_json(question: Question) -> bytes:
+    """The question as a line of a question file, without the newline; read again it is equal."""
+    item: dict[str, Any] = {
+        "id": question.id,
+        "question": question.question,
+        "task": question.task,
+        "golden_answers": question.answers,
+    }
+    if question.choices:
+        item["choices"] = question.choices
+    if question.metadata:
+        item["metadata"] = question.metadata
+    return json.dumps(item, ensure_ascii=False).encode()

@@ -58,6 +58,17 @@ class Recorded(NamedTuple):
     completion: Completion
 
 
+_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+"""The figures of :class:`madke.core.chat.Usage` that can be added up."""
+
+
+class Paid(NamedTuple):
+    """Some calls of one model."""
+
+    calls: int
+    usage: Usage
+
+
 class CallStore:
     """An open call store. Close it, or use it as a context manager; several processes may have it open.
 
@@ -121,6 +132,17 @@ class CallStore:
                 record = json.loads(request)
                 messages = tuple(Message(role=role, content=self._text(text)) for role, text in record["messages"])
                 yield Recorded(Purpose(**record["purpose"]), messages, _completion(completion))
+
+    def paid(self) -> dict[tuple[str, str], Paid]:
+        """(Payer, model's own name) -> all calls that were made, repeated and failed ones too."""
+        sums = ", ".join(f"sum(json_extract(completion, '$.usage.{name}'))" for name in _COUNTS)
+        query = f"SELECT payer, model, count(*), {sums} FROM calls GROUP BY payer, model ORDER BY min(id)"
+        with self._errors():
+            rows = self._db.execute(query).fetchall()
+        return {
+            (payer, model): Paid(calls, Usage(**dict(zip(_COUNTS, counts, strict=True))))
+            for payer, model, calls, *counts in rows
+        }
 
     def close(self) -> None:
         """Close the file."""

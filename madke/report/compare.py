@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from madke.core.errors import UserError
 from madke.core.transcript import ParseStatus, Transcript
-from madke.scoring.rows import correct
-from madke.scoring.scores import total_usage
+from madke.runs.results import Results
+from madke.runs.scored import external_values
+from madke.scoring.arms import Arm, Key, only, read_arm, with_scores
+from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
+from madke.scoring.power import half_width
+from madke.scoring.scores import Scores, score, total_usage
+from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
+
+_PAPERS = 500
+"""Questions a set in the papers' tables."""
+
+_EQUAL_COST = 0.1
+"""Arms whose calls a question differ by more than this share are not at equal cost."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,11 +63,13 @@ class Compared:
     def differs(self) -> bool:
         """Whether the runs' answers differ under the task's matcher, or are not equally right."""
         first, *others = self.runs
-        return any(self._apart(first, other) for other in others)
+        return any(
+            first.correct != other.correct or first.status != other.status or self.other_answer(first, other)
+            for other in others
+        )
 
-    def _apart(self, left: Outcome, right: Outcome) -> bool:
-        if left.correct != right.correct or left.status != right.status:
-            return True
+    def other_answer(self, left: Outcome, right: Outcome) -> bool:
+        """Whether two runs' final answers differ under the task's matcher; none and none are the same."""
         if left.answer is None or right.answer is None:
             return left.answer != right.answer
         return not get_task(self.task).same(left.answer, right.answer)
@@ -70,6 +83,22 @@ class Comparison:
     """At least one; in the order of the first run."""
     unshared: Mapping[str, int]
     """Run -> how many of its questions are left out, because another run does not hold them."""
+    arms: tuple[Arm, ...]
+    """All values of the runs on these questions, every repeat."""
+
+    def tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
+        """Paired tests of each two runs: see :func:`madke.scoring.paired.paired_tests`."""
+        return paired_tests(list(combinations(self.arms, 2)), self._known(metrics))
+
+    def repeat_tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
+        """Tests across repeats of each two runs: see :func:`madke.scoring.paired.repeat_tests`."""
+        return repeat_tests(list(combinations(self.arms, 2)), self._known(metrics))
+
+    def _known(self, metrics: Sequence[str]) -> Sequence[str]:
+        held = dict.fromkeys(name for arm in self.arms for name in arm.values)
+        if unknown := [name for name in metrics if name not in held]:
+            raise UserError(f"no run has the value {unknown[0]!r}; there are {', '.join(held) or 'none'}")
+        return metrics
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -82,6 +111,7 @@ class Comparison:
             marks.pop(found, 0) for found in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
         )
         names = tuple(self.unshared)
+        answered = [row for row in self.questions if "failed" not in (row.runs[left].status, row.runs[right].status)]
         return Pair(
             first=names[left],
             second=names[right],
@@ -90,12 +120,13 @@ class Comparison:
             only_second=only_second,
             neither=neither,
             left_out=marks.total(),
+            other_answer=estimate([float(row.other_answer(row.runs[left], row.runs[right])) for row in answered]),
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """On how many questions two runs were right."""
+    """On how many questions two runs were right, in their first repeats."""
 
     first: str
     second: str
@@ -105,53 +136,126 @@ class Pair:
     neither: int
     left_out: int
     """Questions that failed in one of the two, have no gold answer, or whose metric is more than right or wrong."""
+    other_answer: Estimate | None
+    """Flip rate: the share of questions whose final answers differ, of those that failed in neither; Wilson's
+    interval."""
 
 
-def compare(runs: Mapping[str, Iterable[Transcript]]) -> Comparison:
+def compare(
+    runs: Mapping[str, Iterable[Transcript]],
+    outside: Mapping[str, Mapping[str, Mapping[tuple[str, int], float]]] | None = None,
+) -> Comparison:
     """Set the runs side by side, over the questions that all of them hold: the same id and the same text.
 
     Args:
         runs: Name -> transcripts, at least two. They are read one by one and not kept.
+        outside: Run -> name -> (question id, repeat) -> what a grader or a scorer outside said of that answer.
 
     Raises:
         UserError: There is no such question, or a transcript names a task that does not exist.
     """
-    # Ids alone are the same in many datasets ("1", "2", ...), so the text is part of the key.
-    asked: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
-    columns: list[dict[tuple[str, str], Outcome]] = []
+    asked: dict[Key, tuple[str, tuple[str, ...]]] = {}
+    columns: list[dict[Key, Outcome]] = []
+    arms: list[Arm] = []
     for name, transcripts in runs.items():
-        column: dict[tuple[str, str], Outcome] = {}
-        for transcript in transcripts:
-            key = (transcript.id, transcript.question)
-            asked.setdefault(key, (transcript.task, transcript.answers))
-            kept = column.get(key)
-            first = kept if kept and kept.repeat < transcript.repeat else _outcome(name, transcript)
-            column[key] = replace(first, repeats=kept.repeats + 1 if kept else 1)
-        columns.append(column)
+        column: dict[Key, Outcome] = {}
+        arm = read_arm(name, _noted(transcripts, name, column, asked))
+        correct = arm.values.get("correct", {})
+        columns.append(
+            {key: replace(kept, correct=correct.get(key, {}).get(kept.repeat)) for key, kept in column.items()}
+        )
+        arms.append(with_scores(arm, (outside or {}).get(name, {})))
     shared = [key for key in columns[0] if all(key in column for column in columns)]
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
     questions = tuple(
         Compared(
-            id=id_,
-            question=question,
-            task=asked[id_, question][0],
-            answers=asked[id_, question][1],
-            runs=tuple(column[id_, question] for column in columns),
+            id=key[0],
+            question=key[1],
+            task=asked[key][0],
+            answers=asked[key][1],
+            runs=tuple(column[key] for column in columns),
         )
-        for id_, question in shared
+        for key in shared
     )
     unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
-    return Comparison(questions=questions, unshared=unshared)
+    return Comparison(questions=questions, unshared=unshared, arms=tuple(only(arm, shared) for arm in arms))
+
+
+def arm_of(results: Results) -> Arm:
+    """All values of an arm, those of graders and scorers outside among them.
+
+    Raises:
+        UserError: The arm's files hold what is none of ours.
+    """
+    return with_scores(read_arm(results.name, results.transcripts()), external_values(results))
+
+
+def scores_of_compared(results: Sequence[Results], comparison: Comparison) -> dict[str, Scores]:
+    """The scores of each arm on the questions that are compared, by name; those of scorers outside among the metrics.
+
+    Args:
+        results: The arms that were compared, in the same order.
+        comparison: Of them.
+    """
+    shared = {(row.id, row.question) for row in comparison.questions}
+    found = {}
+    for arm, values in zip(results, comparison.arms, strict=True):
+        scores = score(t for t in arm.transcripts() if (t.id, t.question) in shared)
+        outside = {}
+        for name in values.metrics:
+            held = values.values[name]
+            means = [sum(repeats.values()) / len(repeats) for repeats in held.values()]
+            datasets = [values.questions[key] for key in held]
+            if name not in scores.metrics and name != "correct" and (mean := estimate(means, datasets)):
+                outside[name] = mean
+        found[arm.name] = replace(scores, metrics={**scores.metrics, **outside})
+    return found
+
+
+def notes(comparison: Comparison, scores: Mapping[str, Scores]) -> list[str]:
+    """What a reader has to know before believing a difference: how little n says, and unequal cost.
+
+    Args:
+        comparison: Of the runs.
+        scores: Of each run, by name, on the questions that are compared.
+    """
+    n = len(comparison.questions)
+    found = [
+        f"n = {n}: a rate near 50 % is known to \u00b1{100 * half_width(n):.1f} points ({_PAPERS} questions, as the "
+        f"papers have: \u00b1{100 * half_width(_PAPERS):.1f}); below that only a paired test can tell two runs apart."
+    ]
+    calls = {name: each.total.calls / each.transcripts for name, each in scores.items() if each.transcripts}
+    if max(calls.values()) - min(calls.values()) > _EQUAL_COST * max(calls.values()):
+        each = ", ".join(f"{name} {count:.1f}" for name, count in calls.items())
+        found.append(f"not at equal cost: calls a question: {each}.")
+    return found
+
+
+def _noted(
+    transcripts: Iterable[Transcript],
+    run: str,
+    column: dict[Key, Outcome],
+    asked: dict[Key, tuple[str, tuple[str, ...]]],
+) -> Iterator[Transcript]:
+    """The transcripts, with a note of the first repeat of each question taken on the way."""
+    for transcript in transcripts:
+        key = (transcript.id, transcript.question)
+        asked.setdefault(key, (transcript.task, transcript.answers))
+        kept = column.get(key)
+        first = kept if kept and kept.repeat < transcript.repeat else _outcome(run, transcript)
+        column[key] = replace(first, repeats=kept.repeats + 1 if kept else 1)
+        yield transcript
 
 
 def _outcome(run: str, transcript: Transcript) -> Outcome:
+    # Whether it is correct is filled in from the arm's values, once they are there.
     used = total_usage(transcript.usage.values())
     return Outcome(
         run=run,
         answer=transcript.answer,
         status=transcript.status,
-        correct=correct(transcript),
+        correct=None,
         rounds=len(transcript.rounds),
         stop_reason=transcript.stop_reason,
         calls=used.calls,

@@ -1,50 +1,56 @@
-"""Runs as one self-contained page: what was run, the scores, every debate. Everything inserted is escaped."""
+"""Arms as one self-contained page: what was run, scores, tests, figures, and every debate to read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from madke.core.transcript import Transcript
+from madke.core.errors import UserError
 from madke.engine.protocol import Knowledge
 from madke.files import replacing
+from madke.report import figures
+from madke.report.compare import compare
 from madke.report.diagram import changed_settings
-from madke.report.text import ORACLE, debate_text, interval, percent, score_details
-from madke.runs.config import RunConfig
-from madke.runs.directory import read_config, read_transcripts
-from madke.scoring.rows import correct
+from madke.report.page.data import data_elements
+from madke.report.tables import Cell, Table, paired_table, score_table_of
+from madke.report.text import ORACLE, score_details
+from madke.runs.results import Results, open_results
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
+_SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
+"""In the order in which they are one script; a later one uses what earlier ones name."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _ReportedRun:
-    name: str
-    settings: Mapping[str, str]
-    scores: Scores
-    transcripts: Iterable[Transcript]
+_NAMED = 3
+"""How many data files, variants or models the page's first line names; where there are more, it names none."""
 
 
 def write_report(scores: Mapping[Path, Scores], out: Path) -> None:
-    """Write one page about some runs, given the scores of each run directory.
+    """Write the page of some run directories, given the scores of each; see :func:`write_page`."""
+    results = open_results(list(scores))
+    write_page(results, {arm.name: scores[arm.path] for arm in results}, out)
 
-    The page is written piece by piece: a large run is never held in memory as a whole.
+
+def write_page(results: Sequence[Results], scores: Mapping[str, Scores], out: Path) -> None:
+    """Write one page about some arms, whole or not at all.
+
+    It loads nothing: debates and passages are compressed inside it, and its policy lets no script but its own run and
+    nothing be fetched. They are written piece by piece; what stays in memory is a small row for each of them.
+
+    Args:
+        results: The arms, in the order of the tables.
+        scores: By the arms' names.
+        out: The page.
 
     Raises:
-        UserError: One of the directories is no run, or the page cannot be written.
+        UserError: A transcript cannot be read, or the page cannot be written.
     """
-    runs = [
-        _ReportedRun(
-            name=str(directory),
-            scores=scored,
-            settings=_settings(read_config(directory)),
-            transcripts=read_transcripts(directory),
-        )
-        for directory, scored in scores.items()
-    ]
     environment = Environment(
         loader=PackageLoader("madke.report", "templates"),
         autoescape=True,
@@ -52,30 +58,131 @@ def write_report(scores: Mapping[Path, Scores], out: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(printable=printable, debate_text=debate_text, percent=percent, interval=interval)
-    environment.filters["details"] = score_details
-    environment.filters["mark"] = _mark
-    pieces = environment.get_template("report.html.j2").generate(runs=runs, oracle=ORACLE)
+    environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
+    shared, different = _settings(results)
+    script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
+    tables = score_tables(results, scores)
+    pieces = environment.get_template("report.html.j2").generate(
+        title=results[0].name if len(results) == 1 else f"{len(results)} runs",
+        lead=_lead(results, scores),
+        warnings=_warnings(results, scores),
+        scores=tables["scores"],
+        tests=tables.get("tests"),
+        figures=figures.draw(results, scores) if figures.available() else None,
+        shared=shared,
+        different=different,
+        details=[(arm.name, score_details(scores[arm.name])) for arm in results],
+        style=style,
+        script=script,
+        script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
+        data=data_elements(results),
+    )
     with replacing(out) as file:
-        file.writelines(piece.encode() for piece in pieces)
+        file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
 
 
-def _mark(transcript: Transcript) -> str:
-    """Whether the answer was right, by the task's first metric; empty where nobody can tell."""
-    value = correct(transcript)
-    return "" if value is None else "right" if value == 1 else "wrong" if value == 0 else f"{100 * value:.0f} %"
+def score_tables(results: Sequence[Results], scores: Mapping[str, Scores]) -> dict[str, Table]:
+    """The tables of a report by name.
+
+    ``scores`` has a row an arm. ``tests`` compares each two arms by their tasks' first metric, over the questions that
+    all of them hold; it is missing where there is nothing to compare.
+    """
+    tables = {"scores": score_table_of(results, scores)}
+    if len(results) > 1:
+        try:
+            tests = compare({arm.name: arm.transcripts() for arm in results}).tests(("correct",))
+        except UserError:
+            # No question is in all of them, or none has a gold answer.
+            tests = []
+        if tests:
+            tables["tests"] = paired_table(tests)
+    return tables
 
 
-def _settings(config: RunConfig) -> dict[str, str]:
+def _asset(*names: str) -> str:
+    folder = files("madke.report") / "page"
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+
+
+def _words(table: Table) -> list[bool]:
+    """Which columns hold words alone."""
+    return [all(row[n].value is None for row in table.rows) for n in range(len(table.columns))]
+
+
+def _drawn(table: Table) -> int | None:
+    """The column whose intervals are drawn as well: the first percentage that has any."""
+    found = [
+        n
+        for n, heading in enumerate(table.columns)
+        if "%" in heading and any(row[n].low is not None for row in table.rows)
+    ]
+    return found[0] if found else None
+
+
+def _share(value: float) -> str:
+    """A percentage as a place on a line from 0 to 100."""
+    return f"{min(max(value, 0.0), 100.0):.2f}"
+
+
+def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
+    questions = max(scores[arm.name].questions for arm in results)
+    debates = sum(scores[arm.name].transcripts for arm in results)
+    facts = [f"{questions:,} questions, {debates:,} debates"]
+    for found in (
+        {arm.config.data for arm in results if arm.config},
+        {arm.config.variant for arm in results if arm.config},
+        {model for arm in results if arm.config for model in arm.config.models.values()},
+    ):
+        if found and len(found) <= _NAMED:
+            facts.append(", ".join(sorted(found)))
+    return " \N{MIDDLE DOT} ".join(facts)
+
+
+def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[str]:
+    for arm in results:
+        found = scores[arm.name]
+        if found.oracle:
+            yield f"{arm.name}: {ORACLE} in {found.oracle} of {found.transcripts} debates."
+        if found.failed and found.correct_if_failed:
+            low, high = found.correct_if_failed
+            yield (
+                f"{arm.name}: {found.failed} of {found.transcripts} questions failed and are in no score; with them, "
+                f"correct lies between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+            )
+
+
+def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:
+    """What was run: what all arms share, and a table of the rest."""
+    each = [_of(arm) for arm in results]
+    names = list(dict.fromkeys(name for settings in each for name in settings))
+    values = {name: [settings.get(name, "") for settings in each] for name in names}
+    shared = {name: found[0] for name, found in values.items() if len(set(found)) == 1}
+    apart = [name for name in names if name not in shared]
+    if not apart:
+        return shared, None
+    rows = tuple(
+        (Cell(text=arm.name), *(Cell(text=values[name][n]) for name in apart)) for n, arm in enumerate(results)
+    )
+    return shared, Table(title="Where the runs differ", columns=("run", *apart), rows=rows)
+
+
+def _of(arm: Results) -> dict[str, str]:
+    if arm.config is None:
+        return {"data": f"answers from elsewhere: {arm.path.name}"}
+    config = arm.config
     settings = {
-        "data": f"{config.data}, {len(config.questions)} questions",
+        "data": f"{config.data}, {len(config.questions):,} questions",
+        "published set": config.dataset or "",
+        "drawn with seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",
         "models": ", ".join(f"{role}: {model}" for role, model in config.models.items()),
         "knowledge": _knowledge(config.protocol.knowledge),
         "settings": changed_settings(config.protocol),
+        "served by": "; ".join(f"{source}: {served}" for source, served in config.sources.items()),
         "estimator": config.estimator or "",
         "first round": f"given from outside ({config.given_sha256[:12]})" if config.given_sha256 else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",
+        "versions": _versions(arm.path),
     }
     return {name: value for name, value in settings.items() if value}
 
@@ -86,3 +193,8 @@ def _knowledge(knowledge: Knowledge | None) -> str:
     counts = ", ".join(f"{knowledge.count(source)} of {source}" for source in knowledge.sources)
     searches = ", debaters may search" if knowledge.requery else ""
     return f"{counts}; selection {knowledge.select}{searches}"
+
+
+def _versions(directory: Path) -> str:
+    said = json.loads((directory / "run.json").read_bytes()).get("versions", {})
+    return ", ".join(f"{name} {version}" for name, version in said.items())

@@ -5,7 +5,7 @@ Text of models, datasets and the web is shown without control characters and nev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import zip_longest
 
 from rich import box
@@ -14,7 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from madke.core.transcript import Round, Transcript, Turn, Verdict
+from madke.report import tables
 from madke.report.compare import Compared, Outcome, Pair
+from madke.report.text import interval
 from madke.tasks.choice import lettered
 from madke.terminal import printable
 
@@ -38,14 +40,41 @@ def question_table(compared: Sequence[Compared]) -> Table:
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
-    """One row a pair of runs: on how many questions both were right, one of them, or neither."""
-    table = Table("first", "second", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("both right", "only first", "only second", "neither", "left out"):
+    """One row a pair of runs: on how many questions both were right, one of them, or neither, and the flip rate."""
+    caption = (
+        "of the first repeats; other answer: share of questions whose final answers differ, with its 95 % interval"
+    )
+    table = Table("first", "second", box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
+    for heading in ("both right", "only first", "only second", "neither", "left out", "other answer %"):
         table.add_column(heading, justify="right")
     for pair in pairs:
         counts = (pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out)
-        table.add_row(Text(_line(pair.first)), Text(_line(pair.second)), *map(str, counts))
+        table.add_row(Text(_line(pair.first)), Text(_line(pair.second)), *map(str, counts), interval(pair.other_answer))
     return table
+
+
+def rich_table(table: tables.Table, without: Container[str] = ()) -> Table:
+    """A table for a terminal; figures stand to the right, notes below.
+
+    Args:
+        table: Any.
+        without: Headings of columns that are left out, for want of room, with the notes that begin with them.
+    """
+    shown = Table(
+        title=_line(table.title),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        caption="\n".join(_line(note) for note in table.notes if note.partition(":")[0] not in without),
+        caption_justify="left",
+    )
+    kept = [n for n, heading in enumerate(table.columns) if heading not in without]
+    for n in kept:
+        figures = any(row[n].value is not None for row in table.rows)
+        shown.add_column(Text(_line(table.columns[n])), justify="right" if figures else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(_line(f"{row[n].text}{row[n].mark}")) for n in kept))
+    return shown
 
 
 def debate_columns(compared: Compared, transcripts: Sequence[Transcript], width: int) -> RenderableType:

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from madke.core.transcript import Cut, PoolEntry, Round, Selection, Transcript, Turn, Verdict
-from madke.scoring.metrics import METRICS
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -20,7 +19,7 @@ _WIDTH = 96
 ORACLE = "analysis: reads the gold answers"
 """Said wherever a debate whose order read the gold answers is reported."""
 
-_HEADINGS = {
+HEADINGS = {
     "em": "EM",
     "f1": "F1",
     "match": "match",
@@ -29,6 +28,7 @@ _HEADINGS = {
     "math_equivalence": "math",
     "chrf": "chrF",
     "bleu": "BLEU",
+    "grader": "grader",
 }
 """Metrics that have a column in the score table."""
 
@@ -181,8 +181,8 @@ def _wrapped(text: str) -> Iterator[str]:
 
 def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
     """One row a run: what came out right, how consistent the debaters were, and what it took."""
-    metrics = [name for name in _HEADINGS if any(name in scores.metrics for _, scores in runs)]
-    outside = list(dict.fromkeys(name for _, scores in runs for name in scores.metrics if name not in METRICS))
+    metrics = [name for name in HEADINGS if any(name in scores.metrics for _, scores in runs)]
+    outside = list(dict.fromkeys(name for _, scores in runs for name in scores.metrics if name not in HEADINGS))
     by = "Cons and Co2 by the judge's last verdict; where there was no judge, by the task's matcher (m)."
     if outside:
         by += (
@@ -190,7 +190,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=by, caption_justify="left")
     table.add_column("run", overflow="fold", min_width=12)
-    headings = [_HEADINGS[name] for name in metrics]
+    headings = [HEADINGS[name] for name in metrics]
     columns = [
         "n",
         "correct % (95 % interval)",
@@ -236,9 +236,36 @@ def _outside(found: Estimate | None) -> str:
 
 
 def _detail(name: str, found: Estimate) -> str:
-    if name in METRICS:
+    if name in HEADINGS:
         return f"{name} {interval(found)}, n = {found.n}"
     return f"{printable(name)} {found.value:.4g} ({found.low:.4g} to {found.high:.4g}), n = {found.n}"
+
+
+_NO_SHARES = {"selected_ids", "entropy", "log_likelihood"}
+"""Values beside the metrics that are no shares: passages, bits, a logarithm."""
+
+
+def _amount(name: str, found: Estimate | None) -> str:
+    return f"{found.value:.2f}" if found and name in _NO_SHARES else percent(found)
+
+
+def _beside_metrics(scores: Scores) -> Iterator[str]:
+    """What was measured of debates, rounds and the whole run, without intervals; each debater's changes left out."""
+
+    def joined(values: Mapping[str, str]) -> str:
+        return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
+
+    if scores.corpus:
+        yield f"as one corpus: {joined({name: f'{100 * value:.1f}' for name, value in scores.corpus.items()})}"
+    if scores.debate:
+        yield f"of the debates: {joined({name: _amount(name, found) for name, found in scores.debate.items()})}"
+    by_round = {
+        name: " > ".join(_amount(name, found) for found in values)
+        for name, values in scores.by_round.items()
+        if not name.startswith("changed_")
+    }
+    if len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round:
+        yield f"round by round: {joined(by_round)}"
 
 
 def score_details(scores: Scores) -> str:
@@ -251,6 +278,7 @@ def score_details(scores: Scores) -> str:
         f"ended by: {_counts(scores.stop_reasons)}",
         f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
         f"with a prompt that had to be shortened {scores.shortened}",
+        *_beside_metrics(scores),
     ]
     if scores.oracle:
         lines.insert(0, f"{ORACLE} ({scores.oracle} of {scores.transcripts} debates)")

@@ -42,6 +42,7 @@ async def run_batch(
         prompts: The variant's templates.
         directory: Where transcripts go; its ``done`` questions are skipped.
         meter: Its counts of questions are updated here; those of calls by a :class:`madke.runs.meter.Metered` cast.
+            When its budget is exhausted no further question begins.
         workers: Questions under way at once. At most one state per worker is in memory.
         repeats: How often each question is debated, with other samples.
         seed: The run's sampling seed.
@@ -64,6 +65,9 @@ async def run_batch(
 
     async def work() -> None:
         for question, repeat in left:
+            if meter.budget is not None and meter.budget.exhausted:
+                meter.left_over += 1
+                continue
             transcript = await debate(
                 question,
                 protocol,

@@ -33,6 +33,11 @@ def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) ->
     return names
 
 
+def has_endpoint(name: str) -> bool:
+    """Whether a base URL can say where the model of that name is."""
+    return name.startswith(("openai/", "azure/"))
+
+
 def open_models(names: Mapping[str, str], *, base_url: str | None = None, replay: bool = False) -> dict[str, ChatModel]:
     """Role -> model, one model for all roles of a name. Close each with :func:`madke.llm.close`.
 
@@ -45,7 +50,7 @@ def open_models(names: Mapping[str, str], *, base_url: str | None = None, replay
         UserError: A model cannot be opened, or a base URL is given and no model has an endpoint.
     """
     opened: dict[str, ChatModel] = {}
-    remote = [name for name in names.values() if name.startswith(("openai/", "azure/"))]
+    remote = [name for name in names.values() if has_endpoint(name)]
     if base_url is not None and not remote:
         raise UserError(
             f"--base-url is for openai/NAME and azure/DEPLOYMENT; the models are {', '.join(names.values())}"
@@ -63,6 +68,7 @@ def guarded(
     store: CallStore | None = None,
     replay: bool = False,
     meter: Meter | None = None,
+    payer: str = "",
 ) -> dict[str, ChatModel]:
     """The models behind limiter, retries, meter and call store (the last two where given), from the inside out.
 
@@ -73,6 +79,6 @@ def guarded(
         guarded: ChatModel = Retrying(Limited(model, limiter), on_event=meter.count_retry if meter else None)
         if meter is not None:
             guarded = Metered(guarded, meter)
-        return Stored(guarded, store, replay=replay) if store else guarded
+        return Stored(guarded, store, replay=replay, payer=payer) if store else guarded
 
     return {role: guard(model) for role, model in models.items()}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from hashlib import sha256
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from madke.core.question import Question
 from madke.engine.protocol import Protocol
 
 
@@ -19,10 +22,15 @@ class RunConfig(BaseModel):
     data: str
     """The dataset's file name, for people."""
     data_sha256: str
+    """Of the questions as they were read, see :func:`questions_sha256`."""
+    dataset: str | None = None
+    """The published form that the file was read as; None for our own."""
     task: str | None = None
     """The task of lines that name none, where one was asked for."""
     questions: tuple[str, ...]
     """Ids, in order, after ``--limit``."""
+    sample_seed: int | None = None
+    """What they were drawn with; None for the first ones."""
     variant: str
     protocol: Protocol
     prompts_sha256: Mapping[str, str]
@@ -48,6 +56,12 @@ class RunConfig(BaseModel):
         """What differs, as ``field: mine, theirs``, shortened for one line; empty if nothing does."""
         mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
         return list(_differences("", mine, theirs))
+
+
+def questions_sha256(questions: Sequence[Question]) -> str:
+    """SHA-256 of questions with all that is known of them, whatever form of file they came from."""
+    lines = (json.dumps(asdict(question), sort_keys=True) for question in questions)
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _differences(path: str, mine: Any, theirs: Any) -> Iterator[str]:

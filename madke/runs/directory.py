@@ -65,7 +65,7 @@ class RunDirectory:
         self._file: IO[bytes] | None = None
         self._lock: IO[str] | None = None
 
-    def begin(self, config: RunConfig, *, retry_failed: bool = True) -> None:
+    def begin(self, config: RunConfig, files: RunFiles, *, retry_failed: bool = True) -> None:
         """Create or check ``run.json`` and read which questions are done.
 
         A last line that a kill cut off is dropped; so are failed questions when ``retry_failed`` is set, since they
@@ -77,7 +77,14 @@ class RunDirectory:
         if (self.path / "run.json").exists():
             _refuse_other(self.path, config)
         else:
-            record = {"config": config.model_dump(mode="json"), "versions": versions()}
+            record = {
+                "config": config.model_dump(mode="json"),
+                "files": {
+                    "calls": os.path.relpath(files.calls, self.path),
+                    "pools": None if files.pools is None else os.path.relpath(files.pools, self.path),
+                },
+                "versions": versions(),
+            }
             with replacing(self.path / "run.json") as file:
                 file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
         if self._replayed is None:
@@ -106,7 +113,7 @@ class RunDirectory:
             self._lost += transcript.status == "failed" and key in self._answered
 
     def __enter__(self) -> Self:
-        if self._replayed is not None and not (self.path / "calls.sqlite").is_file():
+        if self._replayed is not None and not run_files(self.path).calls.is_file():
             raise UserError("holds no calls to replay: there is no calls.sqlite in it", file=self.path)
         if not (self.path / "run.json").exists() and self.path.is_dir():
             left = {path.name for path in unfinished(self.path, _OURS)}

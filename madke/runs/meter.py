@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
+from madke.runs.budget import Budget
 
 
 @dataclass(kw_only=True, slots=True)
@@ -27,14 +28,20 @@ class Meter:
     retries: int = 0
     tokens: int = 0
     """Prompt and completion tokens of all calls."""
+    budget: Budget | None = None
+    """What the calls are paid from, where there is a price."""
+    left_over: int = 0
+    """Questions that the budget kept from beginning."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
-    def count(self, completion: Completion) -> None:
+    def count(self, model: str, completion: Completion) -> None:
         """Add a call that has ended."""
+        if self.budget is not None:
+            self.budget.pay(model, completion.usage)
         self.calls += 1
         self.too_long += completion.outcome == "too_long"
         self.failed_calls += completion.outcome not in ("ok", "too_long")
@@ -67,6 +74,8 @@ class Meter:
             f"{self.retries} retries",
             f"{self.failed_calls} calls and {self.failed} questions failed",
         ]
+        if self.budget is not None and self.budget.prices:
+            parts.append(f"cost {self.budget.spent:.2f}")
         if self.too_long:
             parts.append(f"{self.too_long} prompts too long")
         return ", ".join(parts) + (f", {left:.0f} s left" if left is not None else "")
@@ -83,5 +92,5 @@ class Metered:
     async def complete(self, request: ChatRequest) -> Completion:
         """Pass the request on and count what comes back."""
         completion = await self._model.complete(request)
-        self._meter.count(completion)
+        self._meter.count(self.name, completion)
         return completion

@@ -1,28 +1,46 @@
-"""The scores of a run directory: what its transcripts say, and what scorers outside said of its answers."""
+"""The scores of an arm: what its transcripts say, and what scorers outside and a grader said of its answers."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass, replace
-from functools import cache
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.files import replacing
 from madke.runs.directory import Key, read_transcripts
+from madke.runs.results import Results
 from madke.scoring.external import CommandScorer, Item, without_keys
-from madke.scoring.rows import over_questions
+from madke.scoring.metrics import question_of
+from madke.scoring.rows import Datasets, over_questions
 from madke.scoring.scores import Scores, score, scores_to_json
 from madke.scoring.statistics import Estimate
 
 _log = logging.getLogger(__name__)
 
+GRADER = "grader"
+"""The name of a model's grades among the scores from outside: right is 1, wrong is 0."""
+
 _EXTERNAL = "external.json"
+
+_REASONS = 3
+"""How many reasons a warning names, the commonest first."""
+
+Values = Mapping[Key, float]
+"""A value for each answer, by question id and repeat."""
+
+Answers = Mapping[Key, tuple[Question, str]]
+"""What was answered, with its references, and the answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,101 +52,197 @@ class _AnswerScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Scored:
-    """What one scorer made of a run: the value of its name in ``external.json``."""
+    """What one scorer made of an arm: the value of its name in ``external.json``."""
 
     command: str
+    """The scorer's command, or the grader's model."""
     answers_sha256: str
-    """Of the answers that were scored, with their questions and references; see :func:`_fingerprint`."""
+    """Of all answers, with their questions and references; see :func:`_fingerprint`."""
     scores: tuple[_AnswerScore, ...]
-
-    def mean(self) -> Estimate | None:
-        rows: dict[str, list[dict[str, float]]] = {}
-        for answer in self.scores:
-            rows.setdefault(answer.id, []).append({"score": answer.score})
-        return over_questions(rows, "score")
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """Why answers have no score -> how many."""
 
 
-def score_run(directory: Path, scorers: Mapping[str, CommandScorer] | None = None) -> Scores:
-    """Score a run from its transcripts and write its ``metrics.json``.
-
-    Args:
-        directory: The run.
-        scorers: Name -> a scorer outside, which gets all answers of the run in one batch. What it says is kept in the
-            run's ``external.json``, in place of what a scorer of that name said before. It is written when all of
-            them are done.
+def score_run(directory: Path) -> Scores:
+    """Score a run, as :func:`scores_of`, and write its ``metrics.json``.
 
     Raises:
-        UserError: The directory is no run, or cannot be written to; a scorer failed.
+        UserError: As :func:`scores_of`; or the directory cannot be written to.
     """
-    if scorers:
-        _score_outside(directory, scorers)
     scores = scores_of(directory)
     with replacing(directory / "metrics.json") as file:
         file.write(scores_to_json(scores))
     return scores
 
 
-def scores_of(directory: Path) -> Scores:
-    """The scores of a run, with those of its ``external.json`` among the metrics; nothing is written.
+def scores_of(arm: Path | Results) -> Scores:
+    """The scores of an arm, with what was kept from outside among the metrics; nothing is written.
 
-    What a scorer said of other answers than the run holds now is left out, and a warning says so.
+    Args:
+        arm: A run directory, or results from anywhere.
 
     Raises:
         UserError: The directory is no run, or its ``external.json`` is not one of ours.
     """
-    scores = score(read_transcripts(directory))
-    kept = _read(directory)
-    if not kept:
-        return scores
-    held = _fingerprint(_answers(directory))
+    transcripts, _ = _opened(arm)
+    return _scores(transcripts, external_values(arm))
+
+
+def scores_by_dataset(arm: Path | Results) -> dict[str, Scores]:
+    """The same for each dataset that the arm's questions come from, by name; those of no name have the empty one.
+
+    Raises:
+        UserError: As for :func:`scores_of`.
+    """
+    transcripts, _ = _opened(arm)
+    outside = external_values(arm)
+    datasets = {transcript.id: transcript.dataset or "" for transcript in transcripts()}
+    return {
+        name: _scores(
+            lambda name=name: (t for t in transcripts() if datasets[t.id] == name),  # type: ignore[misc]
+            {
+                scorer: {key: value for key, value in values.items() if datasets[key[0]] == name}
+                for scorer, values in outside.items()
+            },
+        )
+        for name in sorted(set(datasets.values()))
+    }
+
+
+def _scores(transcripts: Callable[[], Iterable[Transcript]], outside: Mapping[str, Values]) -> Scores:
+    scores = score(transcripts())
+    datasets = {t.id: t.dataset for t in transcripts()} if outside else {}
     metrics = dict(scores.metrics)
-    for name, scored in kept.items():
-        if scored.answers_sha256 != held:
-            _log.warning(
-                "%s: the scores of %r are left out: the run's answers have changed; --scorer %s=... scores them anew",
-                directory / _EXTERNAL,
-                name,
-                name,
-            )
-        elif mean := scored.mean():
+    for name, values in outside.items():
+        if mean := _mean(values, datasets):
             metrics.setdefault(name, mean)
     return replace(scores, metrics=metrics)
 
 
-def _score_outside(directory: Path, scorers: Mapping[str, CommandScorer]) -> None:
-    answers = _answers(directory)
+def external_values(arm: Path | Results) -> dict[str, dict[Key, float]]:
+    """Name of a scorer outside, or :data:`GRADER` -> its value for each answer, by question id and repeat.
+
+    What was said of other answers than the arm holds now is left out, and a warning says so; another says how many
+    answers have no value. To the grader an abstained answer to a question with references is wrong.
+
+    Args:
+        arm: A run directory, or results from anywhere.
+
+    Raises:
+        UserError: Its ``external.json`` is not one of ours.
+    """
+    transcripts, path = _opened(arm)
+    kept = _read(path)
+    if not kept:
+        return {}
+    held = _fingerprint(answers_of(transcripts()))
+    found: dict[str, dict[Key, float]] = {}
+    for name, scored in kept.items():
+        option = "--grader MODEL" if name == GRADER else f"--scorer {name}=..."
+        if scored.answers_sha256 != held:
+            _log.warning(
+                "%s: the scores of %r are left out: the run's answers have changed; %s scores them anew",
+                beside(path, _EXTERNAL),
+                name,
+                option,
+            )
+            continue
+        if scored.missing:
+            _log.warning(
+                "%s: %s has no score for %d answers, which are left out of its mean: %s",
+                beside(path, _EXTERNAL),
+                name,
+                sum(scored.missing.values()),
+                ", ".join(f"{count} x {reason}" for reason, count in list(scored.missing.items())[:_REASONS]),
+            )
+        values = {(each.id, each.repeat): each.score for each in scored.scores}
+        if name == GRADER:
+            values |= {(t.id, t.repeat): 0.0 for t in transcripts() if t.status == "abstained" and t.answers}
+        found[name] = values
+    return found
+
+
+def score_outside(arm: Results, scorers: Mapping[str, CommandScorer]) -> None:
+    """Have scorers outside score the answers of an arm, each all of them in one batch, and keep what they say.
+
+    It takes the place of what a scorer of that name said before, when all of them are done.
+
+    Raises:
+        UserError: There is no answer, a scorer failed, or what it said cannot be written.
+    """
+    answers = answers_of(arm.transcripts())
     if not answers:
-        raise UserError("holds no answer, so there is nothing for a scorer", file=directory)
-    kept = _read(directory)
-    for name, scorer in scorers.items():
-        found = zip(answers, scorer.scores(list(answers.values())), strict=True)
-        kept[name] = _Scored(
-            command=without_keys(scorer.command),
-            answers_sha256=_fingerprint(answers),
-            scores=tuple(_AnswerScore(id=id_, repeat=repeat, score=value) for (id_, repeat), value in found),
-        )
-    with replacing(directory / _EXTERNAL) as file:
+        raise UserError("holds no answer, so there is nothing for a scorer", file=arm.path)
+    items = [
+        Item(source=question.question, candidate=answer, references=question.answers)
+        for question, answer in answers.values()
+    ]
+    found = {name: dict(zip(answers, scorer.scores(items), strict=True)) for name, scorer in scorers.items()}
+    for name, values in found.items():
+        keep_scores(arm.path, name, answers, command=scorers[name].command, scores=values)
+
+
+def keep_scores(
+    path: Path,
+    name: str,
+    answers: Answers,
+    *,
+    command: str,
+    scores: Values,
+    missing: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Keep what a scorer said of an arm's answers: in a run's ``external.json``, or beside a file of predictions.
+
+    Args:
+        path: The run directory, or the file.
+        name: The scorer's, under which its mean is reported.
+        answers: All that the arm held when it was scored.
+        command: What made the scores.
+        scores: A value for each answer that has one.
+        missing: Why answers have none -> how many.
+    """
+    kept = _read(path)
+    kept[name] = _Scored(
+        command=without_keys(command),
+        answers_sha256=_fingerprint(answers),
+        scores=tuple(_AnswerScore(id=id_, repeat=n, score=value) for (id_, n), value in sorted(scores.items())),
+        missing=dict(Counter(missing).most_common()),
+    )
+    with replacing(beside(path, _EXTERNAL)) as file:
         file.write(_adapter().dump_json(kept, indent=2) + b"\n")
 
 
-def _answers(directory: Path) -> dict[Key, Item]:
+def beside(path: Path, name: str) -> Path:
+    """Where a file about an arm stands: in a run's directory, or beside a file of predictions, under its name too."""
+    return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
+
+
+def answers_of(transcripts: Iterable[Transcript]) -> dict[Key, tuple[Question, str]]:
     """What there is to score. Abstained and failed debates gave no answer, so they are not among it."""
-
-    def found() -> Iterator[tuple[Key, Item]]:
-        for transcript in read_transcripts(directory):
-            if transcript.status == "ok" and transcript.answer is not None:
-                yield (
-                    (transcript.id, transcript.repeat),
-                    Item(source=transcript.question, candidate=transcript.answer, references=transcript.answers),
-                )
-
+    found = {
+        (t.id, t.repeat): (question_of(t), t.answer) for t in transcripts if t.status == "ok" and t.answer is not None
+    }
     # Transcripts stand in the order in which they finished, which a replay may change.
-    return dict(sorted(found(), key=lambda each: each[0]))
+    return dict(sorted(found.items(), key=lambda each: each[0]))
 
 
-def _fingerprint(answers: Mapping[Key, Item]) -> str:
+def _opened(arm: Path | Results) -> tuple[Callable[[], Iterator[Transcript]], Path]:
+    if isinstance(arm, Results):
+        return arm.transcripts, arm.path
+    return partial(read_transcripts, arm), arm
+
+
+def _mean(values: Values, datasets: Datasets) -> Estimate | None:
+    rows: dict[str, list[dict[str, float]]] = {}
+    for (id_, _), value in values.items():
+        rows.setdefault(id_, []).append({"score": value})
+    return over_questions(rows, "score", datasets)
+
+
+def _fingerprint(answers: Answers) -> str:
     """SHA-256 of the answers, by question and repeat, with all that a scorer reads."""
-    return sha256(json.dumps([[*key, *astuple(item)] for key, item in answers.items()]).encode()).hexdigest()
+    read = [[*key, question.question, answer, question.answers] for key, (question, answer) in answers.items()]
+    return sha256(json.dumps(read).encode()).hexdigest()
 
 
 @cache
@@ -136,9 +250,9 @@ def _adapter() -> TypeAdapter[dict[str, _Scored]]:
     return TypeAdapter(dict[str, _Scored])
 
 
-def _read(directory: Path) -> dict[str, _Scored]:
+def _read(path: Path) -> dict[str, _Scored]:
     """Scorer's name -> what is kept of it; empty where nothing was scored outside."""
-    file = directory / _EXTERNAL
+    file = beside(path, _EXTERNAL)
     try:
         return _adapter().validate_json(file.read_bytes())
     except FileNotFoundError:
@@ -147,5 +261,5 @@ def _read(directory: Path) -> dict[str, _Scored]:
         raise UserError(f"cannot be read: {error.strerror}", file=file) from None
     except ValidationError:
         raise UserError(
-            "does not hold what `madke score --scorer` writes; remove it and score again", file=file
+            "does not hold what `madke score` writes with --scorer and --grader; remove it and score again", file=file
         ) from None

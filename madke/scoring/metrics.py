@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.tasks import get_task
 from madke.tasks.normalize import squad_normalize
 
@@ -56,24 +57,29 @@ def chrf(answer: str, question: Question) -> float:
     """Sentence-level chrF (Popovic, 2015) as sacrebleu computes it: character 6-grams, beta 2, the best reference."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return _sentence_score(CHRF(), answer, question)
+    return _sentence_score(CHRF(), answer, question.answers)
 
 
 def bleu(answer: str, question: Question) -> float:
+    """:func:`sentence_bleu` against all golds together."""
+    return sentence_bleu(answer, question.answers)
+
+
+def sentence_bleu(answer: str, references: Sequence[str]) -> float:
     """Sentence-level BLEU (Papineni et al., 2002) as sacrebleu computes it, over all references together.
 
     Tokens by its default (13a), exponential smoothing, and only as long n-grams as the answer has.
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    return _sentence_score(BLEU(effective_order=True), answer, question)
+    return _sentence_score(BLEU(effective_order=True), answer, references)
 
 
-def _sentence_score(metric: Metric, answer: str, question: Question) -> float:
-    if not question.answers:
+def _sentence_score(metric: Metric, answer: str, references: Sequence[str]) -> float:
+    if not references:
         return 0.0
     # Floating point leaves a perfect BLEU at 100.00000000000004.
-    return min(float(metric.sentence_score(answer, list(question.answers)).score) / 100, 1.0)
+    return min(float(metric.sentence_score(answer, list(references)).score) / 100, 1.0)
 
 
 METRICS: Mapping[str, Callable[[str, Question], float]] = {
@@ -87,3 +93,24 @@ METRICS: Mapping[str, Callable[[str, Question], float]] = {
     "bleu": bleu,
 }
 """Every metric by the name that tasks and reports use."""
+
+RIGHT_OR_WRONG = frozenset(METRICS) - {"f1", "chrf", "bleu"}
+"""The metrics that are 0 or 1; the others have degrees."""
+
+
+def question_of(transcript: Transcript) -> Question:
+    """The question that a transcript answers, as metrics and tasks take it."""
+    return Question(
+        id=transcript.id,
+        question=transcript.question,
+        answers=transcript.answers,
+        task=transcript.task,
+        choices=transcript.choices,
+        metadata=transcript.metadata,
+    )
+
+
+def listed(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The texts that a dataset's metadata list under a name; none where it is missing or no list."""
+    found = metadata.get(name)
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list | tuple) else ()

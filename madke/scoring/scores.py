@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
 from pydantic import TypeAdapter
 
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
 from madke.scoring.metrics import METRICS
-from madke.scoring.rows import Row, Rows, over_questions, row
+from madke.scoring.rounds import round_rows
+from madke.scoring.rows import Row, Rows, over_questions, over_rounds, row
 from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.translations import corpus_scores
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +62,15 @@ class Scores:
     """By stage: share of replies in which no value of the stage's grammar was found."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, failed ones too."""
+    debate: Mapping[str, Estimate] = field(default_factory=dict)
+    """What is no metric of the answer, by name, each over the questions that it applies to: see
+    :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and :func:`madke.scoring.translations.diversity`."""
+    by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
+    """Name -> the value after round 1, 2, ... of the longest debate; None where no debate has one. The names stand with
+    :func:`madke.scoring.rounds.round_rows`; debates that have ended count as
+    :func:`madke.scoring.rows.over_rounds` says."""
+    corpus: Mapping[str, float] = field(default_factory=dict)
+    """``bleu`` and ``chrf`` of all translations as one corpus: :func:`madke.scoring.translations.corpus_scores`."""
 
     @property
     def total(self) -> StageUsage:
@@ -68,12 +79,15 @@ class Scores:
 
 
 def score(transcripts: Iterable[Transcript]) -> Scores:
-    """Compute all scores in one pass; one small row is kept for each transcript.
+    """Compute all scores in one pass; a few small rows are kept for each transcript, and the text of translations.
 
     Raises:
         UserError: A transcript names a task that does not exist.
     """
     rows: dict[str, list[Row]] = {}
+    by_round: dict[str, list[list[Row]]] = {}
+    translations: list[tuple[str, tuple[str, ...]]] = []
+    datasets: dict[str, str | None] = {}
     statuses: Counter[str] = Counter()
     flags: Counter[str] = Counter()
     stops: Counter[str] = Counter()
@@ -82,6 +96,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
     replies: dict[str, list[float]] = {}
     rounds = 0
     for transcript in transcripts:
+        datasets[transcript.id] = transcript.dataset
         statuses[transcript.status] += 1
         flags["degraded"] += transcript.degraded
         flags["partial"] += bool(transcript.pool_partial)
@@ -97,7 +112,11 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         flags["shortened"] += cut
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
-            kept.append(row(transcript))
+            stood = round_rows(transcript)
+            by_round.setdefault(transcript.id, []).append(stood)
+            kept.append(row(transcript, stood))
+            if transcript.task == "translation" and transcript.answers:
+                translations.append((transcript.answer or "", transcript.answers))
             flags["judged"] += "cons_judge" in kept[-1]
             rounds += len(transcript.rounds)
         else:
@@ -117,18 +136,21 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         partial_pools=flags["partial"],
         shortened=flags["shortened"],
         oracle=flags["oracle"],
-        correct=over_questions(rows, "correct"),
+        correct=over_questions(rows, "correct", datasets),
         correct_if_failed=_bounds(rows),
-        metrics={name: found for name in METRICS if (found := over_questions(rows, name))},
-        cons_judge=over_questions(rows, "cons_judge") if judged else None,
-        co2_judge=over_questions(rows, "co2_judge") if judged else None,
-        cons_matcher=over_questions(rows, "cons_matcher"),
-        co2_matcher=over_questions(rows, "co2_matcher"),
+        metrics={name: found for name in METRICS if (found := over_questions(rows, name, datasets))},
+        cons_judge=over_questions(rows, "cons_judge", datasets) if judged else None,
+        co2_judge=over_questions(rows, "co2_judge", datasets) if judged else None,
+        cons_matcher=over_questions(rows, "cons_matcher", datasets),
+        co2_matcher=over_questions(rows, "co2_matcher", datasets),
         mean_rounds=rounds / finished if finished else 0.0,
         stop_reasons=dict(stops.most_common()),
         failures=dict(failures.most_common()),
         parse_failures={stage: found for stage, values in replies.items() if (found := estimate(values))},
         usage=usage,
+        debate={name: found for name in _beside_metrics(rows) if (found := over_questions(rows, name, datasets))},
+        by_round=over_rounds(by_round, datasets),
+        corpus=corpus_scores(translations),
     )
 
 
@@ -149,6 +171,12 @@ def _adapter() -> TypeAdapter[Scores]:
 def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
     """The scores as JSON, with a newline at the end."""
     return _adapter().dump_json(scores, indent=indent) + b"\n"
+
+
+def _beside_metrics(rows: Rows) -> dict[str, None]:
+    """The names of the values that have no field of their own, in the order in which they appear."""
+    own = {"correct", "failed", "cons_judge", "co2_judge", "cons_matcher", "co2_matcher"} | METRICS.keys()
+    return dict.fromkeys(name for repeats in rows.values() for row in repeats for name in row if name not in own)
 
 
 def _bounds(rows: Rows) -> tuple[float, float] | None:

@@ -1,11 +1,13 @@
 """``madke compare``: what a reader and a script get, and what is refused."""
 
 import json
+import sys
 
 import pytest
 
-from madke.core.transcript import to_json
+from madke.core.transcript import StageUsage
 from tests.support.cli import madke, refused
+from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
 BAIKAL = "Lake Baikal"
@@ -16,30 +18,49 @@ def runs(tmp_path):
     """A function that writes run directories: name -> the answers to q0, q1, ..."""
 
     def write(**answers):
-        directories = []
-        for name, given in answers.items():
-            folder = tmp_path / name
-            folder.mkdir()
-            entries = [
-                transcript(f"q{n}", said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer)
-                for n, answer in enumerate(given)
-            ]
-            (folder / "transcripts.jsonl").write_bytes(b"".join(to_json(entry) + b"\n" for entry in entries))
-            directories.append(folder)
-        return directories
+        return [write_run(tmp_path / name, *debates(given)) for name, given in answers.items()]
 
     return write
+
+
+def debates(answers, **changes):
+    return [
+        transcript(f"q{n}", said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
+        for n, answer in enumerate(answers)
+    ]
+
+
+def compared(*arguments):
+    done = madke("compare", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def test_two_runs_as_tables(runs):
     done = madke("compare", *runs(one=[BAIKAL, "x", BAIKAL, "z"], two=[BAIKAL, "y", "x"]))
     assert done.returncode == 0, done.stderr
-    rows = {line.split()[0]: " ".join(line.split()) for line in done.stdout.splitlines() if line.strip()}
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines() if line.strip()]
+    rows = {line.split()[0]: line for line in lines}
     assert rows["q0"].endswith("+ Lake Baikal (1) + Lake Baikal (1)")
     assert rows["q1"].endswith("- x (1) - y (1)")
     assert "questions in all runs: 3; shown: 3; only in one: 1" in done.stdout
     assert "66.7 (20.8 to 93.9)" in done.stdout
-    assert rows["one"] == "one two 1 1 0 1 0"
+    assert "one two 1 1 0 1 0 66.7 (20.8 to 93.9)" in lines
+    assert "one two EM % 3 66.7 33.3 -33.3 (-85.6 to +45.6) 1 0 1.000 -" in lines
+    assert "one 66.7 (20.8 to 93.9) 1.0 2.0 1.0 110.0" in lines
+    assert (
+        "n = 3: a rate near 50 % is known to \u00b136.5 points (500 questions, as the papers have: \u00b14.4)"
+        in rows["n"]
+    )
+    assert "not at equal cost" not in done.stdout
+
+
+def test_unequal_cost_is_said(runs, tmp_path):
+    (one,) = runs(one=[BAIKAL, BAIKAL])
+    dear = debates([BAIKAL, BAIKAL], usage={"speak": StageUsage(calls=20, paid=20, prompt_tokens=900)})
+    two = write_run(tmp_path / "two", *dear)
+    assert "not at equal cost: calls a question: one 2.0, two 20.0." in madke("compare", one, two).stdout
+    assert compared(one, two)["scores"]["two"]["usage"]["speak"]["calls"] == 40
 
 
 def test_what_is_shown_can_be_narrowed_and_everything_is_counted(runs):
@@ -56,9 +77,9 @@ def test_runs_that_agree_have_no_row(runs):
     assert "q0" not in done.stdout
 
 
-def test_a_script_gets_one_object_a_question(runs):
-    done = madke("compare", *runs(one=[BAIKAL, "x"], two=["x", None]), "--json")
-    first, second = map(json.loads, done.stdout.splitlines())
+def test_a_script_gets_all_of_it_as_one_object(runs):
+    found = compared(*runs(one=[BAIKAL, "x", BAIKAL], two=["x", None, "y"]))
+    first, second, _ = found["questions"]
     assert (first["id"], first["answers"], second["id"]) == ("q0", [BAIKAL], "q1")
     assert [
         (of["run"], of["answer"], of["correct"], of["rounds"], of["calls"], of["tokens"]) for of in first["runs"]
@@ -67,6 +88,45 @@ def test_a_script_gets_one_object_a_question(runs):
         ("two", "x", 0.0, 1, 2, 110),
     ]
     assert second["runs"][1]["status"] == "abstained"
+    assert found["pairs"][0]["other_answer"]["value"] == 1.0
+    tests = {test["metric"]: test for test in found["tests"]}
+    assert list(tests) == ["em", "f1", "match"]
+    assert (tests["em"]["p"], tests["em"]["p_holm"], tests["em"]["n"]) == (0.5, 1.0, 3)
+    assert tests["em"]["discordant"] == {"both": 0, "only_left": 2, "only_right": 0, "neither": 1}
+    assert found["repeat_tests"] == []
+    assert found["scores"]["one"]["correct"]["n"] == 3
+
+
+def test_what_is_tested_can_be_chosen(runs):
+    directories = runs(one=[BAIKAL, "x"], two=["x", BAIKAL])
+    found = compared(*directories, "--metric", "cons_judge", "--metric", "em")
+    assert [test["metric"] for test in found["tests"]] == ["cons_judge", "em"]
+
+
+def test_what_scorers_outside_said_is_compared(runs, tmp_path):
+    directories = runs(one=[BAIKAL, "x"], two=["x", BAIKAL])
+    scorer = tmp_path / "scorer.py"
+    scorer.write_text("import json, sys\nfor line in sys.stdin: print(len(json.loads(line)['candidate']))\n")
+    scored = madke("score", *directories, "--scorer", f"length={sys.executable} {scorer}")
+    assert scored.returncode == 0, scored.stderr
+    found = compared(*directories)
+    (length,) = [test for test in found["tests"] if test["metric"] == "length"]
+    assert (length["left_value"], length["n"], length["test"]) == (6.0, 2, "paired bootstrap")
+    assert found["scores"]["one"]["metrics"]["length"]["value"] == 6.0
+
+
+def test_predictions_of_another_system_are_an_arm(runs, tmp_path):
+    (one,) = runs(one=[BAIKAL, "x"])
+    asked = [{"id": f"q{n}", "question": "Which lake is the deepest?", "golden_answers": [BAIKAL]} for n in range(2)]
+    questions, predictions = tmp_path / "questions.jsonl", tmp_path / "other.jsonl"
+    questions.write_text("".join(json.dumps(each) + "\n" for each in asked))
+    predictions.write_text("".join(json.dumps({"id": f"q{n}", "answer": BAIKAL}) + "\n" for n in range(2)))
+    found = compared(one, predictions, "--data", questions, "--task", "short_answer")
+    assert [(pair["first"], pair["second"], pair["only_second"]) for pair in found["pairs"]] == [
+        ("one", "other.jsonl", 1)
+    ]
+    assert "name the questions with --data" in refused("compare", one, predictions)
+    assert "name the file of questions too" in refused("compare", one, predictions, "--task", "short_answer")
 
 
 def test_the_debates_of_one_question_stand_side_by_side(runs):
@@ -82,8 +142,7 @@ def test_runs_in_different_folders_are_called_by_their_paths(runs, tmp_path):
     one, two = runs(one=[BAIKAL], two=["x"])
     (tmp_path / "deeper").mkdir()
     moved = two.rename(tmp_path / "deeper" / "one")
-    names = [of["run"] for of in json.loads(madke("compare", one, moved, "--json").stdout)["runs"]]
-    assert names == [str(one), str(moved)]
+    assert list(compared(one, moved)["scores"]) == [str(one), str(moved)]
 
 
 def test_what_cannot_be_compared(runs, tmp_path):
@@ -96,5 +155,7 @@ def test_what_cannot_be_compared(runs, tmp_path):
     assert f"{one}: holds no question 'q9'" in refused("compare", one, two, "--question", "q9")
     assert "takes two run directories or more, found 1" in refused("compare", one)
     assert "takes two run directories or more, found 1" in refused("compare", one, one)
-    for narrowing in (["--limit", 1], ["--only-different"]):
-        assert "leave out --limit and --only-different" in refused("compare", one, two, "--question", "q0", *narrowing)
+    for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"]):
+        assert "leave out --limit, --only-different and --metric" in refused(
+            "compare", one, two, "--question", "q0", *narrowing
+        )

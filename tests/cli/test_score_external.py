@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from madke.core.transcript import to_json
 from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
+from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
@@ -18,15 +18,9 @@ def entry(id_, answer, **changes):
     return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **changes)
 
 
-def write(folder, *entries):
-    folder.mkdir(exist_ok=True)
-    (folder / "transcripts.jsonl").write_bytes(b"".join(to_json(each) + b"\n" for each in entries))
-    return folder
-
-
 @pytest.fixture
 def run(tmp_path):
-    return write(tmp_path / "run", entry("q0", BAIKAL), entry("q1", TANGANYIKA))
+    return write_run(tmp_path / "run", entry("q0", BAIKAL), entry("q1", TANGANYIKA))
 
 
 @pytest.fixture
@@ -72,7 +66,7 @@ def test_the_mean_stands_in_table_details_json_and_file(run, scorer):
 
 
 def test_a_batch_holds_question_answer_and_golds_of_every_answer(tmp_path, scorer):
-    run = write(
+    run = write_run(
         tmp_path / "run",
         entry("q1", TANGANYIKA, golds=()),
         entry("q0", BAIKAL, question="Which?", golds=(BAIKAL, "Baikal")),
@@ -94,7 +88,7 @@ def test_a_batch_holds_question_answer_and_golds_of_every_answer(tmp_path, score
 
 def test_repeats_of_a_question_are_averaged_first(tmp_path, scorer):
     entries = [entry("q0", BAIKAL), entry("q0", TANGANYIKA, repeat=1), entry("q1", BAIKAL), entry("q1", None, repeat=1)]
-    run = write(tmp_path / "run", *entries)
+    run = write_run(tmp_path / "run", *entries)
     done("score", run, *scorer("len", LENGTHS))
     assert (metrics(run)["len"]["value"], metrics(run)["len"]["n"]) == (12.0, 2)
 
@@ -102,7 +96,7 @@ def test_repeats_of_a_question_are_averaged_first(tmp_path, scorer):
 def test_scores_are_kept_while_the_answers_are_the_same_in_any_order(run, scorer):
     done("score", run, *scorer("len", LENGTHS), *scorer("two", "for a in asked: print(2)"))
     done("score", run, *scorer("two", "for a in asked: print(3)"))
-    write(run, entry("q1", TANGANYIKA), entry("q0", BAIKAL), entry("q2", None))
+    write_run(run, entry("q1", TANGANYIKA), entry("q0", BAIKAL), entry("q2", None))
     assert done("score", run).stderr == ""
     assert (metrics(run)["len"]["value"], metrics(run)["two"]["value"]) == (13, 3)
 
@@ -113,7 +107,7 @@ def test_scores_are_kept_while_the_answers_are_the_same_in_any_order(run, scorer
 )
 def test_scores_of_other_answers_are_left_out_with_a_line(run, scorer, changed):
     done("score", run, *scorer("len", LENGTHS))
-    write(run, entry("q0", BAIKAL), changed)
+    write_run(run, entry("q0", BAIKAL), changed)
     shown = done("score", run)
     assert "external.json: the scores of 'len' are left out: the run's answers have changed" in shown.stderr
     assert shown.stderr.count("\n") == 1
@@ -124,7 +118,7 @@ def test_scores_of_other_answers_are_left_out_with_a_line(run, scorer, changed):
 
 
 def test_runs_beside_each_other_of_which_one_was_scored(run, tmp_path, scorer):
-    other = write(tmp_path / "other", entry("q0", BAIKAL))
+    other = write_run(tmp_path / "other", entry("q0", BAIKAL))
     done("score", run, *scorer("len", LENGTHS))
     rows = {line.split()[0]: line.split() for line in done("score", run, other).stdout.splitlines() if line.split()}
     assert "13" in rows["run"]
@@ -147,6 +141,7 @@ def test_keys_in_a_command_are_not_kept(run, scorer):
         ("a b=cat", "expected NAME=COMMAND, the name of letters, digits"),
         ("f1=cat", "f1 is a metric of madke's own; choose another name"),
         ("BLEU=cat", "BLEU is a metric of madke's own"),
+        ("grader=cat", "grader is a metric of madke's own"),
         ("comet=", "expected a command line, found nothing"),
         ("comet='", "No closing quotation"),
         ("comet=no-such-program", "scorer 'no-such-program': cannot be started"),
@@ -178,14 +173,14 @@ def test_a_command_that_fails_leaves_everything_as_it_was(run, scorer, body, sai
 
 
 def test_a_run_without_an_answer(tmp_path):
-    run = write(tmp_path / "run", entry("q0", None))
+    run = write_run(tmp_path / "run", entry("q0", None))
     assert "holds no answer, so there is nothing for a scorer" in refused("score", run, "--scorer", "comet=cat")
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"len": {}}', '{"len": 1}', "\udcff"])
 def test_a_file_of_external_scores_that_is_not_one(run, content):
     (run / "external.json").write_text(content, errors="surrogateescape")
-    assert "external.json: does not hold what `madke score --scorer` writes" in refused("score", run)
+    assert "external.json: does not hold what `madke score` writes with --scorer" in refused("score", run)
 
 
 def test_the_report_shows_them_without_scoring_anew(tmp_path, scorer):

@@ -6,9 +6,11 @@ import pytest
 from rich.console import Console
 
 from madke.core.errors import UserError
-from madke.core.transcript import Final, Verdict
-from madke.report.compare import compare
+from madke.core.transcript import Final, StageUsage, Verdict
+from madke.report.compare import compare, notes
 from madke.report.side_by_side import debate_columns, pair_table, question_table
+from madke.scoring.scores import score
+from madke.scoring.statistics import wilson
 from tests.support.transcripts import transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
@@ -47,6 +49,67 @@ def test_pairs_count_who_was_right_where():
         ("a", "c", 0, 3, 0, 2, 0),
         ("b", "c", 0, 3, 0, 2, 0),
     ]
+
+
+def test_the_flip_rate_is_over_questions_that_failed_in_neither():
+    failed = answered("q4", None, status="failed")
+    comparison = compare(
+        {"a": [*run(BAIKAL, "x", None, None), failed], "b": run("the lake baikal", "y", None, "x", BAIKAL)}
+    )
+    (pair,) = comparison.pairs
+    # Same, other, none and none, none and one; the fifth failed.
+    assert (pair.other_answer.value, pair.other_answer.n) == (0.5, 4)
+    assert (pair.other_answer.low, pair.other_answer.high) == wilson(2, 4)
+
+
+def test_two_runs_are_tested_on_shared_questions_only():
+    comparison = compare({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
+    tests = {test.metric: test for test in comparison.tests()}
+    assert list(tests) == ["em", "f1", "match"]
+    assert (tests["em"].n, tests["em"].left_value) == (3, pytest.approx(2 / 3))
+    assert [test.metric for test in comparison.tests(["cons_judge"])] == ["cons_judge"]
+    with pytest.raises(UserError, match="no run has the value 'emm'; there are"):
+        comparison.tests(["emm"])
+
+
+def test_each_two_of_three_runs_stand_in_one_family():
+    comparison = compare({name: run(*answers) for name, answers in {"a": [BAIKAL], "b": ["x"], "c": ["y"]}.items()})
+    tests = comparison.tests(["em"])
+    assert [(test.left, test.right) for test in tests] == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_three_repeats_are_tested_across_too():
+    def repeats(*answers):
+        return [answered(f"q{n}", given, repeat=k) for k, each in enumerate(answers) for n, given in enumerate(each)]
+
+    left = repeats(["x", "x"], ["x", BAIKAL], [BAIKAL, "x"])
+    right = repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"])
+    (across,) = compare({"a": left, "b": right}).repeat_tests(["em"])
+    assert (across.n, across.left_value, across.right_value) == (3, pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert across.test == "paired t over 3 repeats of 2 questions"
+    assert compare({"a": left[:4], "b": right[:4]}).repeat_tests(["em"]) == []
+
+
+def test_scores_from_outside_are_compared_with_the_rest():
+    said = {"a": {"comet": {("q0", 0): 0.5}}, "b": {"comet": {("q0", 0): 0.75}}}
+    comparison = compare({"a": run(BAIKAL), "b": run(BAIKAL)}, said)
+    (comet,) = [test for test in comparison.tests() if test.metric == "comet"]
+    assert comet.difference.value == 0.25
+
+
+def test_notes_say_what_n_means_and_that_calls_differ():
+    def cost(calls):
+        return {"usage": {"speak": StageUsage(calls=calls)}}
+
+    runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
+    scores = {name: score(transcripts) for name, transcripts in runs.items()}
+    every = notes(compare(runs), scores)
+    del runs["c"], scores["c"]
+    two = notes(compare(runs), scores)
+    assert every[1:] == ["not at equal cost: calls a question: a 10.0, b 11.0, c 12.0."]
+    # 1 of 11 is less than a tenth.
+    assert len(two) == 1
+    assert "500 questions, as the papers have: \u00b14.4" in two[0]
 
 
 def test_failed_questions_and_those_without_gold_are_nobodys_mistake():

@@ -82,7 +82,7 @@ def test_the_meter_counts_calls_and_estimates_what_is_left():
     assert meter.seconds_left is None
     now[0] = 4.0
     for outcome in ("ok", "ok", "failed"):
-        meter.count(Completion(text="x", usage=Usage(prompt_tokens=10, completion_tokens=1), outcome=outcome))
+        meter.count("m", Completion(text="x", usage=Usage(prompt_tokens=10, completion_tokens=1), outcome=outcome))
     meter.count_retry(CallError("busy", retryable=True), 1.0)
     meter.done = 2
     assert meter.seconds_left == pytest.approx(12.0)
@@ -93,6 +93,6 @@ def test_the_meter_counts_calls_and_estimates_what_is_left():
 
 def test_a_prompt_that_was_too_long_is_no_failed_call():
     meter = Meter(total=1, clock=lambda: 0.0)
-    meter.count(Completion(outcome="too_long"))
+    meter.count("m", Completion(outcome="too_long"))
     assert (meter.calls, meter.failed_calls) == (1, 0)
     assert meter.line().endswith("0 calls and 0 questions failed, 1 prompts too long")

@@ -40,6 +40,21 @@ def test_exact_match_and_f1_take_the_best_gold(answer, golds, em, f1):
     assert METRICS["f1"](answer, asked(*golds)) == pytest.approx(f1)
 
 
+@pytest.mark.parametrize(
+    ("asked_for", "gold", "answer", "em", "right"),
+    [
+        ("Which prime minister followed Balfour?", "Henry Campbell Bannerman", "Henry Campbell Bannerman", 1, 1),
+        ("Of what did a gardener in California grow the largest?", "Head of garlic", "garlic head", 0, 1),
+        ("Where were the Winter Games of 1932?", "Lake placid", "Lake Placid, New York, United States", 0, 1),
+        ("Who reached the Pole next?", "Sir Edmund Hillary", "Roald Amundsen and Edmund Hillary", 0, 0),
+    ],
+)
+def test_table_6_of_madke(asked_for, gold, answer, em, right):
+    # Wang et al., Table 6: EM, and what the human judges say, with whom the matcher agrees.
+    question = replace(asked(gold), question=asked_for)
+    assert (METRICS["em"](answer, question), METRICS["match"](answer, question)) == (em, right)
+
+
 def test_yes_and_no_score_all_or_nothing_only_in_the_multi_hop_sets():
     assert METRICS["f1"]("yes it was", asked("yes", dataset="hotpotqa")) == 0
     assert METRICS["f1"]("yes it was", asked("yes", dataset="nq_open")) == pytest.approx(0.5)

@@ -51,6 +51,43 @@ def test_the_page_compares_matchers_on_the_second_half(folder):
     ]
 
 
+def test_a_grader_stands_beside_the_matchers_over_what_it_graded(folder):
+    rules = [
+        {"question": "NQ-2", "reply": "Kennedy is meant.\n[True]"},
+        {"question": "TriviaQA-2", "reply": "I cannot tell."},
+        {"reply": "[False]"},
+    ]
+    (folder / "grader.yaml").write_text(json.dumps(rules))
+    grader = ("--grader", f"scripted/{folder / 'grader.yaml'}", "--grades", folder / "grades.sqlite")
+    done = run("--data", folder, *grader, "--limit", "1")
+    assert done.returncode == 0, done.stderr
+    part = done.stdout.partition("## With a grader (held out, the first 1 questions of each set)")[2]
+    part = part.partition("## Development")[0]
+    assert "graded 5 of 10 answers; 5 replies held no grade and 0 calls failed" in part
+    table, people = part.split("Agreement with people, percent and kappa:")
+    row = next(line for line in table.splitlines() if line.startswith("| NQ | fid |"))
+    assert "| grader |" in table
+    assert row.split(" | ")[-2:] == ["100.0 / 100.0 / **100.0**", "20.7 to 100.0 |"]
+    row = next(line for line in people.splitlines() if line.startswith("| both | the other four |"))
+    assert row.split(" | ")[2:] == [
+        "4",
+        "0.0 (0.00)",
+        "100.0 (-)",
+        "0.0 (0.00)",
+        "100.0 (-)",
+        "100.0 (-)",
+        "100.0 (-) |",
+    ]
+    again = run("--data", folder, *grader, "--limit", "1")
+    assert again.stdout == done.stdout
+
+
+def test_options_of_a_grader_without_one(folder):
+    done = run("--data", folder, "--limit", "1")
+    assert done.returncode == 2
+    assert "name its model with --grader" in done.stderr
+
+
 def test_disagreements_are_those_of_the_first_half(folder):
     done = run("--data", folder, "--disagreements")
     assert done.returncode == 0

@@ -1,0 +1,271 @@
+"""``madke ablate``: the arms of a recipe over the same questions, pools and calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from madke.cli import options
+from madke.core.errors import UserError
+from madke.terminal import printable
+
+if TYPE_CHECKING:
+    from madke.core.knowledge import Source
+    from madke.core.question import Question
+    from madke.experiments.experiment import Experiment, Setting
+    from madke.experiments.plan import Planned, Planner
+    from madke.experiments.recipe import Recipe
+    from madke.runs.budget import Budget
+    from madke.runs.job import Effort
+
+
+def command(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a shipped recipe.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The experiment's folder; the same command again goes on with it.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[DATASET=]PATH",
+            help="Questions: our own JSONL, or NAME=PATH for a published dataset as its owners ship it. Repeatable.",
+        ),
+    ] = None,
+    task: options.Task = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Who debates where the recipe says nothing. Default: its own.")
+    ] = None,
+    base_url: options.BaseUrl = None,
+    pools: Annotated[
+        list[Path] | None,
+        typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
+    ] = None,
+    limit: options.Limit = None,
+    sample_seed: options.SampleSeed = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often, where no arm says it.")] = 1,
+    seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
+    prompts: options.Prompts = None,
+    estimator: options.Estimator = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Questions, and model calls, under way at once.")] = 16,
+    rpm: Annotated[int | None, typer.Option(min=1, help="At most so many calls a minute.")] = None,
+    tpm: Annotated[int | None, typer.Option(min=1, help="At most so many tokens a minute.")] = None,
+    prices: options.Prices = None,
+    max_cost: options.MaxCost = None,
+    reply_tokens: Annotated[
+        int | None, typer.Option(min=1, help="--plan: tokens that a reply is taken to have. Default: 150.")
+    ] = None,
+    plan: options.Plan = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
+) -> None:
+    """Run every arm of a recipe over frozen pools and one call store, compare them, and write a report.
+
+    What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
+    Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
+    """
+    from madke.experiments.plan import REPLY_TOKENS, Planner
+    from madke.experiments.recipe import read_recipe
+    from madke.llm.prices import read_prices
+    from madke.runs.budget import Budget
+    from madke.runs.job import Effort
+
+    if recipe is None:
+        _list_recipes()
+        return
+    found = read_recipe(recipe)
+    if model is not None:
+        found = found.model_copy(update={"model": model})
+    setting = _setting(
+        found, data or (), task, limit, sample_seed, base_url, pools or (), prompts, estimator, repeats, seed
+    )
+    known = read_prices(prices) if prices else {}
+    planner = Planner(prices=known, reply_tokens=reply_tokens or REPLY_TOKENS)
+    if plan:
+        _show_plan(setting, planner, as_json=as_json)
+        return
+    if out is None:
+        raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
+    budget = Budget(prices=known, most=max_cost)
+    effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, budget=budget)
+    _run(setting, planner, out, effort, budget)
+
+
+def _list_recipes() -> None:
+    from rich.table import Table
+
+    from madke.cli.console import output
+    from madke.experiments.recipe import read_recipe, recipe_files
+
+    table = Table("recipe", "what", "after")
+    for name in recipe_files():
+        recipe = read_recipe(name)
+        table.add_row(name, recipe.title, recipe.source)
+    output().print(table)
+
+
+def _setting(
+    recipe: Recipe,
+    data: Sequence[str],
+    task: str | None,
+    limit: int | None,
+    sample_seed: int | None,
+    base_url: str | None,
+    pools: Sequence[Path],
+    prompts: Path | None,
+    estimator: str | None,
+    repeats: int,
+    seed: int,
+) -> Setting:
+    from madke.cli.sources import source_specs
+    from madke.experiments.experiment import Setting
+
+    limit = recipe.limit if limit is None else limit
+    sample_seed = recipe.sample_seed if sample_seed is None else sample_seed
+    setting = Setting(
+        recipe=recipe,
+        data=", ".join(Path(text.rpartition("=")[2]).name for text in data),
+        questions=_questions(recipe, data, task, limit, sample_seed if limit is not None else None),
+        base_url=base_url,
+        sources=source_specs,
+        pools=pools,
+        prompts=prompts,
+        estimator=estimator,
+        repeats=repeats,
+        seed=seed,
+    )
+    for arm, job in zip(setting.arms, setting.jobs(), strict=True):
+        options.check_needs(job.variant, setting.questions, given=arm.given is not None, estimator=job.estimator)
+    return setting
+
+
+def _questions(
+    recipe: Recipe, data: Sequence[str], task: str | None, limit: int | None, sample_seed: int | None
+) -> list[Question]:
+    """The questions of all datasets, one after the other; ids are told apart by the dataset where that is needed."""
+    from dataclasses import replace
+
+    from madke.data import read_dataset
+
+    if not data:
+        wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
+        raise UserError(f"--data is missing: the questions of the experiment{wanted}")
+    sets = []
+    for text in data:
+        name, equals, path = text.rpartition("=")
+        read = read_dataset(
+            Path(path), dataset=name if equals else None, task=task, limit=limit, sample_seed=sample_seed
+        )
+        sets.append((name or Path(path).stem, read))
+    ids = [question.id for _, read in sets for question in read]
+    if len(set(ids)) == len(ids):
+        return [question for _, read in sets for question in read]
+    return [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
+
+
+def _plans(setting: Setting, planner: Planner, pools: Path | None) -> list[Planned]:
+    from madke.experiments.experiment import planned
+
+    if pools is None and len(setting.pools) == 1 and _holds_all(setting):
+        pools = setting.pools[0]
+    return planned(setting, planner, pools)
+
+
+def _holds_all(setting: Setting) -> bool:
+    from madke.knowledge.pools import read_pools, sources_in
+
+    held = sources_in(read_pools(setting.pools[0]).values())
+    return all(source in held for source in setting.all_specs())
+
+
+def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
+    from madke.cli.planning import plans_as_json, show_plans
+
+    plans = _plans(setting, planner, None)
+    if as_json:
+        typer.echo(json.dumps(plans_as_json(plans)))
+        return
+    recipe = setting.recipe
+    typer.echo(printable(f"{recipe.title} ({recipe.source})"))
+    if recipe.about:
+        typer.echo(printable(recipe.about.strip()))
+    typer.echo(f"{len(setting.questions):,} questions of {printable(setting.data)}")
+    show_plans(plans, planner.prices, planner.reply_tokens)
+    _show_published(recipe)
+
+
+def _show_published(recipe: Recipe, ours: Sequence[Path] = ()) -> None:
+    from madke.cli.console import output
+    from madke.report.published import published_table
+
+    if recipe.published:
+        output().print(published_table(recipe, ours))
+
+
+def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: Budget) -> None:
+    from madke.cli.progress import counter, shown
+    from madke.cli.sources import open_sources, show_found, show_spent
+    from madke.experiments.experiment import opened
+
+    asked: list[Source] = []
+
+    def ask(specs: Mapping[str, str | None]) -> Sequence[Source]:
+        asked.extend(found := open_sources(specs))
+        return found
+
+    with _interruptible(out), opened(out, setting) as experiment:
+        if found := experiment.freeze_pools(ask, counter("retrieved")):
+            show_found(found)
+        plans = _plans(setting, planner, experiment.pools if experiment.pools.exists() else None)
+        left_over = 0
+        for number, arm in enumerate(setting.arms, start=1):
+            typer.echo(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
+            meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: shown(meter.line))
+            if meter.left_over:
+                left_over = len(setting.arms) - number + 1
+                typer.echo(f"madke: --max-cost is reached in arm {arm.name!r}", err=True)
+                break
+        show_spent(asked)
+        status = _show_results(experiment, plans, budget)
+    if left_over:
+        typer.echo(
+            f"madke: {left_over} arms are not finished; the same command with a higher --max-cost goes on", err=True
+        )
+    if status or left_over:
+        raise typer.Exit(1)
+
+
+def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budget) -> int:
+    """Score all arms that have begun, show and write everything; returns how many questions failed."""
+    from madke.cli.console import output
+    from madke.cli.planning import show_spending
+    from madke.experiments.experiment import read_experiment
+    from madke.llm import CallStore
+    from madke.report.html import write_report
+    from madke.report.text import score_table
+    from madke.runs.scored import score_run
+
+    recipe, folders = read_experiment(experiment.path)
+    scores = {folder: score_run(folder) for folder in folders}
+    output().print(score_table([(folder.name, found) for folder, found in scores.items()]))
+    _show_published(recipe, folders)
+    with CallStore(experiment.calls) as store:
+        show_spending(plans, scores, store.paid(), budget.prices)
+    page = experiment.path / "report.html"
+    write_report(scores, page)
+    typer.echo(f"arms: {experiment.path / 'arms'}\nreport: {page}")
+    return sum(found.failed for found in scores.values())
+
+
+@contextmanager
+def _interruptible(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"madke: interrupted; the same command again goes on with {out}", err=True)
+        raise typer.Exit(130) from None

@@ -1,0 +1,185 @@
+"""``madke datasets``: the published datasets there are, the card of one, and its files in our own form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from madke.cli import options
+from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    from madke.data.cards import Card
+    from madke.data.dataset import Entry
+
+app = typer.Typer(help="List the published datasets, show the card of one, or convert its files.")
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset.")]
+
+
+@app.callback(invoke_without_command=True)
+def _list(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print name, title, task and licence as JSON lines.")] = False,
+) -> None:
+    """List the published datasets that --dataset reads; `show NAME` prints a card, `convert` writes our JSONL."""
+    if context.invoked_subcommand is not None:
+        if as_json:
+            raise UserError(f"--json before {context.invoked_subcommand} is for the list; give it after")
+        return
+    import json
+
+    from rich import box
+    from rich.table import Table
+
+    from madke.cli.console import output
+    from madke.data.cards import cards
+    from madke.data.formats import get_format
+
+    known = [(name, get_format(name).task, card) for name, card in cards().items()]
+    if as_json:
+        for name, task, card in known:
+            record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
+            typer.echo(json.dumps(record, ensure_ascii=False))
+        return
+    table = Table("name", "dataset", "task", "questions", "licence", box=box.SIMPLE_HEAD)
+    for name, task, card in known:
+        table.add_row(name, card.title, task, _sizes(card), card.licence)
+    output().print(table)
+
+
+@app.command()
+def show(
+    name: _Name,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the card as a JSON object.")] = False,
+) -> None:
+    """Print the card of one dataset: where it is from, its licence, splits, task and known faults."""
+    from madke.data.cards import card
+    from madke.data.formats import get_format
+    from madke.tasks import get_task
+
+    shown, task = card(name), get_task(get_format(name).task)
+    if as_json:
+        import json
+
+        record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
+        typer.echo(json.dumps(record, ensure_ascii=False))
+        return
+    from rich.table import Table
+
+    from madke.cli.console import output
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in _lines(name, shown, task.name, task.metrics):
+        table.add_row(label, text)
+    output().print(table)
+
+
+def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tuple[str, str]]:
+    hub = card.hugging_face
+    lines = [
+        (name, f"{card.title}. {card.about}"),
+        ("paper", card.paper),
+        ("owner", card.owner),
+        ("licence", card.licence),
+        ("get it", card.get),
+        ("files", card.files),
+        ("splits", _sizes(card)),
+        ("task", f"{task} ({', '.join(metrics)})"),
+        ("scored", card.scored),
+        *(("papers", text) for text in card.papers),
+    ]
+    if card.knowledge:
+        lines.append(("knowledge", card.knowledge))
+    lines += [("fault", text) for text in card.faults]
+    if hub:
+        configs = ", ".join(config for config in hub.configs if config)
+        whose = "the owner's" if hub.owner else "a copy by others"
+        lines.append(
+            ("hugging face", f"{hub.repository}{f' ({configs})' if configs else ''}, split {hub.split}; {whose}")
+        )
+    return lines
+
+
+def _sizes(card: Card) -> str:
+    return ", ".join(f"{split} {size:,}" for split, size in card.splits.items())
+
+
+@app.command()
+def convert(
+    name: _Name,
+    out: Annotated[Path, typer.Option(help="The question file to write, in our JSONL.")],
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[PATH]", help="The published file (MMLU: or the folder of its files).")
+    ] = None,
+    hugging_face: Annotated[
+        bool,
+        typer.Option(
+            "--hugging-face",
+            help="Read the repository that the card names, or with PATH a folder that holds a copy of it.",
+        ),
+    ] = False,
+    split: Annotated[str | None, typer.Option(help="With --hugging-face: the split. Default: the card's.")] = None,
+    pools: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write a pool file of the passages that the dataset brings along: source context has all of "
+            "them, source gold those that hold the evidence."
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", "-t", help="The answer format, not the dataset's own.")] = None,
+    limit: options.Limit = None,
+    sample_seed: options.SampleSeed = None,
+) -> None:
+    """Write a published dataset, or a sample of it, as our JSONL; what --dataset reads is the same."""
+    from madke.data.dataset import read_published
+    from madke.data.formats import get_format
+    from madke.data.questions import question_to_json
+    from madke.data.sampling import ids_fingerprint, sample
+    from madke.files import replacing
+
+    get_format(name)
+    if hugging_face:
+        from madke.data.hugging_face import read_hugging_face
+
+        entries = read_hugging_face(name, split=split, copy=path, task=task)
+    elif path is None:
+        raise UserError("Missing argument 'PATH': the published file, or --hugging-face")
+    elif split is not None:
+        raise UserError("--split is for --hugging-face; a file is one split")
+    else:
+        entries = read_published(path, name, task=task)
+    chosen = sample(entries, limit, sample_seed, lambda entry: entry.question.id)
+    if pools is not None:
+        passages = _write_pools(name, chosen, pools)
+    with replacing(out) as file:
+        file.writelines(question_to_json(entry.question) + b"\n" for entry in chosen)
+    typer.echo(f"{out}: {len(chosen)} questions, ids {ids_fingerprint(entry.question.id for entry in chosen)}")
+    if pools is not None:
+        typer.echo(f"{pools}: {passages} passages")
+
+
+def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
+    """Write what the entries bring along; returns how many passages, each counted once."""
+    from madke.files import replacing
+    from madke.knowledge.pools import PoolRecord, record_to_json
+
+    if not any(entry.passages for entry in entries):
+        raise UserError(f"--pools: these questions of {name} bring no passages along")
+    sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
+    with replacing(out) as file:
+        for entry in entries:
+            record = PoolRecord(
+                id=entry.question.id,
+                question=entry.question.question,
+                passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
+                partial={},
+                sources=sources,
+            )
+            file.write(record_to_json(record) + b"\n")
+    return sum(len(entry.passages.get("context", ())) for entry in entries)

@@ -1,0 +1,157 @@
+"""Questions of a file, ours or a published one, with the passages that the dataset brings along."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Passage
+from madke.core.question import Question
+from madke.data.formats import FORMATS, Format, Item, Row, get_format
+from madke.data.questions import read_questions
+from madke.data.sampling import sample
+from madke.tasks import get_task
+
+_HEAD = 1 << 16
+"""Bytes of a file that are searched for keys."""
+_KEY = re.compile(r'"([^"\\\n]{1,40})"\s*:')
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A question of a published dataset, with what the dataset brings along."""
+
+    question: Question
+    passages: Mapping[str, tuple[Passage, ...]] = field(default_factory=dict)
+    """Source -> passages in the dataset's order. ``context``: all of them; ``gold``: those that hold the evidence."""
+
+
+def read_dataset(
+    path: Path,
+    *,
+    dataset: str | None = None,
+    task: str | None = None,
+    limit: int | None = None,
+    sample_seed: int | None = None,
+) -> list[Question]:
+    """The questions of a file, in its order.
+
+    Args:
+        path: The file; for MMLU also a folder.
+        dataset: The name of the published dataset whose owner's format it has (:data:`madke.data.formats.FORMATS`);
+            None: our own JSON Lines (:func:`madke.data.read_questions`).
+        task: The answer format, in place of the dataset's; for our own, of lines that name none.
+        limit: At most so many questions: the first ones, or with ``sample_seed`` a sample.
+        sample_seed: Draws the sample (:func:`madke.data.sampling.sample`).
+
+    Raises:
+        UserError: The file or one of its entries is wrong, a name is unknown, or there is a seed and no limit.
+    """
+    if dataset is None:
+        try:
+            questions = read_questions(path, task=task)
+        except UserError as error:
+            if likely := _formats_like(path):
+                raise UserError(f"{error}; published files are read with --dataset {' or '.join(likely)}") from None
+            raise
+    else:
+        questions = [entry.question for entry in read_published(path, dataset, task=task)]
+    return sample(questions, limit, sample_seed, lambda question: question.id)
+
+
+def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[Entry]:
+    """The entries of a published file (see :func:`read_dataset`).
+
+    Raises:
+        UserError: The file or one of its entries is wrong, or a name is unknown.
+    """
+    format_ = get_format(dataset)
+    return entries(format_, format_.rows(path), task=task, file=path)
+
+
+def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
+    """The entries of rows of a dataset.
+
+    Args:
+        format_: The dataset's.
+        rows: Of a file, or of its Hugging Face repository.
+        task: In place of the dataset's own.
+        file: Where the rows are from, for errors.
+
+    Raises:
+        UserError: A row is wrong, two have the same id, or there is none.
+    """
+    checker = get_task(task or format_.task)
+    places: Counter[str | None] = Counter()
+    row_of: dict[str, Row] = {}
+    found: list[Entry] = []
+    for row in rows:
+        item = format_.item(row)
+        id_ = _id(format_.name, item, places[item.series])
+        places[item.series] += 1
+        entry = _entry(format_.name, checker.name, id_, item)
+        if wrong := checker.check(entry.question):
+            raise row.error(wrong)
+        if id_ in row_of:
+            raise row.error(f"id {id_!r} is that of item {row_of[id_].number} already; ids must differ")
+        row_of[id_] = row
+        found.append(entry)
+    if not found:
+        raise UserError("holds no question", file=file)
+    return found
+
+
+def _id(dataset: str, item: Item, place: int) -> str:
+    if item.id is not None:
+        return item.id
+    return f"{item.series}-{place:03}" if item.series else f"{dataset}-{place + 1:04}"
+
+
+def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
+    """The entry; passages are known by question and place, which tells nothing of what they are."""
+    metadata: dict[str, Any] = {"dataset": dataset, **item.metadata}
+    keys: dict[str, list[str]] = {}
+    passages: dict[str, list[Passage]] = {}
+    for place, paragraph in enumerate(item.paragraphs):
+        key = f"{id_}/{place}"
+        keys.setdefault(paragraph.kind, []).append(key)
+        for source in ("gold", "context") if paragraph.kind == "gold" else ("context",):
+            ranked = passages.setdefault(source, [])
+            ranked.append(
+                Passage(source=source, key=key, title=paragraph.title, text=paragraph.text, score=0.0, rank=len(ranked))
+            )
+    if "misinformation" in keys:
+        metadata["misinformation_passages"] = keys["misinformation"]
+    # Titles say what is evidence in the pools of every source, keys only in those of the dataset's own passages.
+    if "gold" in keys and "gold_titles" not in metadata:
+        metadata["gold_passages"] = keys["gold"]
+    question = Question(
+        id=id_, question=item.question, answers=item.answers, task=task, choices=item.choices, metadata=metadata
+    )
+    return Entry(question=question, passages={source: tuple(ranked) for source, ranked in passages.items()})
+
+
+def _formats_like(path: Path) -> list[str]:
+    """Names of the formats that a file may be of, from its name and the keys at its beginning."""
+    if path.is_dir():
+        return ["mmlu"]
+    if path.suffix == ".csv":
+        return ["mmlu", "commonmt"]
+    if path.suffix == ".zh":
+        return ["commonmt"]
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            keys = set(_KEY.findall(file.read(_HEAD).decode("utf-8", "replace")))
+    except (OSError, EOFError):
+        return []
+    if "golden_answers" in keys:
+        return []
+    fit = {name: max((len(signs) for signs in one.signs if signs <= keys), default=0) for name, one in FORMATS.items()}
+    best = max(fit.values())
+    return [name for name, size in fit.items() if size == best > 0]

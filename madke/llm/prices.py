@@ -1,0 +1,53 @@
+"""What calls cost, at prices that somebody wrote down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from madke.core.chat import Usage
+from madke.yaml_file import read_mapping, validated
+
+_PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Price(BaseModel):
+    """What a model's tokens cost, in any one currency for a million of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: _PerMillion
+    completion: _PerMillion
+    """Hidden reasoning is part of the completion."""
+    cached: _PerMillion | None = None
+    """Prompt tokens that the server's prefix cache held; None: as ``prompt``."""
+
+
+Prices = Mapping[str, Price]
+"""Model name, as ``--model`` takes it -> its price."""
+
+
+def read_prices(path: Path) -> dict[str, Price]:
+    """The prices of a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``.
+
+    Raises:
+        UserError: The file is missing or is no YAML, or an entry is no price.
+    """
+    return {
+        str(name): validated(content, Price, file=f"{path}: {name}") for name, content in read_mapping(path).items()
+    }
+
+
+def price_of(model: str, prices: Prices) -> Price | None:
+    """The price of a model by its name, with or without the endpoint behind it; None if there is none."""
+    return prices.get(model) or prices.get(model.partition("@")[0])
+
+
+def cost(usage: Usage, price: Price) -> float:
+    """The cost of some calls of one model, in the currency of the price."""
+    cached = price.prompt if price.cached is None else price.cached
+    fresh = usage.prompt_tokens - usage.cached_tokens
+    return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6

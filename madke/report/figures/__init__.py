@@ -1,0 +1,121 @@
+"""Figures of a report, for its page and for papers. Each is drawn only where there is something to show.
+
+matplotlib draws them; it is imported when something is drawn, and no setting of it outlives the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from madke.core.errors import UserError
+from madke.files import replacing
+from madke.report.figures.ablations import selection_ablation, source_ablation
+from madke.report.figures.arms import Arm, arms_of
+from madke.report.figures.by_round import agreement_by_round, disagreement_by_round
+from madke.report.figures.cost import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
+from madke.report.figures.flips import flips
+from madke.report.figures.output import Format, file_bytes, page_svg
+from madke.report.figures.repeats import accuracy_by_repeat
+from madke.report.figures.scaling import agents_curves, rounds_curves
+from madke.report.figures.style import Drawing, style
+from madke.report.figures.tally import Tally, tally
+from madke.runs.results import Results
+from madke.scoring.scores import Scores
+
+__all__ = ["Figure", "Format", "available", "draw", "write_figures"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A figure for a page. Names of arms stand in the caption and, escaped, in the SVG."""
+
+    name: str
+    """Lower-case letters and hyphens; no other figure of the page has it."""
+    title: str
+    """A heading; it is not drawn."""
+    caption: str
+    """Plain text, to be escaped."""
+    svg: str
+    """An ``<svg>`` element: as wide as what it is put into, in the text colour and font of that, its ids its own."""
+
+
+def available() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figure]:
+    """All figures that the arms give something for, in the order in which a report shows them.
+
+    Args:
+        results: The arms. Transcripts are read once, of those with several rounds or repeats.
+        scores: The scores of each arm, by its name.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    with _drawings(results, scores) as drawings:
+        return [Figure(name=one.name, title=one.title, caption=one.caption, svg=page_svg(one)) for one in drawings]
+
+
+def write_figures(
+    results: Sequence[Results], scores: Mapping[str, Scores], folder: Path, format: Format = "pdf"
+) -> list[Path]:
+    """Write each figure as a file for papers, ``NAME.FORMAT``; the same bytes each time.
+
+    Nothing is written before all are drawn, and each file appears whole or not at all.
+
+    Args:
+        results: The arms.
+        scores: The scores of each arm, by its name.
+        folder: Made where it is missing.
+        format: ``pdf`` (fonts embedded), ``svg`` (text as text) or ``png`` (on white).
+
+    Returns:
+        The files, in the order of :func:`draw`.
+
+    Raises:
+        UserError: matplotlib is not installed, or the folder cannot be written to.
+    """
+    with _drawings(results, scores) as drawings:
+        files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
+    for path, data in files.items():
+        with replacing(path) as file:
+            file.write(data)
+    return list(files)
+
+
+@contextmanager
+def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[list[Drawing]]:
+    """The figures, drawn, for as long as their style lasts."""
+    if not available():
+        raise UserError("figures need matplotlib: pip install 'madke[report]'")
+    arms = arms_of(results, scores)
+    tallies = {arm.results.name: tally(arm.results.transcripts()) for arm in arms if _has_more_to_count(arm)}
+    with style():
+        yield [drawing for drawing in _all(arms, tallies) if drawing is not None]
+
+
+def _has_more_to_count(arm: Arm) -> bool:
+    """Whether its transcripts say something that the scores do not."""
+    return arm.scores.correct is not None and (
+        arm.scores.mean_rounds > 1 or arm.scores.transcripts > arm.scores.questions
+    )
+
+
+def _all(arms: Sequence[Arm], tallies: Mapping[str, Tally]) -> Iterator[Drawing | None]:
+    yield accuracy_by_tokens(arms)
+    yield accuracy_by_calls(arms)
+    yield source_ablation(arms)
+    yield selection_ablation(arms)
+    yield agents_curves(arms)
+    yield rounds_curves(arms)
+    yield agreement_by_round(arms)
+    yield disagreement_by_round(arms)
+    yield flips(arms, tallies)
+    yield accuracy_by_repeat(arms, tallies)
+    yield tokens_by_stage(arms)

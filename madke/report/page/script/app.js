@@ -1,0 +1,205 @@
+// Which view is shown: the address says it, so that links, bookmarks and the back button work.
+
+const views = { summary: byId("summary"), debates: byId("debates"), debate: byId("debate") };
+let open = null; // The debate that is shown, or was shown last.
+let beside = null; // The run whose debate stands next to it.
+
+function route() {
+  const [path, query] = location.hash.slice(1).split("?");
+  const parts = path.split("/");
+  const asked = Object.fromEntries(new URLSearchParams(query));
+  if (parts.length === 2) return showDebate(...parts.map(decodeURIComponent), asked);
+  return path === "debates" ? showList(asked) : showSummary(path);
+}
+
+function show(name, title) {
+  for (const [each, view] of Object.entries(views)) view.hidden = each !== name;
+  byId("to-summary").ariaCurrent = name === "summary" ? "page" : null;
+  byId("to-debates").ariaCurrent = name === "summary" ? null : "page";
+  document.title = printable(`${title} · madke report`);
+}
+
+function showSummary(section) {
+  show("summary", "Summary");
+  if (section && section !== "summary") byId(section)?.scrollIntoView();
+  else scrollTo(0, 0);
+}
+
+function showList(asked) {
+  const back = !views.debate.hidden;
+  show("debates", "Debates");
+  offer(asked);
+  filter();
+  if (back && open !== null && list.shown.includes(open)) focusRow(open);
+  else scrollTo(0, 0);
+}
+
+async function showDebate(name, id, asked) {
+  const run = runNamed(name);
+  const number = run ? debateOf(run, id, Number(asked.repeat ?? 0)) : null;
+  if (number === null) {
+    show("debate", "Not found");
+    views.debate.replaceChildren(
+      el("p", { class: "note" }, `There is no debate “${id}” of a run “${name}” on this page.`),
+    );
+    return;
+  }
+  if (!list.shown.includes(number)) {
+    offer({ run: name, with: asked.with });
+    filter();
+  }
+  open = number;
+  beside = runNamed(asked.with) ?? null;
+  const other = counterpart(beside, number);
+  const [record, record2] = await Promise.all([debate(number), other === null ? null : debate(other)]);
+  if (open !== number) return; // Another debate was asked for meanwhile.
+  show("debate", record.question);
+  views.debate.classList.toggle("two", beside !== null);
+  const title = el("h2", { tabindex: "-1", dir: "auto" }, record.question);
+  const part = debatePart(number, record);
+  const parts = beside && [column(run, part), column(beside, record2 && debatePart(other, record2))];
+  views.debate.replaceChildren(
+    steps(number),
+    crumbs(number, record),
+    title,
+    el("div", {}, questionPart(record), otherRuns(number)),
+    beside ? el("div", { class: "columns" }, parts) : part,
+  );
+  title.focus({ preventScroll: true });
+  scrollTo(0, 0);
+}
+
+function column(run, content) {
+  const nothing = el("p", { class: "note" }, "This run has no debate on the question.");
+  return el("div", { class: "column" }, el("p", { class: "run" }, run.name), content ?? nothing);
+}
+
+/** Back to the list, and to the debates before and after. */
+function steps(number) {
+  const place = list.shown.indexOf(number);
+  const step = (by, text, key) => {
+    const next = neighbour(number, by);
+    if (next === null) return el("span", { class: "step", "aria-disabled": "true" }, text);
+    return el("a", { class: "step", title: `${text} (${key})`, href: address(next, beside) }, text);
+  };
+  const where = place < 0 ? null : `${figure(place + 1)} of ${figure(list.shown.length)}`;
+  const back = el("a", { href: listAddress(), class: "step", title: "Back to the list (Esc)" }, "← Debates");
+  const facts = el("span", { class: "facts" }, where);
+  return el("div", { class: "steps" }, back, facts, step(-1, "Previous", "k"), step(1, "Next", "j"));
+}
+
+function crumbs(number, record) {
+  const run = runOf(number);
+  const repeats = run.byQuestion.get(debates.question[number]);
+  const dataset = questions.dataset[debates.question[number]];
+  const current = (each) => (each === number ? "true" : null);
+  const link = (each) =>
+    el("a", { href: address(each, beside), "aria-current": current(each) }, debates.repeat[each] + 1);
+  const facts = [run.name, dataset, record.id, record.task.replaceAll("_", " ")].filter(Boolean).join(" · ");
+  return el("p", { class: "facts crumbs" }, facts, repeats.length > 1 && [" · repeat ", repeats.map(link)]);
+}
+
+/** What the other runs made of the question; each can be read alone or side by side with this one. */
+function otherRuns(number) {
+  const others = runs.filter((run) => run !== runOf(number) && counterpart(run, number) !== null);
+  if (others.length === 0) return null;
+  const one = (run) => {
+    const other = counterpart(run, number);
+    const shown = run === beside;
+    const label = shown ? `close ${run.name}` : `side by side with ${run.name}`;
+    const link = { class: "beside", "aria-label": label, href: address(number, shown ? null : run) };
+    return el(
+      "li",
+      {},
+      el("a", { href: address(other) }, run.name),
+      mark(outcome(other), false),
+      answered(other) || el("span", { class: "facts" }, MARKS[outcome(other)][1]),
+      el("a", link, shown ? "close" : "side by side"),
+    );
+  };
+  return el("section", { class: "others" }, el("h3", {}, "Other runs"), el("ul", {}, others.map(one)));
+}
+
+// Filters: what is chosen stands in the address, in place of the entry before.
+for (const control of Object.values(controls)) {
+  control.addEventListener("input", () => {
+    if (control === controls.run || control === controls.with) offer(chosen());
+    history.replaceState(null, "", listAddress());
+    filter();
+  });
+}
+byId("filters").addEventListener("submit", (event) => event.preventDefault());
+const nearEnd = (entries) => entries.some((entry) => entry.isIntersecting) && draw();
+new IntersectionObserver(nearEnd, { rootMargin: "600px" }).observe(byId("more"));
+byId("more").addEventListener("click", () => draw());
+
+// Keys.
+const go = (to) => to !== null && (location.hash = to);
+
+const KEYS = {
+  "/": () => (views.debates.hidden ? go(listAddress()) : null, setTimeout(() => controls.q.focus())),
+  Escape: () => (views.debate.hidden ? document.activeElement.blur() : go(listAddress())),
+  j: () => move(1),
+  k: () => move(-1),
+};
+
+function move(step) {
+  if (!views.debates.hidden) focusRow(null, document.activeElement.closest("#rows") ? step : step > 0 ? 1 : 0);
+  if (!views.debate.hidden && open !== null) {
+    const next = neighbour(open, step);
+    if (next === null) return;
+    open = next; // At once, so that no key is lost where they come faster than the page follows.
+    go(address(next, beside));
+  }
+}
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = event.target.closest("input, select, textarea");
+  if (typing && event.key === "Escape") return typing.blur();
+  if (typing && !(event.key === "ArrowDown" && typing === controls.q)) return;
+  const inRows = event.target.closest("#rows") || typing;
+  const arrows = inRows
+    ? { ArrowDown: "j", ArrowUp: "k" }
+    : views.debate.hidden
+      ? {}
+      : { ArrowRight: "j", ArrowLeft: "k" };
+  const action = KEYS[arrows[event.key] ?? event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+
+// Light or dark: as the system says, until one is chosen.
+const THEMES = ["system", "light", "dark"];
+
+function theme(name) {
+  if (name === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  byId("theme").textContent = { system: "◐ System", light: "○ Light", dark: "● Dark" }[name];
+  byId("theme").value = name;
+  byId("theme").setAttribute("aria-label", `Colours: ${name}`);
+}
+
+byId("theme").addEventListener("click", () => {
+  const next = THEMES[(THEMES.indexOf(byId("theme").value) + 1) % THEMES.length];
+  theme(next);
+  try {
+    localStorage.setItem("madke-theme", next);
+  } catch {
+    // A page without storage forgets the choice, and that is all.
+  }
+});
+
+let remembered = null;
+try {
+  remembered = localStorage.getItem("madke-theme");
+} catch {
+  remembered = null;
+}
+theme(THEMES.includes(remembered) ? remembered : "system");
+
+document.documentElement.classList.add("ready");
+addEventListener("hashchange", route);
+await route();
+performance.mark("madke-ready");

@@ -1,0 +1,58 @@
+// Elements and words. What comes from a run is untrusted: it becomes text nodes and attribute values, never markup.
+
+const STEERING = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}]/gu;
+
+/** The text without control and formatting characters (bidi overrides, escapes); newlines and tabs stay. */
+const printable = (text) => String(text).replace(STEERING, (c) => (c === "\n" || c === "\t" ? c : ""));
+
+/** An element; children may be nodes, texts and lists of them, and null or false for nothing. */
+function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") node.addEventListener(name, value);
+    else node.setAttribute(name, value === true ? "" : printable(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false || child === "") continue;
+    node.append(child instanceof Node ? child : printable(child));
+  }
+  return node;
+}
+
+const byId = (id) => document.getElementById(id);
+const figure = (number) => number.toLocaleString("en");
+const plural = (number, noun) => `${figure(number)} ${noun}${number === 1 ? "" : "s"}`;
+const ids = (numbers) => numbers.map((n) => `[${n}]`).join(" ");
+
+/** A link to a page on the web; the mere text where the address is of another kind. */
+function webLink(url) {
+  let address = null;
+  try {
+    address = new URL(url);
+  } catch {
+    return el("span", {}, url);
+  }
+  if (address.protocol !== "https:" && address.protocol !== "http:") return el("span", {}, url);
+  const attributes = { href: address.href, target: "_blank", rel: "noopener noreferrer nofollow" };
+  return el("a", attributes, address.hostname.replace(/^www\./, ""));
+}
+
+/** Text as its writer broke it into lines. */
+const prose = (text, kind = "prose") => (text ? el("p", { class: kind, dir: "auto" }, text.trim()) : null);
+
+const MARKS = {
+  right: ["✓", "right"],
+  wrong: ["✗", "wrong"],
+  partly: ["◐", "partly right"],
+  abstained: ["–", "abstained"],
+  failed: ["!", "failed"],
+  unknown: ["·", "no gold answer"],
+};
+
+/** How a debate came out, as a sign with its word. */
+function mark(kind, worded = true) {
+  const [sign, word] = MARKS[kind];
+  const said = el("span", { class: worded ? null : "unseen" }, word);
+  return el("span", { class: `mark ${kind}`, title: word }, el("span", { "aria-hidden": "true" }, sign), said);
+}

@@ -1,0 +1,132 @@
+"""Tables as files: CSV for spreadsheets, Parquet for programs, LaTeX for papers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from madke.core.errors import UserError
+from madke.files import replacing
+from madke.report.tables import Cell, Table, csv_cell
+from madke.terminal import printable
+
+_Column = tuple[str, Sequence[str | float | None]]
+
+
+def write_table(table: Table, path: Path) -> None:
+    """Write a table; the file appears whole or not at all.
+
+    Args:
+        table: Any.
+        path: ``.csv`` (UTF-8, no byte order mark), ``.parquet`` or ``.tex``.
+
+    Raises:
+        UserError: Another ending, the file cannot be written, or pyarrow is missing for Parquet.
+    """
+    if path.suffix == ".csv":
+        content = table_csv(table).encode()
+    elif path.suffix == ".parquet":
+        content = _parquet(table)
+    elif path.suffix == ".tex":
+        content = table_latex(table).encode()
+    else:
+        raise UserError("is no kind of table that can be written; expected .csv, .parquet or .tex", file=path)
+    with replacing(path) as file:
+        file.write(content)
+
+
+def table_csv(table: Table) -> str:
+    """The table as CSV, with a heading and CRLF at the ends of lines (RFC 4180).
+
+    A column of figures holds plain numbers, without rounding, and is followed by ``low``, ``high`` and ``mark`` of its
+    heading where it has intervals and marks. Words are made safe for spreadsheets by ``csv_cell``. Notes are not in it.
+    """
+    columns = _columns(table)
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow([csv_cell(heading) for heading, _ in columns])
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in row])
+    return file.getvalue()
+
+
+def table_latex(table: Table) -> str:
+    """The table for a paper that loads booktabs: figures to the right, the title as caption, notes below.
+
+    Everything is escaped, so that text of others is shown and never run.
+    """
+    figures = [any(row[n].value is not None for row in table.rows) for n in range(len(table.columns))]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex(table.title)}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if figure else 'l' for figure in figures)}}}",
+        r"\toprule",
+        " & ".join(map(latex, table.columns)) + r" \\",
+        r"\midrule",
+        *(" & ".join(latex(f"{cell.text}{cell.mark}") for cell in row) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\footnotesize {latex(note)}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{special: f"\\{special}" for special in "&%$#_"},
+}
+_SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
+
+
+def latex(text: str) -> str:
+    """The text for LaTeX, on one line."""
+    line = " ".join(printable(text).split())
+    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], line)
+    # A row that begins with a bracket would be taken for an argument of the \\ before it.
+    return f"{{{escaped}}}" if escaped.startswith("[") else escaped
+
+
+def _parquet(table: Table) -> bytes:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
+    columns = _columns(table)
+    data = pyarrow.table(
+        [pyarrow.array(cells) for _, cells in columns],
+        names=[heading for heading, _ in columns],
+        metadata={"title": table.title, "notes": "\n".join(table.notes)},
+    )
+    file = io.BytesIO()
+    parquet.write_table(data, file)
+    return file.getvalue()
+
+
+def _columns(table: Table) -> list[_Column]:
+    """Every column by its heading: words, or plain figures followed by their intervals and marks."""
+    found: list[_Column] = []
+    for n, heading in enumerate(table.columns):
+        cells: list[Cell] = [row[n] for row in table.rows]
+        if all(cell.value is None for cell in cells):
+            found.append((heading, [cell.text for cell in cells]))
+            continue
+        found.append((heading, [cell.value for cell in cells]))
+        if any(cell.low is not None for cell in cells):
+            found.append((f"{heading} low", [cell.low for cell in cells]))
+            found.append((f"{heading} high", [cell.high for cell in cells]))
+        if any(cell.mark for cell in cells):
+            found.append((f"{heading} mark", [cell.mark.strip() for cell in cells]))
+    return found

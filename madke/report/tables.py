@@ -1,0 +1,249 @@
+"""Tables that know nothing of where they are shown: a terminal, a page, a paper, a spreadsheet."""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from madke.report.compare import arm_of
+from madke.report.text import HEADINGS, ORACLE
+from madke.runs.results import Results
+from madke.runs.scored import GRADER
+from madke.scoring.arms import Arm
+from madke.scoring.metrics import METRICS
+from madke.scoring.paired import PairedTest, paired_tests
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate, between_repeats
+
+MARK = "*"
+"""Follows a figure that differs significantly from the first arm's."""
+
+_REPEATS = "sd over repeats"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """What stands in one place of a table."""
+
+    text: str
+    """As people read it, without the mark. It may be text of others: whoever renders it escapes it."""
+    value: float | None = None
+    """The figure, in the unit of the column's heading; None for words and where there is none."""
+    low: float | None = None
+    """Its 95 % interval, in the same unit."""
+    high: float | None = None
+    mark: str = ""
+    """Follows the text; a note of the table says what it means."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table; all rows have as many cells as there are columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    """Headings, each with its unit where it has one; all different."""
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    """What a reader has to know to read it, a sentence each."""
+
+
+NOTHING = Cell(text="-")
+"""Where a figure does not apply."""
+
+
+def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
+    """The scores of arms, a row each, with a mark where one differs from the first arm.
+
+    Every value that stands in a column and can be compared is tested against the first arm's on the questions that
+    both hold, and corrected for all of these tests together (Holm). Transcripts are read once.
+
+    Args:
+        results: The arms, at least one; the first is what the others are tested against.
+        scores: By the arms' names.
+    """
+    arms = [arm_of(arm) for arm in results]
+    tests = paired_tests([(arms[0], other) for other in arms[1:]])
+    marks = {(test.right, test.metric): MARK for test in tests if test.significant}
+    groups = [_score_cells(arm, scores[arm.name], marks) for arm in arms]
+    columns = tuple(dict.fromkeys(column for group in zip(*groups, strict=True) for cells in group for column in cells))
+    notes = [
+        "Intervals are of 95 %, over questions; repeats of a question are averaged first. "
+        "Rates: Wilson; other means: bootstrap.",
+        "Failed questions are in no mean; abstained ones are wrong.",
+    ]
+    if _REPEATS in columns:
+        notes.append(f"{_REPEATS}: standard deviation of the means of single repeats.")
+    if any(scores[arm.name].cons_judge is None and scores[arm.name].cons_matcher for arm in arms):
+        notes.append(
+            "Cons and Co2 by the judge's last verdict; m: no judge was asked about all, by the task's matcher."
+        )
+    if tests:
+        kinds = "; ".join(dict.fromkeys(test.test for test in tests))
+        notes.append(
+            f"{MARK} differs from {arms[0].name}: p < 0.05 after Holm's correction over the {len(tests)} tests of this "
+            f"table ({kinds})."
+        )
+    notes += [f"{arm.name}: {ORACLE}." for arm in arms if scores[arm.name].oracle]
+    rows = _filled(columns, (ChainMap(*of_arm) for of_arm in groups))
+    return Table(title="Scores", columns=columns, rows=rows, notes=tuple(notes))
+
+
+def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Table:
+    """Paired tests, a row each. Differences are second minus first."""
+    if not tests:
+        return Table(title=title, columns=("first", "second", "value"), rows=())
+    rows = [_test_cells(test) for test in tests]
+    columns = tuple(dict.fromkeys(column for cells in rows for column in cells))
+    kinds: dict[str, dict[str, None]] = {}
+    for test in tests:
+        kinds.setdefault(test.test, {})[test.metric] = None
+    notes = [
+        "difference: second minus first, with its 95 % interval.",
+        f"{MARK}: p < 0.05 after Holm's correction over the {len(tests)} tests of this table.",
+        "could show: the smallest difference that n could show, given how much the two differ, with 80 % power at "
+        "alpha 0.05.",
+        "effect: g, the share of discordant pairs in favour of the second less a half, or d (both Cohen's).",
+        *(f"{kind}: {', '.join(metrics)}." for kind, metrics in kinds.items()),
+    ]
+    if left_out := max(test.left_out for test in tests):
+        notes.append(f"Up to {left_out} questions are in no test, because they have the value in one arm only.")
+    return Table(title=title, columns=columns, rows=_filled(columns, rows), notes=tuple(notes))
+
+
+def cost_table(scores: Mapping[str, Scores]) -> Table:
+    """What arms got right beside what a question took: by name, in order."""
+    columns = ("arm", "correct %", "rounds", "calls a question", "paid a question", "tokens a question")
+    rows = []
+    for name, found in scores.items():
+        total, n = found.total, max(found.transcripts, 1)
+        tokens = total.prompt_tokens + total.completion_tokens
+        each = (found.mean_rounds, total.calls / n, total.paid / n, tokens / n)
+        figures = (Cell(text=f"{figure:,.1f}", value=figure) for figure in each)
+        rows.append((Cell(text=name), _percent(found.correct), *figures))
+    return Table(title="Cost", columns=columns, rows=tuple(rows))
+
+
+def _score_cells(arm: Arm, scores: Scores, marks: Mapping[tuple[str, str], str]) -> list[dict[str, Cell]]:
+    """Heading -> cell, in groups whose headings stand together; headings that do not apply to an arm are left out."""
+
+    def mark(metric: str) -> str:
+        return marks.get((arm.name, metric), "")
+
+    asked = {
+        "arm": Cell(text=arm.name),
+        "questions": _count(scores.questions),
+        "answered": _count(scores.transcripts - scores.abstained - scores.failed),
+        "failed": _count(scores.failed),
+        "correct %": _percent(scores.correct, mark(arm.first_metric)),
+    }
+    if spread := between_repeats(arm.values.get("correct", {}).values()):
+        asked[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} ({spread.repeats} repeats)", value=100 * spread.sd)
+    metrics = {}
+    for name, found in scores.metrics.items():
+        if in_percent(name):
+            metrics[f"{HEADINGS.get(name, name)} %"] = _percent(found, mark(name))
+        else:
+            metrics[name] = _figure(found, mark(name))
+    consistent = {
+        heading: _percent(judge) if judge else _percent(matcher, " m")
+        for heading, judge, matcher in (
+            ("Cons %", scores.cons_judge, scores.cons_matcher),
+            ("Co2 %", scores.co2_judge, scores.co2_matcher),
+        )
+        if judge or matcher
+    }
+    total = scores.total
+    cost = {
+        "rounds": Cell(text=f"{scores.mean_rounds:.2f}", value=scores.mean_rounds),
+        "calls": _count(total.calls),
+        "paid": _count(total.paid),
+        "tokens": _count(total.prompt_tokens + total.completion_tokens),
+    }
+    unparsed = {f"unparsed: {stage} %": _percent(missed) for stage, missed in scores.parse_failures.items()}
+    return [asked, metrics, consistent, cost, unparsed]
+
+
+def _test_cells(test: PairedTest) -> dict[str, Cell]:
+    unit, times = (" %", 100.0) if in_percent(test.metric) else ("", 1.0)
+
+    def scaled(value: float, signed: str = "") -> str:
+        return f"{times * value:{signed}.1f}" if unit else f"{value:{signed}.4g}"
+
+    found, detectable, pairs = test.difference, test.detectable, test.discordant
+    cells = {
+        "first": Cell(text=test.left),
+        "second": Cell(text=test.right),
+        "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
+        "n": _count(test.n),
+        "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
+        "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
+        "difference": Cell(
+            text=f"{scaled(found.value, '+')} ({scaled(found.low, '+')} to {scaled(found.high, '+')})",
+            value=times * found.value,
+            low=times * found.low,
+            high=times * found.high,
+        ),
+    }
+    if pairs is not None:
+        cells |= {"only first": _count(pairs.only_left), "only second": _count(pairs.only_right)}
+    cells |= {
+        "p": Cell(text=p_value(test.p), value=test.p),
+        "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
+        "effect": _effect(test),
+        "could show": NOTHING if detectable is None else Cell(text=scaled(detectable), value=times * detectable),
+    }
+    return cells
+
+
+def _effect(test: PairedTest) -> Cell:
+    effect = test.effect
+    if effect is None:
+        return NOTHING
+    short = effect.name.removeprefix("Cohen's ")
+    return Cell(text=f"{short} {effect.value:+.2f}", value=effect.value, low=effect.low, high=effect.high)
+
+
+def in_percent(name: str) -> bool:
+    """Whether a value is a share, shown in percent; what scorers outside say is on scales of their own."""
+    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
+
+
+def p_value(p: float) -> str:
+    """A p value as papers print it."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+
+
+def _filled(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> tuple[tuple[Cell, ...], ...]:
+    return tuple(tuple(cells.get(column, NOTHING) for column in columns) for cells in rows)
+
+
+def _count(n: int) -> Cell:
+    return Cell(text=f"{n:,}", value=n)
+
+
+def _percent(found: Estimate | None, mark: str = "") -> Cell:
+    if found is None:
+        return NOTHING
+    value, low, high = 100 * found.value, 100 * found.low, 100 * found.high
+    return Cell(text=f"{value:.1f} ({low:.1f} to {high:.1f})", value=value, low=low, high=high, mark=mark)
+
+
+def _figure(found: Estimate, mark: str) -> Cell:
+    text = f"{found.value:.4g} ({found.low:.4g} to {found.high:.4g})"
+    return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
+
+
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def csv_cell(text: str) -> str:
+    """The text as a spreadsheet may hold it: with an apostrophe before what it would take for a formula.
+
+    That is a text which starts with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is no number (OWASP,
+    "CSV Injection"). Quoting commas and line breaks is left to the csv module.
+    """
+    return f"'{text}" if text.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(text) else text

@@ -1,0 +1,73 @@
+"""How far two judges of the same answers agree: people with each other, and metrics with people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from madke.scoring.statistics import Estimate, estimate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agreement:
+    """Agreement of two judges who both graded the same answers."""
+
+    same: Estimate
+    """The share of answers that both gave the same grade, with Wilson's interval; ``same.n`` answers."""
+    kappa: float | None
+    """Cohen's kappa: quadratically weighted for grades on a scale, plain for yes and no."""
+
+
+def agreement(left: Sequence[float], right: Sequence[float], *, ordinal: bool = False) -> Agreement | None:
+    """Percent agreement and Cohen's kappa; None for no answers.
+
+    Args:
+        left: One judge's grades.
+        right: The other's, of the same answers in the same order.
+        ordinal: Whether grades are steps of a scale, so that near ones are half agreed.
+    """
+    same = estimate([float(one == other) for one, other in zip(left, right, strict=True)])
+    if same is None:
+        return None
+    return Agreement(same=same, kappa=cohen_kappa(left, right, quadratic if ordinal else nominal))
+
+
+def nominal(one: float, other: float) -> float:
+    """All disagreements weigh the same."""
+    return float(one != other)
+
+
+def quadratic(one: float, other: float) -> float:
+    """A disagreement weighs the square of its distance."""
+    return (one - other) ** 2
+
+
+def cohen_kappa(
+    left: Sequence[float], right: Sequence[float], weight: Callable[[float, float], float] = nominal
+) -> float | None:
+    """Cohen's kappa (1960), with weights of disagreement (Cohen, 1968): 1 less observed over expected disagreement.
+
+    Expected is what two judges with these shares of grades would have by chance. 1: they always agree. 0: no more
+    than by chance.
+
+    Returns:
+        None for no grades, and where both always gave the same one, which leaves nothing to expect.
+    """
+    pairs = list(zip(left, right, strict=True))
+    observed = sum(weight(one, other) for one, other in pairs)
+    ours, theirs = Counter(left), Counter(right)
+    expected = sum(n * m * weight(one, other) for one, n in ours.items() for other, m in theirs.items())
+    return 1 - len(pairs) * observed / expected if expected else None
+
+
+def rank_agreement(left: Sequence[float], right: Sequence[float]) -> float | None:
+    """Kendall's tau-b (1945), -1 .. 1: whether a metric on a scale of its own puts answers in a person's order.
+
+    None where one of the two gives all answers the same grade. scipy computes it.
+    """
+    if len(set(left)) < 2 or len(set(right)) < 2:
+        return None
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(left, right).statistic)

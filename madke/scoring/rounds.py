@@ -1,0 +1,141 @@
+"""What stood after each round of one debate, and what the debaters changed on the way there.
+
+Two disagreements are kept apart (Liang et al., 2023, sections 1 and 4): ``disagreement`` is between the debaters of one
+round, ``self_disagreement`` between two adjacent rounds of one debater.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import log2
+
+from madke.core.transcript import Round, Transcript, Turn
+from madke.engine.groups import agreed, answer_groups, by_cast, same_answers
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
+from madke.tasks import get_task
+from madke.tasks.base import Task
+
+_CHANGED = "changed_"
+
+
+def round_rows(transcript: Transcript) -> list[dict[str, float]]:
+    """The values of each round, in order; a name that is missing does not apply to the round.
+
+    Stances whose call failed are nobody's. One in which no answer was read is never right and agrees with nobody.
+
+    ``accuracy``
+        The task's first metric on the answer of the largest group; in a tie, that of the earliest debater.
+    ``right``
+        The share of debaters who are right. This one and the log-likelihood need a metric of right or wrong.
+    ``cons``, ``co2``
+        Whether all stances agree under the task's matcher (Wang et al., Eq. 8), times ``accuracy`` (Eq. 7). These and
+        all below are for rounds with more than one debater.
+    ``entropy``
+        See :func:`entropy`, over the groups of the task's matcher.
+    ``log_likelihood``, ``log_likelihood_clipped``
+        See :func:`log_likelihood`; and 1 where nobody was right, so that it was clipped.
+    ``disagreement``
+        The share of pairs of debaters of the round whose answers differ; pairs with a missing answer are no pairs.
+    ``self_disagreement``, ``changed_<debater>``
+        The share of debaters whose answer differs from their own of the round before, and 0 or 1 for each; of those
+        whose answer could be read both times. For a debater alone too, and not for the first round.
+    """
+    task = get_task(transcript.task)
+    names = [turn.agent for entry in transcript.rounds[:1] for turn in entry.turns]
+    score = _scorer(transcript, task)
+    rows = []
+    for entry in transcript.rounds:
+        spoke = by_cast([turn for turn in entry.turns if turn.stance.status != "failed"], names)
+        groups = answer_groups(spoke, task)
+        row = _right(groups, spoke, score, binary=task.metrics[0] in RIGHT_OR_WRONG)
+        if len(entry.turns) > 1:
+            row |= _together(groups, spoke, task, row)
+        rows.append(row)
+    for (before, after), row in zip(pairwise(transcript.rounds), rows[1:], strict=True):
+        row |= _changes(before, after, task)
+    return rows
+
+
+def carried(row: Mapping[str, float]) -> dict[str, float]:
+    """What a debate that has ended still holds in the rounds that others play on: all but the changes."""
+    return {name: value for name, value in row.items() if name != "self_disagreement" and not name.startswith(_CHANGED)}
+
+
+def entropy(sizes: Sequence[int]) -> float:
+    """``-sum p log2 p`` in bits, ``p`` the share of each group of answers (Zhang et al., Eq. 5).
+
+    Args:
+        sizes: How many debaters stand in each group; at least one.
+    """
+    total = sum(sizes)
+    return sum(size / total * log2(total / size) for size in sizes)
+
+
+def log_likelihood(right: int, n: int) -> float:
+    """``log2 P(truth)``, P the share of the ``n`` debaters who are right (Zhang et al., Eq. 4).
+
+    The paper leaves ``P = 0`` open, of which there is no logarithm: here it is taken as ``1 / 2n``.
+    """
+    return log2(right / n if right else 1 / (2 * n))
+
+
+def _scorer(transcript: Transcript, task: Task) -> Callable[[str], float] | None:
+    """The task's first metric of an answer to this question, each answer scored once; None without golds."""
+    if not transcript.answers:
+        return None
+    question, metric = question_of(transcript), METRICS[task.metrics[0]]
+    known: dict[str, float] = {}
+
+    def score(answer: str) -> float:
+        if answer not in known:
+            known[answer] = metric(answer, question)
+        return known[answer]
+
+    return score
+
+
+def _right(
+    groups: Sequence[Sequence[Turn]], spoke: Sequence[Turn], score: Callable[[str], float] | None, *, binary: bool
+) -> dict[str, float]:
+    if score is None:
+        return {}
+    # max() takes the first of equals, and groups stand in the order of the cast.
+    majority = max(groups, key=len)[0].stance.answer if groups else None
+    row = {"accuracy": 0.0 if majority is None else score(majority)}
+    if binary and spoke:
+        right = sum(turn.stance.answer is not None and score(turn.stance.answer) == 1 for turn in spoke)
+        row["right"] = right / len(spoke)
+        if len(spoke) > 1:
+            row["log_likelihood"] = log_likelihood(right, len(spoke))
+            row["log_likelihood_clipped"] = float(not right)
+    return row
+
+
+def _together(
+    groups: Sequence[Sequence[Turn]], spoke: Sequence[Turn], task: Task, row: Mapping[str, float]
+) -> dict[str, float]:
+    cons = float(agreed(spoke, task))
+    found = {"cons": cons}
+    if "accuracy" in row:
+        found["co2"] = cons * row["accuracy"]
+    if groups:
+        found["entropy"] = entropy([len(group) for group in groups])
+    parsed = [turn for turn in spoke if turn.stance.answer is not None]
+    if len(parsed) > 1:
+        pairs = len(parsed) * (len(parsed) - 1)
+        found["disagreement"] = 1 - sum(same_answers(parsed, task).values()) / pairs
+    return found
+
+
+def _changes(before: Round, after: Round, task: Task) -> dict[str, float]:
+    held = {turn.agent: turn.stance.answer for turn in before.turns}
+    changed = {}
+    for turn in after.turns:
+        old, new = held.get(turn.agent), turn.stance.answer
+        if old is not None and new is not None:
+            changed[turn.agent] = float(not task.same(old, new))
+    if not changed:
+        return {}
+    row = {"self_disagreement": sum(changed.values()) / len(changed)}
+    return row | {f"{_CHANGED}{agent}": value for agent, value in changed.items()}

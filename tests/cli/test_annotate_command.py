@@ -1,0 +1,81 @@
+"""``madke annotate`` from a run and a file of predictions to people's scores."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from madke.cli import annotate
+from madke.core.errors import UserError
+
+QUESTIONS = [
+    {"id": str(n), "question": f"Which lake is number {n}?", "golden_answers": [f"Lake {n}"]} for n in range(4)
+]
+
+
+def lines(path, items):
+    path.write_text("".join(f"{json.dumps(item)}\n" for item in items))
+    return str(path)
+
+
+def invoke(*arguments):
+    done = CliRunner().invoke(annotate.app, [str(argument) for argument in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+@pytest.fixture
+def data(tmp_path):
+    return lines(tmp_path / "questions.jsonl", QUESTIONS)
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    good = lines(tmp_path / "good.jsonl", [{"id": str(n), "answer": f"Lake {n}"} for n in range(4)])
+    bad = lines(tmp_path / "b[red]d.jsonl", [{"id": str(n), "answer": f"Lake {n + n % 2}"} for n in range(4)])
+    return good, bad
+
+
+def test_a_sheet_goes_out_and_comes_back(tmp_path, data, predictions):
+    done = invoke("sheet", *predictions, "--data", data, "--out", tmp_path / "sheet.csv")
+    assert "sheet.csv: 6 answers; to fill: right" in done.stdout
+    assert "sheet.key.json: keep it away" in done.stdout
+    with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("anna.csv", "bert.csv"):
+        with (tmp_path / name).open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, rows[0])
+            table.writeheader()
+            right = [row["answer"] == row["references"] for row in rows]
+            table.writerows({**row, "right": "yes" if ok else "no"} for row, ok in zip(rows, right, strict=True))
+    sheets = (tmp_path / "anna.csv", tmp_path / "bert.csv")
+    shown = invoke("read", *sheets, "--key", tmp_path / "sheet.key.json").stdout
+    assert "b[red]d.jsonl" in shown
+    assert "50.0 (15.0 to 85.0)" in shown
+    assert "not graded" not in shown
+    told = json.loads(invoke("read", *sheets, "--key", tmp_path / "sheet.key.json", "--json").stdout)
+    assert {arm: scores["right"]["value"] for arm, scores in told["scores"].items()} == {
+        "good.jsonl": 1.0,
+        "b[red]d.jsonl": 0.5,
+    }
+    assert told["compared"][0]["agreement"]["kappa"] == 1.0
+
+
+def test_rows_that_nobody_graded_are_said(tmp_path, data, predictions):
+    invoke("sheet", *predictions, "--data", data, "--out", tmp_path / "sheet.csv")
+    sheet = tmp_path / "sheet.csv"
+    first, *rest = sheet.read_text(encoding="utf-8-sig").splitlines()
+    sheet.write_text("\n".join([first, rest[0] + "yes", *rest[1:]]), encoding="utf-8")
+    done = invoke("read", sheet, "--key", tmp_path / "sheet.key.json")
+    assert "5 of 6 rows are not graded in full" in done.stdout
+    with pytest.raises(UserError, match="a sheet is given twice"):
+        invoke("read", sheet, sheet, "--key", tmp_path / "sheet.key.json")
+
+
+def test_options_that_nothing_would_use_are_refused(tmp_path, predictions):
+    with pytest.raises(UserError, match="--dataset and --task say how to read --data"):
+        invoke("sheet", *predictions, "--task", "choice", "--out", tmp_path / "sheet.csv")
+    with pytest.raises(UserError, match="name the questions with --data"):
+        invoke("sheet", *predictions, "--out", tmp_path / "sheet.csv")

@@ -1,0 +1,101 @@
+"""``madke datasets``: the list, a card, and published files in our own form."""
+
+import json
+
+import pytest
+
+from madke.data import read_dataset
+from madke.data.formats import FORMATS
+from madke.data.sampling import ids_fingerprint
+from madke.knowledge.pools import load_pool, read_pools
+from tests.data.published import FILES, HOTPOT, RAMDOCS, write
+from tests.support.cli import madke, refused
+
+
+def converted(*args, cwd=None):
+    done = madke("datasets", "convert", *args, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_all_are_listed():
+    listed = madke("datasets").stdout
+    assert "CommonMT" in listed
+    records = [json.loads(line) for line in madke("datasets", "--json").stdout.splitlines()]
+    assert [record["name"] for record in records] == list(FORMATS)
+    assert records[-1] == {
+        "name": "ramdocs",
+        "title": "RAMDocs",
+        "task": "short_answer",
+        "licence": "MIT",
+        "splits": {"test": 500},
+    }
+
+
+def test_a_card_is_shown():
+    shown = madke("datasets", "show", "mmlu_med").stdout
+    assert "choice (choice_accuracy)" in shown
+    assert "--limit 595 --sample-seed 0" in shown
+    card = json.loads(madke("datasets", "show", "ciar", "--json").stdout)
+    assert (card["task"], card["metrics"], card["splits"]) == ("math", ["math_equivalence"], {"all": 50})
+    assert card["faults"]
+
+
+@pytest.mark.parametrize("name", ["hotpotqa", "mmlu", "fever"])
+def test_what_is_converted_reads_as_the_published_file(tmp_path, name):
+    file, content = FILES[name]
+    path = write(tmp_path / file, content)
+    said = converted(name, path, "--out", tmp_path / "q.jsonl")
+    questions = read_dataset(tmp_path / "q.jsonl")
+    assert questions == read_dataset(path, dataset=name)
+    ids = ids_fingerprint(question.id for question in questions)
+    assert said == f"{tmp_path / 'q.jsonl'}: {len(questions)} questions, ids {ids}\n"
+
+
+def test_a_sample_is_that_of_read_dataset(tmp_path):
+    path = write(tmp_path / "d.jsonl", [{"question": f"Which, {n}?", "answer": "a"} for n in range(30)])
+    converted("nq_open", path, "--out", tmp_path / "q.jsonl", "--limit", 5, "--sample-seed", 3)
+    drawn = read_dataset(path, dataset="nq_open", limit=5, sample_seed=3)
+    assert read_dataset(tmp_path / "q.jsonl") == drawn != read_dataset(path, dataset="nq_open", limit=5)
+
+
+def test_passages_that_come_along_make_a_pool_file(tmp_path):
+    path = write(tmp_path / "d.json", [HOTPOT, HOTPOT | {"_id": "h2"}])
+    said = converted("hotpotqa", path, "--out", tmp_path / "q.jsonl", "--pools", tmp_path / "p.jsonl", "--limit", 1)
+    assert said.endswith("p.jsonl: 3 passages\n")
+    (question,) = read_dataset(tmp_path / "q.jsonl")
+    (record,) = read_pools(tmp_path / "p.jsonl").values()
+    assert (record.id, record.question) == (question.id, question.question)
+    gold = load_pool(record, sources=["gold"])
+    assert {passage.title for passage in gold.passages} == set(question.metadata["gold_titles"])
+    whole = load_pool(record, sources=["context"])
+    assert [passage.title for passage in whole.passages] == ["Lake Como", "Lake Baikal", "Lake Ohrid"]
+
+
+def test_hugging_face_from_a_copy(tmp_path):
+    copy = tmp_path / "copy"
+    config = {"config_name": "default", "data_files": [{"split": "test", "path": "RAMDocs_test.jsonl"}]}
+    write(copy / "README.md", f"---\n{json.dumps({'configs': [config]})}\n---\n")
+    path = write(copy / "RAMDocs_test.jsonl", RAMDOCS)
+    done = madke(
+        *("datasets", "convert", "ramdocs", copy, "--hugging-face", "--out", tmp_path / "q.jsonl"),
+        HF_HOME=str(tmp_path / "hf"),
+        HF_HUB_OFFLINE="1",
+    )
+    assert done.returncode == 0, done.stderr
+    assert read_dataset(tmp_path / "q.jsonl") == read_dataset(path, dataset="ramdocs")
+
+
+def test_what_cannot_be_done(tmp_path):
+    path = write(tmp_path / "d.jsonl", FILES["nq_open"][1])
+    out = ("--out", tmp_path / "q.jsonl")
+    assert "unknown dataset 'nq'; " in refused("datasets", "show", "nq")
+    assert "unknown dataset 'nq-open'; did you mean 'nq_open'?" in refused("datasets", "convert", "nq-open", path, *out)
+    assert "Missing argument 'PATH'" in refused("datasets", "convert", "nq_open", *out)
+    assert "--split is for --hugging-face" in refused("datasets", "convert", "nq_open", path, *out, "--split", "dev")
+    assert "a sample seed needs a limit" in refused("datasets", "convert", "nq_open", path, *out, "--sample-seed", 1)
+    assert "bring no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
+    assert "for the list" in refused("datasets", "--json", "show", "nq_open")
+    offline = refused("datasets", "convert", "nq_open", "--hugging-face", *out, HF_HUB_OFFLINE="1")
+    assert "google-research-datasets/nq_open nq_open validation: cannot be loaded" in offline
+    assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}

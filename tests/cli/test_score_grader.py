@@ -1,0 +1,173 @@
+"""``madke score --grader``, and the scores of predictions from elsewhere."""
+
+import csv
+import json
+import signal
+import threading
+
+import pytest
+
+from tests.support.cli import madke, refused, started
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import chat, error, openai_server
+from tests.support.run_folder import write_run
+from tests.support.transcripts import transcript
+
+BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
+
+
+def entry(id_, answer, **changes):
+    return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **changes)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(tmp_path / "run", entry("q0", BAIKAL), entry("q1", "Baikal"), entry("q2", None))
+
+
+@pytest.fixture
+def grader(tmp_path):
+    """``--grader`` and a model that finds everything right but q1's answer."""
+    rules = [{"question": "q1", "reply": "Not the same.\n[False]"}, {"reply": "[True]"}]
+    (tmp_path / "grader.yaml").write_text(json.dumps(rules))
+    return "--grader", f"scripted/{tmp_path / 'grader.yaml'}"
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    """A file of predictions, and the options that say what it answers."""
+    questions, _ = write_dataset(tmp_path, 3)
+    file = tmp_path / "theirs.jsonl"
+    lines = [
+        {"id": "q0", "answer": BAIKAL},
+        {"id": "q1", "output": "It is [Lake Tanganyika]."},
+        {"id": "q2", "output": ""},
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file, "--data", questions
+
+
+def done(*args, **env):
+    finished = madke(*args, **env)
+    assert finished.returncode == 0, finished.stderr
+    return finished
+
+
+def scores(finished):
+    return [json.loads(line) for line in finished.stdout.splitlines()]
+
+
+def test_grades_are_kept_and_shown_without_the_grader(run, grader):
+    graded = done("score", run, *grader, "--json")
+    (found,) = scores(graded)
+    assert (found["metrics"]["grader"]["value"], found["metrics"]["grader"]["n"]) == (pytest.approx(1 / 3), 3)
+    assert json.loads((run / "metrics.json").read_text())["metrics"] == found["metrics"]
+    again = done("score", run)
+    assert again.stderr == ""
+    assert "grader" in again.stdout
+
+
+def test_the_endpoint_is_asked_once_for_each_answer(run):
+    env = {"OPENAI_API_KEY": "sk-test-of-a-key"}
+    with openai_server(chat("[True]")) as server:
+        options = ("--grader", "openai/m", "--base-url", server.url, "--concurrency", "2")
+        done("score", run, *options, **env)
+        done("score", run, *options, **env)
+        assert len(server.requests) == 2
+    assert "sk-test" not in (run / "external.json").read_text()
+
+
+def test_calls_that_fail_end_with_status_1_and_are_named(run):
+    with openai_server(
+        lambda body, n: (
+            error(400, "no thanks") if "<answer>Baikal<" in body["messages"][-1]["content"] else chat("[True]")
+        )
+    ) as server:
+        finished = madke("score", run, "--grader", "openai/m", "--base-url", server.url, OPENAI_API_KEY="sk-test")
+    assert finished.returncode == 1
+    assert "grader has no score for 1 answers, which are left out of its mean: 1 x " in finished.stderr
+    assert "1 answers have no grade; the same command again asks for them" in finished.stderr
+    assert "grader" in finished.stdout
+
+
+def test_ctrl_c_keeps_the_grades_that_came(run):
+    hanging, freed = threading.Event(), threading.Event()
+
+    def reply(body, n):
+        if n == 2:
+            hanging.set()
+            freed.wait(60)
+        return chat("[True]")
+
+    with openai_server(reply) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-test")
+        options = ("score", run, "--grader", "openai/m", "--base-url", server.url, "--concurrency", "1")
+        with started(*options) as process:
+            assert hanging.wait(60)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "the same command again goes on from there" in said
+        assert not (run / "external.json").exists()
+        freed.set()
+        done(*options)
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--base-url", "http://localhost:1/v1"], "--base-url is for a grader"),
+        (["--concurrency", "2"], "--concurrency is for a grader"),
+        (["--task", "claim"], "--task says how --data is read"),
+        (["--grader", "gpt-4"], "unknown model 'gpt-4'"),
+        (["--tables", "x.xlsx"], "x.xlsx: expected a file that ends in .csv or .parquet or .tex"),
+        (["--predictions", "x.tex"], "x.tex: expected a file that ends in .jsonl or .csv or .parquet"),
+    ],
+)
+def test_options_that_say_nothing(run, options, said):
+    assert said in refused("score", run, *options)
+    assert not (run / "metrics.json").exists()
+
+
+def test_predictions_are_scored_graded_and_not_written_beside(predictions, grader, tmp_path):
+    before = {path.name for path in tmp_path.iterdir()}
+    (found,) = scores(done("score", *predictions, "--json"))
+    assert found["correct"]["value"] == pytest.approx(1 / 3)
+    assert (found["transcripts"], found["abstained"]) == (3, 1)
+    assert {path.name for path in tmp_path.iterdir()} == before
+    (found,) = scores(done("score", *predictions, *grader, "--json", "--out", tmp_path / "theirs.json"))
+    assert found["metrics"]["grader"]["value"] == pytest.approx(1 / 3)
+    assert json.loads((tmp_path / "theirs.json").read_text()) == found
+    beside = {path.name for path in tmp_path.iterdir()} - before
+    assert beside == {"theirs.json", "theirs.jsonl.external.json", "theirs.jsonl.grades.sqlite"}
+    (again,) = scores(done("score", *predictions, "--json"))
+    assert again == found
+
+
+def test_predictions_stand_beside_a_run(predictions, run):
+    file, *data = predictions
+    shown = done("score", run, file, *data).stdout
+    assert {"run", "theirs.jsonl"} <= {line.split()[0] for line in shown.splitlines() if line.strip()}
+    assert "found 2" in refused("score", run, file, *data, "--out", "x.json")
+    assert "name the questions with --data" in refused("score", file)
+
+
+def test_tables_and_answers_as_files(run, tmp_path):
+    table, answers = tmp_path / "scores.csv", tmp_path / "answers.jsonl"
+    done("score", run, "--tables", table, "--tables", tmp_path / "scores.tex", "--predictions", answers)
+    (row,) = csv.DictReader(table.read_text().splitlines())
+    assert "run" in row.values()
+    assert r"\begin{tabular}" in (tmp_path / "scores.tex").read_text()
+    lines = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert [(line["id"], line["answer"]) for line in lines] == [("q0", BAIKAL), ("q1", "Baikal"), ("q2", None)]
+
+
+def test_details_say_what_is_shared_of_the_prompts_where_the_calls_are(tmp_path, run):
+    assert "shared prefix" not in done("score", run, "--details").stdout
+    questions, pools = write_dataset(tmp_path, 2)
+    debated = tmp_path / "debated"
+    with openai_server(debating) as server:
+        options = ("--model", "openai/m", "--base-url", server.url, "--pools", pools, "--out", debated)
+        done("run", questions, *options, OPENAI_API_KEY="sk-test")
+    assert "% within a question" in done("score", debated, "--details").stdout

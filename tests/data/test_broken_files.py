@@ -1,0 +1,122 @@
+"""What is wrong with a published file is said with its place, what was found and what was expected."""
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.data import read_dataset
+from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, TRIVIA, write
+
+BROKEN = [
+    ("triviaqa", "d.json", [], "holds no question"),
+    ("triviaqa", "d.json", {"Domain": "Web"}, "expected an object with a list under 'Data', found dict with the keys"),
+    ("triviaqa", "d.json", {"Data": [TRIVIA["Data"][0] | {"Answer": "Baikal"}]}, "item 1: 'Answer' is 'Baikal'"),
+    ("triviaqa", "d.jsonl", KILT | {"output": [{"provenance": []}]}, "d.jsonl:1: 'output' holds no 'answer'"),
+    ("triviaqa", "d.jsonl", KILT | {"output": [{"answer": "x", "provenance": ["Lake"]}]}, "objects with a title"),
+    ("nq_open", "d.jsonl", {"question": "Which?", "answer": []}, "d.jsonl:1: 'answer' is []; expected a list of texts"),
+    (
+        "nq_open",
+        "d.jsonl",
+        [{"question": "Which?", "answer": "a"}, {"answer": "a"}],
+        "d.jsonl:2: there is no 'question'",
+    ),
+    ("nq_open", "d.jsonl", '{"question": "Which?"\n', "d.jsonl:1: is not JSON"),
+    ("nq_open", "d.json", '{"question": "a"}\n{"question": "b"}\n', "d.json:2: is not JSON: Extra data"),
+    ("nq_open", "d.json", ["a"], "item 1: expected an object, found str"),
+    ("nq_open", "d.json", r'[{"question": "\ud800", "answer": "a"}]', "half of a surrogate pair"),
+    ("hotpotqa", "d.json", [HOTPOT, HOTPOT], "item 2: id 'h1' is that of item 1 already; ids must differ"),
+    ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake"]]}], "item 1: 'context': expected a list of pairs"),
+    ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake", "text"]]}], "the sentences of 'Lake' are str"),
+    ("hotpotqa", "d.json", [HOTPOT | {"answer": " "}], "item 1: 'answer' is ' '; expected a text"),
+    ("2wikimultihopqa", "d.json", [HOTPOT | {"supporting_facts": {"title": ["x"]}}], "lists of the same length"),
+    ("fever", "d.jsonl", [FEVER[0] | {"label": "SUPPORTED"}], "golden answer 'SUPPORTED' of a claim is not one of"),
+    ("fever", "d.jsonl", [FEVER[0] | {"evidence": [[[1, 2]]]}], "expected [annotation, evidence, page, sentence]"),
+    ("fever", "d.jsonl", [FEVER[0] | {"claim": None}], "d.jsonl:1: 'claim' is None; expected a text"),
+    ("mmlu", "law_test.csv", "Which?,a,b,c,d,A\nWhich?,a,b,c,B\n", "law_test.csv:2: expected 6 columns"),
+    ("mmlu", "law_test.csv", '"Which\none?",a,b,c,d,A\nWhich?,a,b,c,d,E\n', "law_test.csv:3: the answer is 'E'"),
+    ("mmlu", "law_test.csv", "Which?,a,,c,d,A\n", "law_test.csv:1: 'option' is ''"),
+    ("mmlu_med", "law_test.csv", "Which?,a,b,c,d,A\n", "the subject 'law' is not one of anatomy, "),
+    ("commonmt", "set.csv", "zh,en,wrong\n", "set.csv:1: expected the header chinese_source,"),
+    ("commonmt", "set.zh", "a\n", "set.en: cannot be read: No such file"),
+    ("commonmt", "set.en", "a\n", "expected CommonMT's .csv, or the .zh of two line-aligned files"),
+    ("ciar", "d.json", [{"question": "How?", "answer": ["1"]}], "item 1: there is no 'incorrect answer'"),
+    ("ciar", "d.json", [CIAR[0] | {"answer": ["?"]}], "item 1: golden answer '?' of a math question"),
+    ("math500", "d.jsonl", {"problem": "?"}, "d.jsonl:1: there is no 'unique_id'; expected a text; found 'problem'"),
+    ("math500", "d.jsonl", MATH | {"level": None}, "d.jsonl:1: 'level' is None"),
+    ("bbh_geometric_shapes", "d.json", {"items": []}, "expected an object with a list under 'examples', found dict"),
+    ("bbh_geometric_shapes", "d.json", {"examples": [{"input": "Which?", "target": "(A)"}]}, "no line 'Options:'"),
+    (
+        "bbh_logical_deduction",
+        "d.json",
+        {"examples": [{"input": "Which?\nOptions:\n(A) x\n(C) y", "target": "(A)"}]},
+        "expected lines (A) ..., (B) ... in order",
+    ),
+    ("bbh_logical_deduction", "d.json", {"examples": [BBH["examples"][0] | {"target": "C"}]}, "'target' is 'C'"),
+    (
+        "bbh_logical_deduction",
+        "d.json",
+        {"examples": [BBH["examples"][0] | {"target": "(D)"}]},
+        "not a letter of A to C",
+    ),
+    ("gsm8k", "d.jsonl", GSM | {"answer": "It is 4."}, "d.jsonl:1: 'answer' does not end with #### and a number"),
+    ("ramdocs", "d.jsonl", RAMDOCS | {"documents": [{"text": "x", "type": "good"}]}, "a document's type is 'good'"),
+    ("ramdocs", "d.jsonl", RAMDOCS | {"documents": None}, "d.jsonl:1: 'documents' is None; expected a list"),
+    ("ramdocs", "d.jsonl", RAMDOCS | {"gold_answers": []}, "d.jsonl:1: 'gold_answers' is []"),
+]
+
+
+@pytest.mark.parametrize(("dataset", "name", "content", "said"), BROKEN)
+def test_a_broken_entry(tmp_path, dataset, name, content, said):
+    path = write(tmp_path / name, content)
+    with pytest.raises(UserError) as caught:
+        read_dataset(path, dataset=dataset)
+    assert said in str(caught.value)
+    assert str(path.with_suffix("")) in str(caught.value)
+
+
+@pytest.mark.parametrize("dataset", FILES)
+def test_no_file_no_text_no_document(tmp_path, dataset):
+    path = tmp_path / FILES[dataset][0]
+    with pytest.raises(UserError, match="cannot be read: No such file"):
+        read_dataset(path, dataset=dataset)
+    path.write_bytes(b"\xff\xfe\x00[")
+    with pytest.raises(UserError, match=r"is not (UTF-8 text|JSON)"):
+        read_dataset(path, dataset=dataset)
+    path.write_bytes(b"[" * 100_000)
+    with pytest.raises(UserError):
+        read_dataset(path, dataset=dataset)
+
+
+def test_two_files_of_other_length(tmp_path):
+    write(tmp_path / "set.en", "one\n")
+    with pytest.raises(UserError, match=r"set.zh: has 2 lines and set.en has 1; expected as many"):
+        read_dataset(write(tmp_path / "set.zh", "一\n二\n"), dataset="commonmt")
+
+
+def test_a_folder_without_subjects(tmp_path):
+    with pytest.raises(UserError, match=r"there is no \*_test\.csv in it"):
+        read_dataset(tmp_path, dataset="mmlu")
+    with pytest.raises(UserError, match=r"there is no anatomy_test\.csv in it"):
+        read_dataset(tmp_path, dataset="mmlu_med")
+
+
+def test_an_unknown_name(tmp_path):
+    with pytest.raises(UserError, match="unknown dataset 'hotpot_qa'; did you mean 'hotpotqa'"):
+        read_dataset(tmp_path, dataset="hotpot_qa")
+    with pytest.raises(UserError, match="unknown task"):
+        read_dataset(tmp_path, dataset="hotpotqa", task="chioce")
+
+
+@pytest.mark.parametrize("dataset", FILES)
+def test_a_published_file_taken_for_ours_is_recognised(tmp_path, dataset):
+    name, content = FILES[dataset]
+    with pytest.raises(UserError, match="published files are read with --dataset") as caught:
+        read_dataset(write(tmp_path / name, content))
+    likely = "mmlu" if dataset == "mmlu_med" else dataset
+    assert likely in str(caught.value)
+
+
+def test_a_wrong_file_of_ours_is_taken_for_no_other(tmp_path):
+    path = write(tmp_path / "q.jsonl", {"id": "1", "question": "Which?", "golden_answers": ["a"], "answer": "a"})
+    with pytest.raises(UserError, match="unknown key 'answer'") as caught:
+        read_dataset(path)
+    assert "--dataset" not in str(caught.value)

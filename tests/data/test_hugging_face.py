@@ -1,0 +1,122 @@
+"""Rows of Hugging Face repositories, from folders with the layout of a copy of one."""
+
+import json
+import sys
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.data.cards import card
+from madke.data.dataset import read_published
+from madke.data.hugging_face import read_hugging_face
+from tests.data.published import BBH, FILES, GSM, HOTPOT, MATH, RAMDOCS, write
+
+CONTEXT = {
+    "title": [title for title, _ in HOTPOT["context"]],
+    "sentences": [sentences for _, sentences in HOTPOT["context"]],
+}
+FACTS = {
+    "title": [title for title, _ in HOTPOT["supporting_facts"]],
+    "sent_id": [number for _, number in HOTPOT["supporting_facts"]],
+}
+COLUMNS = {"id": "h1", "supporting_facts": FACTS, "context": CONTEXT}
+MULTIHOP = {key: value for key, value in HOTPOT.items() if key != "_id"} | COLUMNS
+QUESTION = 'Which lake, the "deepest"\nof all, is it?'
+MMLU = [
+    {"question": QUESTION, "choices": ["Como", "Baikal", "Ohrid", "Garda"], "answer": 1},
+    {"question": "Which is in Italy?", "choices": ["Como", "Baikal", "Ohrid", "Titicaca"], "answer": 0},
+]
+ROWS = {
+    "triviaqa": [
+        {
+            "question": "Which is the deepest lake?",
+            "question_id": "t1",
+            "answer": {"aliases": ["Baikal", "Lake Baikal", "Baykal"], "type": "WikipediaEntity", "value": "Baikal"},
+        }
+    ],
+    "nq_open": [FILES["nq_open"][1]],
+    "hotpotqa": [MULTIHOP],
+    "2wikimultihopqa": [MULTIHOP],
+    "mmlu": [row | {"subject": "geography"} for row in MMLU],
+    "mmlu_med": [row | {"subject": "anatomy"} for row in MMLU],
+    "math500": [MATH],
+    "bbh_logical_deduction": BBH["examples"],
+    "bbh_geometric_shapes": BBH["examples"],
+    "gsm8k": [GSM],
+    "ramdocs": [RAMDOCS],
+}
+
+
+@pytest.fixture(autouse=True)
+def offline(tmp_path, monkeypatch):
+    """Nothing is downloaded, and what is prepared stays in the test's folder."""
+    config = pytest.importorskip("datasets").config
+    monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(pytest.importorskip("huggingface_hub").constants, "HF_HUB_OFFLINE", True)
+
+
+def copy_of_repository(folder, dataset, rows):
+    """A folder as one gets by cloning: a file a config and split, and a README that lists them."""
+    import pyarrow
+    from pyarrow import parquet
+
+    where = card(dataset).hugging_face
+    listed = []
+    for config in where.configs:
+        name = config or "default"
+        subjects = [row for row in rows if row.get("subject", config) == config or len(where.configs) == 1]
+        path = folder / name / f"{where.split}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True)
+        parquet.write_table(pyarrow.Table.from_pylist(subjects or rows), path)
+        files = [{"split": where.split, "path": f"{name}/{where.split}-*"}]
+        listed.append({"config_name": name, "data_files": files})
+    write(folder / "README.md", f"---\n{json.dumps({'configs': listed})}\n---\n")
+    return folder
+
+
+def test_every_repository_of_a_card_has_rows_here():
+    assert set(ROWS) == {name for name in FILES if card(name).hugging_face}
+
+
+@pytest.mark.parametrize("dataset", [name for name in ROWS if name != "mmlu_med"])
+def test_rows_give_what_files_give(tmp_path, dataset):
+    copy = copy_of_repository(tmp_path / "copy", dataset, ROWS[dataset])
+    name, content = FILES[dataset]
+    assert read_hugging_face(dataset, copy=copy) == read_published(write(tmp_path / name, content), dataset)
+
+
+def test_subjects_are_configs(tmp_path):
+    rows = [row | {"subject": subject} for subject in card("mmlu_med").hugging_face.configs for row in MMLU]
+    found = read_hugging_face("mmlu_med", copy=copy_of_repository(tmp_path / "copy", "mmlu_med", rows))
+    assert [entry.question.id for entry in found[:3]] == ["anatomy-000", "anatomy-001", "clinical_knowledge-000"]
+    assert len(found) == 12
+
+
+def test_hidden_answers_are_none(tmp_path):
+    rows = [{"question": "Which?", "question_id": "t", "answer": {"value": "<unk>", "aliases": ["<unk>"]}}]
+    (entry,) = read_hugging_face("triviaqa", copy=copy_of_repository(tmp_path / "copy", "triviaqa", rows))
+    assert entry.question.answers == ()
+
+
+def test_a_broken_row_is_named(tmp_path):
+    copy = copy_of_repository(tmp_path / "copy", "gsm8k", [GSM, GSM | {"answer": "4"}])
+    with pytest.raises(UserError, match=r"copy main test: item 2: 'answer' does not end with ####"):
+        read_hugging_face("gsm8k", copy=copy)
+
+
+def test_what_cannot_be_loaded(tmp_path):
+    with pytest.raises(UserError, match=r"openai/gsm8k main test: cannot be loaded from Hugging Face: "):
+        read_hugging_face("gsm8k")
+    copy = copy_of_repository(tmp_path / "copy", "gsm8k", [GSM])
+    with pytest.raises(UserError, match=r"copy main dev: cannot be loaded from Hugging Face: .*dev"):
+        read_hugging_face("gsm8k", split="dev", copy=copy)
+    with pytest.raises(UserError, match="is no folder"):
+        read_hugging_face("gsm8k", copy=tmp_path / "nowhere")
+    with pytest.raises(UserError, match="the card of fever names no Hugging Face repository"):
+        read_hugging_face("fever")
+
+
+def test_the_package_is_asked_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"pip install 'madke\[datasets\]'"):
+        read_hugging_face("gsm8k")

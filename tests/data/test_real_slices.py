@@ -1,0 +1,110 @@
+"""Every slice of a real dataset beside the checkout is read; skipped where there is none."""
+
+import gzip
+import json
+
+import pytest
+
+from madke.data import read_dataset
+from madke.data.dataset import read_published
+from madke.tasks import get_task
+
+SLICES = [
+    ("triviaqa_500.jsonl", "triviaqa", 500),
+    ("triviaqa_kilt_200.jsonl", "triviaqa", 200),
+    ("nq_open_1500.jsonl", "nq_open", 1500),
+    ("hotpotqa_3000.json", "hotpotqa", 3000),
+    ("hotpotqa_context_50.json", "hotpotqa", 50),
+    ("hotpotqa_train_context_250.json", "hotpotqa", 250),
+    ("2wiki_250.jsonl", "2wikimultihopqa", 250),
+    ("2wiki_ids_300.jsonl", "2wikimultihopqa", 300),
+    ("fever_2000.jsonl", "fever", 2000),
+    ("mmlu_med", "mmlu_med", 1089),
+    ("mmlu_med", "mmlu", 1089),
+    ("mmlu_med/anatomy_test.csv", "mmlu", 135),
+    ("commonmt_200.zh", "commonmt", 200),
+    ("ciar_50.json", "ciar", 50),
+    ("math500_250.json", "math500", 250),
+    ("bbh_logical_deduction_seven_objects_125.json", "bbh_logical_deduction", 125),
+    ("bbh_geometric_shapes_125.json", "bbh_geometric_shapes", 125),
+    ("gsm8k_300.jsonl", "gsm8k", 300),
+    ("ramdocs_250.jsonl", "ramdocs", 250),
+]
+
+
+@pytest.mark.parametrize(("name", "dataset", "count"), SLICES)
+def test_all_entries_pass_the_check_of_their_task(shared_data, name, dataset, count):
+    questions = read_dataset(shared_data / "questions" / name, dataset=dataset)
+    assert len(questions) == len({question.id for question in questions}) == count
+    unreadable = set()
+    for question in questions:
+        task = get_task(question.task)
+        assert task.check(question) is None
+        assert question.answers
+        if any(task.read(gold, question) is None for gold in question.answers):
+            unreadable.add(question.id)
+    # Their golds are "---" and ")"; the card says so.
+    assert unreadable == ({"nq_open-0291", "nq_open-0364"} if dataset == "nq_open" else set())
+
+
+def by_id(shared_data, name, dataset):
+    entries = read_published(shared_data / "questions" / name, dataset)
+    return {entry.question.id: entry for entry in entries}
+
+
+def test_no_slice_is_left_unread(shared_data):
+    read = {name.partition("/")[0] for name, _, _ in SLICES}
+    there = {path.name for path in (shared_data / "questions").iterdir() if path.suffix != ".en"}
+    assert there == read
+
+
+def test_single_entries(shared_data):
+    kilt = by_id(shared_data, "triviaqa_kilt_200.jsonl", "triviaqa")["sfq_17995"].question
+    assert kilt.answers[:2] == ("Llanelwy", "St. Asaph")
+    assert kilt.metadata["gold_titles"] == ["River Elwy", "Wales"]
+    moon = by_id(shared_data, "nq_open_1500.jsonl", "nq_open")["nq_open-0001"].question
+    assert moon.answers == ("14 December 1972 UTC", "December 1972")
+    food = by_id(shared_data, "fever_2000.jsonl", "fever")["137334"].question
+    assert (food.answers, food.metadata["gold_titles"]) == (("SUPPORTS",), ["Soul Food (film)"])
+    alice = by_id(shared_data, "ciar_50.json", "ciar")["ciar-0001"].question
+    assert (alice.answers, alice.metadata["wrong_answers"]) == (("1.5", "3/2"), ["2"])
+    shape = by_id(shared_data, "bbh_geometric_shapes_125.json", "bbh_geometric_shapes")["bbh_geometric_shapes-0001"]
+    assert (shape.question.answers, shape.question.choices[1], len(shape.question.choices)) == (("B",), "heptagon", 10)
+    cadres = by_id(shared_data, "commonmt_200.zh", "commonmt")["commonmt-0002"].question
+    assert (cadres.question, cadres.answers) == ("吃掉敌人一个师。", ("Destroy a division of the enemy.",))
+    money = by_id(shared_data, "gsm8k_300.jsonl", "gsm8k")["gsm8k-0003"].question
+    assert money.answers == ("70000",)
+
+
+def test_the_traps_of_ciar_are_no_answers(shared_data):
+    for entry in by_id(shared_data, "ciar_50.json", "ciar").values():
+        task = get_task(entry.question.task)
+        assert all(task.accepts(gold, entry.question) for gold in entry.question.answers)
+        assert not any(task.accepts(trap, entry.question) for trap in entry.question.metadata["wrong_answers"])
+
+
+def test_every_bridge_has_its_gold_paragraphs(shared_data):
+    for entry in by_id(shared_data, "hotpotqa_train_context_250.json", "hotpotqa").values():
+        gold = entry.passages["gold"]
+        assert {passage.title for passage in gold} == set(entry.question.metadata["gold_titles"])
+        assert len(gold) == 2
+
+
+def test_misinformation_of_ramdocs_is_listed(shared_data):
+    path = shared_data / "questions" / "ramdocs_250.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row, entry in zip(rows, read_published(path, "ramdocs"), strict=True):
+        stated = {document["answer"] for document in row["documents"] if document["type"] == "misinfo"}
+        assert stated <= set(entry.question.metadata.get("wrong_answers", ()))
+        assert [passage.text for passage in entry.passages["context"]] == [doc["text"] for doc in row["documents"]]
+
+
+def test_mmlu_med_has_the_ids_of_mirage(shared_data):
+    ours = by_id(shared_data, "mmlu_med", "mmlu_med")
+    with gzip.open(shared_data / "recorded" / "mirage_mmlu_med" / "gpt-4-32k_cot.jsonl.gz", "rt") as lines:
+        recorded = [json.loads(line) for line in lines]
+    assert len(recorded) == len(ours)
+    for record in recorded:
+        question = ours[record["id"]].question
+        assert (question.answers, len(question.choices)) == ((record["gold"],), len(record["options"]))
+        assert question.choices[0].strip() == record["options"]["A"].strip()

@@ -1,0 +1,205 @@
+"""``madke ablate`` against a server on the loopback: what is asked, what is shared, and what survives a kill."""
+
+import json
+import signal
+import threading
+from collections import Counter
+
+import pytest
+
+from madke.llm import CallStore
+from madke.runs.directory import read_config, read_transcripts
+from tests.support.cli import madke, refused, started
+from tests.support.dataset import debating, stage_of, write_dataset
+from tests.support.openai_server import openai_server
+
+RECIPE = """
+title: Sources
+source: a test
+base: {protocol: madke}
+grid:
+  knowledge:
+    wiki: {sources: wiki}
+    both: {sources: "wiki,google"}
+  rounds:
+    one: {set: {rounds: 1}}
+    three: {set: {rounds: 3}}
+reference: wiki-three
+published:
+  gpt-9: {wiki-three: {all: {em: 0.5}}}
+"""
+
+
+def arguments(folder, server, *more, recipe=RECIPE, n=3):
+    questions, pools = write_dataset(folder, n)
+    file = folder / "recipe.yaml"
+    file.write_text(recipe)
+    endpoint = ("--model", "openai/m", "--base-url", server.url)
+    return ("ablate", file, "--data", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
+
+
+def arms(folder):
+    return {path.name: list(read_transcripts(path)) for path in (folder / "out" / "arms").iterdir()}
+
+
+def logical(transcripts):
+    return sum(used.calls for transcript in transcripts for used in transcript.usage.values())
+
+
+def paid(transcripts):
+    return sum(used.paid for transcript in transcripts for used in transcript.usage.values())
+
+
+def test_arms_share_every_call_that_is_the_same(tmp_path):
+    with openai_server(debating) as server:
+        done = madke(*arguments(tmp_path, server))
+        assert done.returncode == 0, done.stderr
+        asked = len(server.requests)
+    found = arms(tmp_path)
+    assert set(found) == {"wiki-one", "wiki-three", "both-one", "both-three"}
+    # Round 1 of three rounds is the whole of one round: selections, stances and verdict are asked once.
+    first_rounds = {name: [t.rounds[0] for t in sorted(ts, key=lambda t: t.id)] for name, ts in found.items()}
+    assert first_rounds["wiki-one"] == first_rounds["wiki-three"]
+    # Another pool makes other prompts.
+    assert paid(found["both-one"]) > 0
+    made = sum(map(logical, found.values()))
+    assert asked == sum(map(paid, found.values())) < made
+    # 2 + 2 + 1 calls for each of three questions, and the summary too where the debate ended there.
+    shared = logical(found["wiki-three"]) - paid(found["wiki-three"])
+    assert shared >= 3 * 5
+    assert "published" in done.stdout
+    assert (tmp_path / "out" / "report.html").exists()
+    assert read_config(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
+
+
+def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path):
+    with openai_server(debating) as server:
+        planned = madke(*arguments(tmp_path, server, "--plan", "--json"))
+        assert planned.returncode == 0, planned.stderr
+        assert not server.requests
+        assert not (tmp_path / "out").exists()
+        done = madke(*arguments(tmp_path, server))
+        assert done.returncode == 0, done.stderr
+    found = arms(tmp_path)
+    for plan in json.loads(planned.stdout):
+        assert plan["debates"] == 3
+        assert plan["least"]["calls"] <= logical(found[plan["name"]]) <= plan["most"]["calls"], plan
+        # What debaters say may be the same by chance, and is then shared too.
+        assert paid(found[plan["name"]]) <= plan["most"]["paid"], plan
+    one = next(plan for plan in json.loads(planned.stdout) if plan["name"] == "wiki-one")
+    assert one["least"]["calls"] == one["most"]["calls"] == 3 * 6  # 2nr + r + 1
+
+
+def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path):
+    calm = tmp_path / "calm"
+    calm.mkdir()
+    with openai_server(debating) as server:
+        assert madke(*arguments(calm, server)).returncode == 0
+        asked_calmly = len(server.requests)
+    reached = threading.Event()
+
+    def noticing(body, n):
+        if n == asked_calmly // 2:
+            reached.set()
+        return debating(body, n)
+
+    with openai_server(noticing) as server:
+        with started(*arguments(tmp_path, server, "--concurrency", 1)) as process:
+            assert reached.wait(60)
+            process.send_signal(signal.SIGKILL)
+        killed_after = len(server.requests)
+        done = madke(*arguments(tmp_path, server))
+        assert done.returncode == 0, done.stderr
+        asked = len(server.requests)
+    assert killed_after < asked_calmly
+    assert asked <= asked_calmly + 1  # the call in flight
+    answers = [{name: {t.id: t.answer for t in ts} for name, ts in arms(where).items()} for where in (calm, tmp_path)]
+    assert answers[0] == answers[1]
+
+
+def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai/m: {prompt: 1000, completion: 1000}")
+    with openai_server(debating) as server:
+        command = arguments(tmp_path, server, "--prices", prices, "--concurrency", 1)
+        done = madke(*command, "--max-cost", 0.5)
+        assert done.returncode == 1
+        assert "--max-cost is reached" in done.stderr
+        assert 0 < len(server.requests) < 40
+        before = len(server.requests)
+        again = madke(*command, "--max-cost", 0.5)
+        assert (again.returncode, len(server.requests)) == (1, before), again.stderr
+        assert madke(*command).returncode == 0
+    assert all(len(transcripts) == 3 for transcripts in arms(tmp_path).values())
+
+
+def test_an_arm_can_be_as_dear_as_another(tmp_path):
+    recipe = """
+title: Equal cost
+source: a test
+arms:
+  - {name: madke, protocol: madke, sources: wiki}
+  - {name: one, protocol: rag, sources: wiki}
+  - {name: calls, protocol: self-consistency, sources: wiki, debaters_for: {arm: madke, by: calls, unit: one}}
+"""
+    with openai_server(debating) as server:
+        done = madke(*arguments(tmp_path, server, recipe=recipe))
+    assert done.returncode == 0, done.stderr
+    found = arms(tmp_path)
+    assert logical(found["one"]) == 3
+    assert logical(found["calls"]) / 3 == round(logical(found["madke"]) / 3)
+
+
+def test_a_position_audit_takes_the_first_round_over_in_another_order(tmp_path):
+    recipe = """
+title: Position
+source: a test
+base: {protocol: madke, sources: wiki, set: {rounds: 2}}
+arms:
+  - {name: as-spoken}
+  - {name: reversed, given: {arm: as-spoken, order: reversed}}
+"""
+    with openai_server(debating) as server:
+        done = madke(*arguments(tmp_path, server, recipe=recipe))
+        assert done.returncode == 0, done.stderr
+        stages = Counter(stage_of(seen.body) for seen in server.requests)
+    found = arms(tmp_path)
+    for transcript in found["reversed"]:
+        (before,) = (t for t in found["as-spoken"] if t.id == transcript.id)
+        assert [turn.agent for turn in transcript.rounds[0].turns] == ["Debater 2", "Debater 1"]
+        said = {turn.agent: turn.stance.text for turn in before.rounds[0].turns}
+        assert {turn.agent: turn.stance.text for turn in transcript.rounds[0].turns} == said
+    assert stages["speak"] == 3 * 2
+
+
+def test_the_store_says_who_paid_what(tmp_path):
+    with openai_server(debating) as server:
+        assert madke(*arguments(tmp_path, server)).returncode == 0
+    with CallStore(tmp_path / "out" / "calls.sqlite") as store:
+        bills = store.paid()
+    found = arms(tmp_path)
+    assert {payer: bill.calls for (payer, _), bill in bills.items()} == {
+        n: paid(ts) for n, ts in found.items() if paid(ts)
+    }
+    assert all(bill.usage.prompt_tokens for bill in bills.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("reference:", "referense:"), "unknown key 'referense'"),
+        (("reference: wiki-three", "reference: wiki-four"), "there is no arm 'wiki-four'"),
+        (("rounds: 3", "rounds: three"), "arm 'wiki-three'"),
+    ],
+)
+def test_wrong_recipes_are_refused(tmp_path, change, expected):
+    with openai_server(debating) as server:
+        assert expected in refused(*arguments(tmp_path, server, recipe=RECIPE.replace(*change)))
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path):
+    with openai_server(debating) as server:
+        assert madke(*arguments(tmp_path, server)).returncode == 0
+        changed = arguments(tmp_path, server, recipe=RECIPE.replace("rounds: 3", "rounds: 2"))
+        assert "holds another experiment: its recipe differs" in refused(*changed)

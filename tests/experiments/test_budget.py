@@ -1,0 +1,51 @@
+"""Prices, and the budget that runs pay from."""
+
+import pytest
+
+from madke.core.chat import Usage
+from madke.core.errors import UserError
+from madke.llm.prices import Price, cost, price_of, read_prices
+from madke.runs.budget import Budget
+
+MINI = Price(prompt=0.15, cached=0.075, completion=0.6)
+USAGE = Usage(prompt_tokens=1_000_000, cached_tokens=400_000, completion_tokens=500_000)
+
+
+def test_cached_prompt_tokens_have_their_own_price():
+    # 0.6 million at 0.15, 0.4 million at 0.075, half a million at 0.6
+    assert cost(USAGE, MINI) == pytest.approx(0.09 + 0.03 + 0.3)
+
+
+def test_without_a_price_of_their_own_cached_tokens_cost_what_others_do():
+    assert cost(USAGE, Price(prompt=1, completion=0)) == pytest.approx(1)
+
+
+def test_a_price_is_found_with_and_without_the_endpoint():
+    prices = {"openai/mini": MINI, "azure/x@https://b.example": Price(prompt=1, completion=1)}
+    assert price_of("openai/mini@http://localhost:1", prices) is MINI
+    assert price_of("azure/x@https://b.example", prices).prompt == 1
+    assert price_of("openai/maxi", prices) is None
+
+
+def test_a_price_file_is_checked(tmp_path):
+    file = tmp_path / "prices.yaml"
+    file.write_text("openai/mini: {prompt: 0.15, completion: 0.6}\n")
+    assert read_prices(file) == {"openai/mini": Price(prompt=0.15, completion=0.6)}
+    file.write_text("openai/mini: {prompt: -1, completion: 0.6}\n")
+    with pytest.raises(UserError, match="openai/mini: prompt"):
+        read_prices(file)
+
+
+def test_a_budget_is_exhausted_when_the_limit_is_reached():
+    budget = Budget(prices={"openai/mini": MINI}, most=0.42)
+    assert not budget.exhausted
+    budget.pay("openai/mini@http://localhost:1", USAGE)
+    assert budget.exhausted
+
+
+def test_a_limit_needs_the_price_of_every_model_that_charges():
+    budget = Budget(prices={"openai/mini": MINI}, most=1)
+    budget.check(["openai/mini", "offline", "scripted/x.json"])
+    with pytest.raises(UserError, match="price of 'openai/maxi'"):
+        budget.check(["openai/maxi"])
+    Budget(prices={}).check(["openai/maxi"])

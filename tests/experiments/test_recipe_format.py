@@ -1,0 +1,159 @@
+"""What a recipe's file may say, and which arms come of it."""
+
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.experiments.recipe import Recipe, read_recipe
+
+HEAD = "title: A test\nsource: nowhere\n"
+
+
+def written(folder: Path, text: str) -> str:
+    file = folder / "recipe.yaml"
+    file.write_text(HEAD + text, encoding="utf-8")
+    return str(file)
+
+
+def recipe(**fields) -> Recipe:
+    return Recipe.model_validate({"title": "A test", "source": "nowhere", **fields})
+
+
+def arms(**fields) -> dict[str, dict]:
+    """Name -> what the arm says, without what it leaves out."""
+    return {arm.name: arm.model_dump(exclude_unset=True, exclude={"name"}) for arm in recipe(**fields).all_arms()}
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(UserError) as refused:
+        read_recipe(written(folder, text))
+    return str(refused.value)
+
+
+def test_a_grid_has_an_arm_for_each_combination_the_first_axis_slowest_and_further_arms_after_it(tmp_path):
+    text = """
+grid:
+  protocol:
+    b: {protocol: madke}
+    a: {protocol: mad}
+  sources:
+    none: {sources: none}
+    wiki: {sources: wiki}
+arms:
+  - {name: alone, protocol: cot}
+"""
+    found = list(read_recipe(written(tmp_path, text)).all_arms())
+    assert [(arm.name, arm.protocol, arm.sources) for arm in found] == [
+        ("b-none", "madke", "none"),
+        ("b-wiki", "madke", "wiki"),
+        ("a-none", "mad", "none"),
+        ("a-wiki", "mad", "wiki"),
+        ("alone", "cot", None),
+    ]
+
+
+def test_settings_and_casts_are_merged_key_by_key_and_what_is_more_special_wins():
+    found = arms(
+        base={"protocol": "madke", "set": {"rounds": 2, "debaters": 3}, "cast": {"judge": "a", "summarizer": "a"}},
+        grid={
+            "rounds": {"long": {"set": {"rounds": 5}, "cast": {"judge": "b"}}},
+            "select": {"all": {"set": {"knowledge.select": "all"}}},
+        },
+        arms=[{"name": "other", "protocol": "mad", "set": {"debaters": 4}}, {"name": "plain"}],
+    )
+    assert found == {
+        "long-all": {
+            "protocol": "madke",
+            "set": {"rounds": 5, "debaters": 3, "knowledge.select": "all"},
+            "cast": {"judge": "b", "summarizer": "a"},
+        },
+        "other": {
+            "protocol": "mad",
+            "set": {"rounds": 2, "debaters": 4},
+            "cast": {"judge": "a", "summarizer": "a"},
+        },
+        "plain": {
+            "protocol": "madke",
+            "set": {"rounds": 2, "debaters": 3},
+            "cast": {"judge": "a", "summarizer": "a"},
+        },
+    }
+
+
+def test_an_arm_that_says_nothing_of_a_field_leaves_it_to_the_experiment():
+    found = arms(base={"seed": 1, "repeats": 3}, arms=[{"name": "a"}, {"name": "b", "seed": 2, "model": "offline"}])
+    assert {name: {key: said[key] for key in said if key not in ("set", "cast")} for name, said in found.items()} == {
+        "a": {"seed": 1, "repeats": 3},
+        "b": {"seed": 2, "repeats": 3, "model": "offline"},
+    }
+
+
+def test_an_arm_names_what_has_to_be_finished_before_it():
+    made = recipe(
+        arms=[
+            {"name": "first"},
+            {"name": "unit"},
+            {"name": "again", "given": {"arm": "first", "order": "reversed"}},
+            {"name": "as-dear", "debaters_for": {"arm": "first", "by": "tokens", "unit": "unit"}},
+        ]
+    )
+    assert {arm.name: arm.needs for arm in made.all_arms()} == {
+        "first": (),
+        "unit": (),
+        "again": ("first",),
+        "as-dear": ("first", "unit"),
+    }
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        [{"name": "again", "given": {"arm": "first"}}, {"name": "first"}],
+        [{"name": "again", "given": {"arm": "again"}}],
+        [{"name": "first"}, {"name": "again", "debaters_for": {"arm": "first", "unit": "one"}}, {"name": "one"}],
+    ],
+)
+def test_what_an_arm_needs_stands_before_it(arms):
+    with pytest.raises(ValueError, match=r"arm 'again' needs arm '\w+', which does not stand before it"):
+        recipe(arms=arms)
+
+
+def test_two_arms_cannot_have_one_name(tmp_path):
+    grid = "grid: {x: {a: {}, b: {}}, y: {c: {}}}\n"
+    assert refusal(tmp_path, grid + "arms: [{name: b-c}]") == f"{tmp_path / 'recipe.yaml'}: two arms are called 'b-c'"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "a recipe needs a grid, or arms"),
+        ("arms: [{name: a, protocl: madke}]", "unknown key 'arms.0.protocl'"),
+        ("grid: {x: {a: {sauces: wiki}}}", "unknown key 'grid.x.a.sauces'"),
+        ("arms: [{name: a}]\nlimits: 5", "unknown key 'limits'"),
+        ("grid: {x: {}}", "grid.x"),
+        ("grid: {x: {'a b': {}}}", "'a b'"),
+        ("arms: [{name: ../a}]", "arms.0.name"),
+        ("arms: [{name: a, repeats: 0}]", "arms.0.repeats"),
+        ("arms: [{name: a}, {name: b, given: {arm: a, order: sideways}}]", "arms.1.given.order"),
+        ("arms: [{name: a}]\nlimit: many", "limit"),
+        ("arms: [{name: a}]\nreference: b", "there is no arm 'b', only a"),
+        ("arms: [{name: a}]\npublished: {gpt: {b: {all: {em: 0.5}}}}", "there is no arm 'b', only a"),
+        ("arms: [{name: a}]\npublished: {gpt: {a: {all: {em: half}}}}", "'half'"),
+        ("arms: &a [{name: a}, *a]", "arms.1"),
+        ("arms: [", "is not YAML"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path, text, found):
+    said = refusal(tmp_path, text)
+    assert said.startswith(str(tmp_path / "recipe.yaml"))
+    assert found in said
+    assert "\n" not in said
+
+
+def test_a_name_without_an_ending_is_that_of_a_shipped_recipe():
+    assert read_recipe("source-ablation").title == "Source ablation"
+    with pytest.raises(UserError, match="did you mean 'source-ablation'"):
+        read_recipe("source-ablatoin")
+    with pytest.raises(UserError, match=r"missing\.yaml: cannot be read"):
+        read_recipe("missing.yaml")

@@ -1,0 +1,110 @@
+"""Run directories made by hand, as a run leaves them, for what reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from madke.core.transcript import (
+    Final,
+    PoolEntry,
+    Round,
+    Selection,
+    StageUsage,
+    Stance,
+    Transcript,
+    Turn,
+    Verdict,
+    to_json,
+)
+from madke.engine.protocol import Protocol
+from madke.files import fingerprint
+from madke.runs.config import RunConfig
+
+PASSAGES = [
+    {"source": "wiki", "key": "baikal-1", "title": "Lake Baikal", "text": "Lake Baikal is 1,642 metres deep."},
+    {"source": "wiki", "key": "tanganyika-1", "title": "Lake Tanganyika", "text": "It is 1,470 metres deep."},
+    {
+        "source": "google",
+        "key": "https://lakes.example/deep",
+        "title": "Deep lakes",
+        "text": "Baikal is the deepest of all. " * 12,
+        "url": "https://lakes.example/deep",
+        "date": "2024-05-01",
+    },
+]
+
+
+def debate(id_, *rounds, answer=..., golds=("Lake Baikal",), consensus=True, pool=True, dataset="lakes", **changes):
+    """A debate in whose rounds the debaters said these answers (None: unreadable); the last majority is its answer."""
+    names = [f"Debater {n}" for n in range(1, len(rounds[0]) + 1)]
+    played = []
+    for n, said in enumerate(rounds, start=1):
+        verdict = Verdict(consensus=consensus and n == len(rounds), text=f"I compared what was said in round {n}.")
+        turns = tuple(turn(name, text, n) for name, text in zip(names, said, strict=True))
+        played.append(Round(n=n, order=tuple(names), turns=turns, verdict=verdict))
+    final = rounds[-1][0] if answer is ... else answer
+    status = "ok" if final else "abstained"
+    entries = (PoolEntry(n=n, **{k: p[k] for k in ("source", "key", "title")}) for n, p in enumerate(PASSAGES))
+    fields = {
+        "id": id_,
+        "question": f"Which lake is the deepest, in survey {id_}?",
+        "task": "short_answer",
+        "answers": golds,
+        "status": status,
+        "answer": final,
+        "stop_reason": "consensus" if consensus else "rounds",
+        "rounds": tuple(played),
+        "final": Final(by="summarizer", answer=final, status=status, text=f"They say {final}."),
+        "pool": tuple(entries) if pool else (),
+        "metadata": {"dataset": dataset},
+        "usage": {"speak": StageUsage(calls=2, paid=1, prompt_tokens=1000, completion_tokens=100)},
+    }
+    return Transcript(**{**fields, **changes})
+
+
+def turn(name, said, n):
+    """Debater 1 chooses passage 0, the others 1 and 2."""
+    stance = Stance(text=f"In round {n} I say [{said}].", answer=said, status="ok" if said else "abstained")
+    ids = (0,) if name.endswith("1") else (1, 2)
+    return Turn(agent=name, stance=stance, selection=Selection(ids=ids, text="These help."))
+
+
+def write_run(path: Path, transcripts: Sequence[Transcript], *, passages=PASSAGES, pools: Path | None = None) -> Path:
+    """A run directory with these transcripts, and a pool file that gives each question the same passages.
+
+    Args:
+        path: The directory.
+        transcripts: Its debates.
+        passages: What the pool file holds.
+        pools: Where it is; by default in the directory.
+    """
+    path.mkdir(parents=True)
+    questions = {transcript.id: transcript.question for transcript in transcripts}
+    file = pools or path / "pools.jsonl"
+    if not file.exists():
+        lines = [{"id": id_, "question": text, "passages": passages} for id_, text in questions.items()]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    config = RunConfig(
+        data="lakes.jsonl",
+        data_sha256="0" * 64,
+        questions=tuple(questions),
+        variant="madke",
+        protocol=Protocol(source="a test"),
+        prompts_sha256={},
+        models={"debater-1": "scripted/a", "judge": "scripted/b"},
+        sources={},
+        source_specs={},
+        pools_sha256=fingerprint(file),
+        seed=0,
+        repeats=1,
+    )
+    record = {
+        "config": config.model_dump(mode="json"),
+        "files": {"calls": "calls.sqlite", "pools": str(file)},
+        "versions": {"madke": "0.0.test"},
+    }
+    (path / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    (path / "transcripts.jsonl").write_bytes(b"".join(to_json(transcript) + b"\n" for transcript in transcripts))
+    return path

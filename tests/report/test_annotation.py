@@ -1,0 +1,257 @@
+"""Answers out to people, and what they say back."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.report.annotation import read_key, write_sheet
+from madke.report.judgements import human_scores, read_sheet
+from madke.runs.results import open_results
+from madke.runs.scored import GRADER, answers_of, keep_scores
+
+LAKES = [
+    Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal")),
+    Question(id="2", question="Which lake is the largest?", answers=("the Caspian Sea",)),
+    Question(id="3", question="Which lake is the saltiest?", answers=("Gaet'ale",)),
+]
+ZH = [Question(id="1", question="吃掉敌人一个师。", answers=("Destroy a division.",), task="translation")]
+OURS = {"1": "Baikal", "2": "Caspian Sea", "3": None}
+THEIRS = {"1": "Baikal", "2": "Superior", "3": "the Dead Sea"}
+
+
+def arms(folder, questions=LAKES, **answers):
+    paths = []
+    for name, given in answers.items():
+        lines = given if isinstance(given, list) else [{"id": id_, "answer": said} for id_, said in given.items()]
+        paths.append(folder / name)
+        paths[-1].write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return open_results(paths, questions)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """The rows of a sheet with both arms' answers, and its key."""
+    key_file, _ = write_sheet(arms(tmp_path, ours=OURS, theirs=THEIRS), tmp_path / "sheet.csv")
+    return rows_of(tmp_path / "sheet.csv"), read_key(key_file)
+
+
+def rows_of(path):
+    return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
+
+
+def fill(path, rows, grades, column="right", **options):
+    """A copy of a sheet in which each answer has a grade; one that is not named stays empty."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, rows[0], **options)
+        table.writeheader()
+        table.writerows([{**row, column: grades.get(row["answer"], "")} for row in rows])
+    return path
+
+
+RIGHT = {"Baikal": "yes", "Caspian Sea": "yes", "Superior": "no", "the Dead Sea": "no"}
+
+
+def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path, written):
+    rows, key = written
+    assert list(rows[0]) == ["row", "question", "references", "answer", "right"]
+    assert sorted(row["answer"] for row in rows) == sorted(RIGHT)
+    assert [row["row"] for row in rows] == ["R1", "R2", "R3", "R4"]
+    assert {row["right"] for row in rows} == {""}
+    assert next(row for row in rows if row["answer"] == "Baikal")["references"] == "Lake Baikal | Baikal"
+    raw = (tmp_path / "sheet.csv").read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbf")
+    assert b"ours" not in raw
+    assert b"theirs" not in raw
+    both = next(row for row in key.rows.values() if len(row.given) == 2)
+    assert {given.arm for given in both.given} == {"ours", "theirs"}
+    assert both.metrics == {"em": 1.0, "f1": 1.0, "match": 1.0}
+    assert [(each.arm, each.id) for each in key.abstained] == [("ours", "3")]
+
+
+def test_the_seed_decides_order_and_draw(tmp_path):
+    results = arms(tmp_path, ours={str(n): f"a{n}" for n in range(40)}, questions=many(40))
+
+    def made(name, **options):
+        write_sheet(results, tmp_path / f"{name}.csv", **options)
+        return [row["answer"] for row in rows_of(tmp_path / f"{name}.csv")]
+
+    first = made("a", seed=1)
+    assert made("b", seed=1) == first
+    assert made("c", seed=2) != first
+    assert sorted(made("d", seed=2)) == sorted(first)
+    drawn = made("e", seed=1, sample=5)
+    assert len(drawn) == 5
+    assert made("f", seed=1, sample=5) == drawn
+    assert set(made("g", seed=2, sample=5)) != set(drawn)
+
+
+def many(n):
+    return [Question(id=str(k), question=f"How much is {k} + {k}?", answers=(str(2 * k),)) for k in range(n)]
+
+
+def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path, caplog):
+    results = arms(tmp_path, ours={"1": "Como", "2": "x"}, theirs={"2": "y", "3": "z"})
+    _, key = write_sheet(results, tmp_path / "sheet.csv")
+    assert {row.id for row in key.rows.values()} == {"2"}
+    assert "2 questions are left out: not every arm has an outcome" in caplog.text
+
+
+HOSTILE = [
+    '=HYPERLINK("http://x")',
+    "@SUM(1)",
+    "+1+cmd",
+    "-x",
+    "\tx",
+    'a "quote", a comma',
+    "two\nlines",
+    "\x1b[31mred",
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE)
+def test_no_cell_is_a_formula_and_every_row_comes_back(tmp_path, answer):
+    results = arms(tmp_path, ours=[{"id": "1", "answer": answer}])
+    key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
+    (row,) = rows_of(tmp_path / "sheet.csv")
+    assert row["answer"][0] not in "=+-@\t\r\x1b"
+    filled = fill(tmp_path / "anna.csv", [row], {row["answer"]: "yes"})
+    assert read_sheet(filled, read_key(key_file)) == {"R1": {"right": 1.0}}
+
+
+def test_scores_by_arm_come_back(tmp_path, written):
+    rows, key = written
+    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)})
+    means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in found.scores.items()}
+    assert means == {"ours": (pytest.approx(2 / 3), 3), "theirs": (pytest.approx(1 / 3), 3)}
+    assert (found.graded, found.ungraded, found.abstained) == ({"anna": 4}, 0, {"ours": 1, "theirs": 0})
+
+
+def test_a_person_is_compared_with_each_metric(tmp_path, written):
+    rows, key = written
+    doubting = {**RIGHT, "Superior": "yes"}
+    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, doubting), key)})
+    told = {each.other: (each.scale, each.n, each.agreement.same.value) for each in found.compared}
+    assert told == dict.fromkeys(["em", "f1 >= 0.5", "match"], ("right", 4, 0.75))
+    assert {each.agreement.kappa for each in found.compared} == {0.5}
+
+
+def test_graders_and_scorers_outside_are_compared_too(tmp_path):
+    results = arms(tmp_path, ours={"1": "Baikal", "2": "Caspian Sea"}, theirs={"1": "Como", "2": "Caspian Sea"})
+    for result, said in zip(results, ((1.0, 0.0), (0.0, 0.0)), strict=True):
+        answers = answers_of(result.transcripts())
+        keep_scores(result.path, GRADER, answers, command="m", scores=dict(zip(answers, said, strict=True)))
+        keep_scores(result.path, "comet", answers, command="c", scores=dict(zip(answers, (0.9, 0.8), strict=True)))
+    key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
+    rows, key = rows_of(tmp_path / "sheet.csv"), read_key(key_file)
+    grades = {"Baikal": "yes", "Como": "no", "Caspian Sea": "yes"}
+    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, grades), key)})
+    by_name = {each.other: each for each in found.compared}
+    assert by_name[GRADER].agreement.same.value == pytest.approx(2 / 3)
+    assert (by_name["comet"].agreement, by_name["comet"].tau) == (None, pytest.approx(-0.5))
+
+
+def test_two_people_are_averaged_and_compared(tmp_path, written):
+    rows, key = written
+    anna = read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)
+    bert = read_sheet(fill(tmp_path / "bert.csv", rows, {"Baikal": "No", "Superior": "no"}, delimiter=";"), key)
+    found = human_scores(key, {"anna": anna, "bert": bert})
+    pair = found.compared[0]
+    assert (pair.person, pair.other, pair.is_metric, pair.n) == ("anna", "bert", False, 2)
+    assert (pair.agreement.same.value, pair.agreement.kappa) == (0.5, 0.0)
+    # Baikal counts one half, the Caspian Sea one, the abstention nothing.
+    assert found.scores["ours"]["right"].value == pytest.approx(0.5)
+    assert (found.graded, found.ungraded) == ({"anna": 4, "bert": 2}, 0)
+
+
+def test_people_can_share_a_sheet(tmp_path, written):
+    rows, key = written
+    parts = [read_sheet(fill(tmp_path / f"{n}.csv", rows[n::2], RIGHT), key) for n in (0, 1)]
+    found = human_scores(key, {"anna": parts[0], "bert": parts[1]})
+    assert (found.ungraded, [each for each in found.compared if not each.is_metric]) == (0, [])
+    assert found.scores["theirs"]["right"].value == pytest.approx(1 / 3)
+    assert human_scores(key, {"anna": parts[0]}).ungraded == 2
+
+
+def test_translations_have_two_scales(tmp_path):
+    answers = {"ours": "Destroy a division.", "theirs": "Eat up a division."}
+    results = arms(tmp_path, ZH, **{arm: {"1": said} for arm, said in answers.items()})
+    key_file, key = write_sheet(results, tmp_path / "sheet.csv")
+    assert key.scales == ("ambiguity_resolved", "quality")
+    rows = rows_of(tmp_path / "sheet.csv")
+    sheets = {}
+    for name, grades in {"anna": ("5", "2"), "bert": ("4", "2")}.items():
+        quality = dict(zip(answers.values(), grades, strict=True))
+        whole = [{**row, "quality": quality[row["answer"]]} for row in rows]
+        resolved = dict(zip(answers.values(), ("yes", "no"), strict=True))
+        sheets[name] = read_sheet(fill(tmp_path / name, whole, resolved, "ambiguity_resolved"), read_key(key_file))
+    found = human_scores(key, sheets)
+    assert {arm: scores["quality"].value for arm, scores in found.scores.items()} == {"ours": 4.5, "theirs": 2.0}
+    people = {each.scale: each.agreement for each in found.compared if not each.is_metric}
+    assert people["ambiguity_resolved"].kappa == 1.0
+    # By squares: 1 apart once in two rows; by chance 5-4, 5-2, 2-4 and 2-2 in four.
+    assert people["quality"].kappa == pytest.approx(1 - (1 / 2) / ((1 + 9 + 4 + 0) / 4))
+    chrf = [each for each in found.compared if each.other == "chrf"]
+    assert len(chrf) == 4
+    assert all(each.agreement is None and each.tau == pytest.approx(1.0) for each in chrf)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: [{**rows[0], "right": "maybe"}], "row R1, column 'right': found 'maybe'; expected yes or no"),
+        (lambda rows: [{**rows[0], "row": "R9"}], "column 'row': found 'R9', which the key does not hold"),
+        (lambda rows: [rows[0], rows[0]], "row R1 stands on line 2 already; expected each once"),
+        (lambda rows: [{**rows[0], "question": "Why?"}], "row R1, column 'question': found 'Why?', another question"),
+        (lambda rows: rows, "nothing is filled in; expected grades in right"),
+        (lambda rows: [{k: v for k, v in row.items() if k != "right"} for row in rows], "there is no column 'right'"),
+    ],
+)
+def test_a_sheet_that_is_filled_wrongly_is_named(tmp_path, written, change, said):
+    rows, key = written
+    filled = tmp_path / "anna.csv"
+    changed = change(rows)
+    with filled.open("w", newline="") as file:
+        table = csv.DictWriter(file, changed[0])
+        table.writeheader()
+        table.writerows(changed)
+    with pytest.raises(UserError) as error:
+        read_sheet(filled, key)
+    assert said in str(error.value)
+    assert str(error.value).startswith(str(filled))
+
+
+def test_files_that_are_no_sheet_or_key_are_refused(tmp_path, written):
+    _, key = written
+    (tmp_path / "latin.csv").write_bytes("row,question,right\r\nR1,Wo liegt K\u00f6ln?,yes\r\n".encode("latin-1"))
+    with pytest.raises(UserError, match="is not UTF-8; save it as 'CSV UTF-8'"):
+        read_sheet(tmp_path / "latin.csv", key)
+    with pytest.raises(UserError, match="is not the key to a sheet"):
+        read_key(tmp_path / "latin.csv")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_key(tmp_path / "missing.json")
+
+
+def test_a_sheet_is_never_written_over(tmp_path):
+    results = arms(tmp_path, ours=OURS)
+    write_sheet(results, tmp_path / "sheet.csv")
+    with pytest.raises(UserError, match=r"sheet.csv: is there already"):
+        write_sheet(results, tmp_path / "sheet.csv")
+    (tmp_path / "sheet.csv").unlink()
+    with pytest.raises(UserError, match=r"sheet.key.json: is there already"):
+        write_sheet(results, tmp_path / "sheet.csv")
+
+
+def test_what_cannot_be_graded_together_is_refused(tmp_path):
+    mixed = [LAKES[0], Question(id="2", question="吃", answers=("Eat.",), task="translation")]
+    with pytest.raises(UserError, match="short_answer and translation are graded differently"):
+        write_sheet(arms(tmp_path, mixed, ours={"1": "x", "2": "Eat."}), tmp_path / "sheet.csv")
+    with pytest.raises(UserError, match="no question in common"):
+        write_sheet(arms(tmp_path, ours={"1": "x"}, theirs={"2": "x"}), tmp_path / "sheet.csv")
+    with pytest.raises(UserError, match="--sample 4: there are 3 questions"):
+        write_sheet(arms(tmp_path, ours=OURS), tmp_path / "sheet.csv", sample=4)
+    with pytest.raises(UserError, match="no answer that could be graded"):
+        write_sheet(arms(tmp_path, ours={"1": None}), tmp_path / "sheet.csv")

@@ -1,0 +1,387 @@
+"""Figures: which there are, what they say, and that they are at home in any page."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+import pytest
+from matplotlib.text import Text
+
+from madke.core.errors import UserError
+from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
+from madke.engine.protocol import Protocol
+from madke.report import figures
+from madke.report.figures.ablations import selection_ablation, source_ablation
+from madke.report.figures.arms import arms_of
+from madke.report.figures.by_round import agreement_by_round
+from madke.report.figures.cost import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
+from madke.report.figures.flips import flips
+from madke.report.figures.output import page_svg
+from madke.report.figures.repeats import accuracy_by_repeat
+from madke.report.figures.scaling import agents_curves, rounds_curves
+from madke.report.figures.settings import facts, headings
+from madke.report.figures.style import INK, style
+from madke.report.figures.tally import tally
+from madke.runs.config import RunConfig
+from madke.runs.results import Results
+from madke.scoring.scores import score
+from madke.scoring.statistics import Estimate
+from tests.support.transcripts import transcript
+
+RIGHT = "Lake Baikal"
+ALWAYS = ["accuracy-by-tokens", "accuracy-by-calls"]
+ROUNDS = ["agreement-by-round", "disagreement-by-round", "flips"]
+HOSTILE = '$x^2$ <script>alert(1)</script> & "it\'s" \\frac{1}{2}'
+
+
+def debate(id_, *rounds, answer=RIGHT, tokens=100, **changes):
+    """A debate in which debaters gave these answers, round by round."""
+    played = tuple(
+        Round(
+            n=n,
+            order=tuple(f"Debater {k}" for k in range(1, len(said) + 1)),
+            turns=tuple(
+                Turn(agent=f"Debater {k}", stance=Stance(answer=one, status="ok" if one else "abstained"))
+                for k, one in enumerate(said, start=1)
+            ),
+        )
+        for n, said in enumerate(rounds, start=1)
+    )
+    usage = {
+        "summarize": StageUsage(calls=1, prompt_tokens=tokens // 2),
+        "speak": StageUsage(calls=2, prompt_tokens=tokens, completion_tokens=tokens // 2),
+    }
+    fields = {"rounds": played, "usage": usage, "final": Final(by="summarizer", answer=answer, status="ok"), **changes}
+    return transcript(id_, said=rounds[0], consensus=None, answer=answer, **fields)
+
+
+def debates(right=3, n=4, rounds=(["x", "y"], ["x", "x"]), **changes):
+    """So many debates, of which some end with the right answer."""
+    return [debate(f"q{k}", *rounds, answer=RIGHT if k < right else "x", **changes) for k in range(n)]
+
+
+def config(data="nq.jsonl", model="openai/m", **protocol):
+    made = Protocol(source="test", **protocol)
+    return RunConfig(
+        data=data,
+        data_sha256=data,
+        questions=("q0",),
+        variant="madke",
+        protocol=made,
+        prompts_sha256={},
+        models=dict.fromkeys(made.roles, model),
+        sources={},
+        source_specs={},
+        pools_sha256=None,
+        seed=0,
+        repeats=1,
+    )
+
+
+def arm(name, transcripts=None, settings=None):
+    transcripts = debates() if transcripts is None else transcripts
+    return Results(name=name, path=Path(name), config=settings, transcripts=lambda: iter(transcripts))
+
+
+def informed(*sources, **more):
+    return config(knowledge={"sources": sources, **more})
+
+
+def scored(arms):
+    return {one.name: score(one.transcripts()) for one in arms}
+
+
+def drawn(*arms):
+    return {one.name: one for one in figures.draw(arms, scored(arms))}
+
+
+def texts(svg):
+    return [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def shown(figure, *arms, **more):
+    """The text in one figure of some arms; nothing where it has nothing to show."""
+    with style():
+        drawing = figure(arms_of(arms, scored(arms)), **more)
+        return texts(page_svg(drawing)) if drawing else []
+
+
+def test_there_is_a_figure_only_where_there_is_something_to_show():
+    single = debates(rounds=(["x"],))
+    assert list(drawn()) == []
+    assert list(drawn(arm("a", single))) == ["tokens-by-stage"]
+    assert list(drawn(arm("a", single), arm("b", single))) == [*ALWAYS, "tokens-by-stage"]
+    assert list(drawn(arm("a"), arm("b"))) == [*ALWAYS, *ROUNDS, "tokens-by-stage"]
+
+
+def test_answers_from_elsewhere_have_no_cost_and_are_in_no_figure_of_it():
+    bought = [replace(one, usage={}) for one in debates(rounds=(["x"],))]
+    arms = [arm("a"), arm("b"), arm("bought", bought)]
+    for figure in (accuracy_by_tokens, accuracy_by_calls, tokens_by_stage):
+        assert {"a", "b"} == {"a", "b", "bought"} & set(shown(figure, *arms))
+    assert not shown(accuracy_by_tokens, arms[0], arms[2])
+
+
+def test_questions_without_gold_answers_leave_agreement_and_tokens():
+    bare = debates(golds=())
+    assert "a" not in shown(accuracy_by_tokens, arm("a", bare), arm("b"), arm("c"))
+    assert "a" in shown(agreement_by_round, arm("a", bare), arm("b"))
+    assert list(drawn(arm("a", bare))) == ["agreement-by-round", "disagreement-by-round", "tokens-by-stage"]
+
+
+def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation():
+    arms = [
+        arm("both", debates(4), informed("wiki", "google")),
+        arm("wiki", debates(3), informed("wiki")),
+        arm("none", debates(1), config(knowledge=None)),
+        arm("other model", debates(2), config(knowledge={"sources": ["google"]}, model="openai/other")),
+    ]
+    told = shown(source_ablation, *arms)
+    assert [text for text in told if text in ("no knowledge", "wiki", "google", "wiki + google")] == [
+        "no knowledge",
+        "wiki",
+        "wiki + google",
+    ]
+    assert [text for text in told if "." in text] == ["25.0", "75.0", "100.0"]
+    assert not shown(source_ablation, arms[0], arms[3])
+
+
+def test_the_selection_is_compared_for_each_choice_of_sources():
+    arms = [
+        arm(f"{source} {select}", settings=informed(source, select=select))
+        for source in ("wiki", "google")
+        for select in ("adaptive", "all")
+    ]
+    told = shown(selection_ablation, *arms)
+    assert [text for text in told if text in ("adaptive, 3 at most", "whole pool")] == [
+        "adaptive, 3 at most",
+        "whole pool",
+    ] * 2
+    assert {"wiki", "google"} <= set(told)
+    assert {"select adaptive", "select all"} <= set(shown(source_ablation, *arms))
+
+
+def test_curves_are_over_arms_that_differ_in_that_number_alone():
+    arms = [
+        arm(f"{data} {n} {rounds}", settings=config(data=data, debaters=n, rounds=rounds))
+        for data in ("nq.jsonl", "fever.jsonl")
+        for n, rounds in ((2, 3), (3, 3), (4, 3), (2, 1))
+    ]
+    panels = {"nq", "fever", "Accuracy (%)", "Co2, by the matcher (%)", "Cons, by the matcher (%)", "Mean rounds"}
+    assert {*panels, "Debaters", "2", "3", "4"} <= set(shown(agents_curves, *arms))
+    assert {*panels, "Most rounds", "1", "3"} <= set(shown(rounds_curves, *arms))
+    assert not shown(agents_curves, arms[1], arms[3])
+    assert not shown(rounds_curves, arms[1], arms[3])
+
+
+def test_groups_are_called_by_what_tells_them_apart():
+    made = [
+        informed("wiki", "google"),
+        config(knowledge=None, order="madc"),
+        config(data="fever.jsonl", knowledge={"sources": ["wiki"]}, rounds=2, debaters=3, model="openai/other"),
+    ]
+    assert headings([facts(one) for one in made]) == [
+        "nq, 2 debaters, 3 rounds, order by fixed, openai/m, wiki + google",
+        "nq, 2 debaters, 3 rounds, order by madc, openai/m, no knowledge",
+        "fever, 3 debaters, 2 rounds, order by fixed, openai/other, wiki",
+    ]
+    assert headings([facts(made[0])]) == [""]
+
+
+def test_values_by_round_are_those_of_the_scores():
+    arms = [arm("a"), arm("b")]
+    half = Estimate(value=0.5, low=0.4, high=0.6, n=100)
+    scores = {
+        name: replace(one, by_round={"accuracy": (half, None, half), "entropy": (half,)})
+        for name, one in scored(arms).items()
+    }
+    found = {one.name: one for one in figures.draw(arms, scores)}
+    told = texts(found["agreement-by-round"].svg)
+    assert {"Accuracy (%)", "1", "2", "3", "a", "b"} <= set(told)
+    assert "Cons (%)" not in told
+    assert "over 100 questions" in found["agreement-by-round"].caption
+    assert "disagreement-by-round" not in found, "one round alone is no course"
+
+
+def test_more_arms_than_colours_have_a_panel_each():
+    told = shown(agreement_by_round, *(arm(f"arm {n}") for n in range(9)))
+    assert {f"arm {n}" for n in range(9)} <= set(told)
+    assert told.count("Accuracy (%)") == 1
+
+
+def test_flips_are_counted_between_rounds_and_to_the_final_answer():
+    up, down = ([["x", "x"], [RIGHT, RIGHT]], [[RIGHT, RIGHT], ["x", "x"]])
+    counted = tally(
+        [
+            debate("a", *up, ["y", "y"], answer="y"),
+            debate("b", *up),
+            debate("c", *down, answer=RIGHT),
+            debate("d", [RIGHT, RIGHT]),
+            debate("e", [None, None], ["x", "x"], answer="x"),
+            debate("f", *up, answer=None, status="failed"),
+            debate("g", *up, golds=()),
+            debate("h", *up, task="translation"),
+        ]
+    )
+    assert counted.between == {
+        1: {"corrected": 2, "collapsed": 1, "stayed wrong": 1},
+        2: {"collapsed": 1},
+    }
+    assert counted.overall == {"stayed right": 2, "corrected": 1, "stayed wrong": 2}
+
+
+def test_flips_of_many_arms_are_one_row_each():
+    def rows(count):
+        arms = [arm(f"arm {n}") for n in range(count)]
+        tallies = {one.name: tally(one.transcripts()) for one in arms}
+        with style():
+            figure = flips(arms_of(arms, scored(arms)), tallies).figure
+            return [label.get_text() for label in figure.axes[0].get_yticklabels()]
+
+    assert rows(2) == ["round 1 to 2", "round 1 to the answer"] * 2
+    assert rows(20) == [f"arm {n}" for n in range(20)]
+
+
+def test_each_repeat_is_a_dot():
+    repeated = [one for n, right in enumerate((1, 2, 4)) for one in debates(right, repeat=n)]
+    counted = tally(repeated).repeats
+    assert counted == {0: (0.25, 4), 1: (0.5, 4), 2: (1.0, 4)}
+    assert "a" in shown(accuracy_by_repeat, arm("a", repeated), tallies={"a": tally(repeated)})
+    assert not shown(accuracy_by_repeat, arm("a", debates()), tallies={"a": tally(debates())})
+
+
+def test_stages_stand_in_the_order_of_a_debate():
+    told = shown(tokens_by_stage, arm("a"))
+    assert told.index("speak") < told.index("summarize")
+    assert "200" in told
+
+
+def test_labels_of_points_cover_neither_each_other_nor_points():
+    arms = [arm(f"an arm called {n}", debates(n % 5, tokens=1000 + 90 * n)) for n in range(12)]
+    with style():
+        figure = accuracy_by_tokens(arms_of(arms, scored(arms))).figure
+        figure.draw_without_rendering()
+        (axis,) = figure.axes
+        boxes = {text.get_text(): Text.get_window_extent(text) for text in axis.texts}  # without the leading line
+        points = [axis.transData.transform(line.get_xydata()[0]) for line in axis.get_lines()]
+    assert len(boxes) == len(points) == 12
+    assert not [pair for pair in combinations(boxes.values(), 2) if pair[0].overlaps(pair[1])]
+    assert not [point for point in points for box in boxes.values() if box.contains(*point)]
+
+
+def everything():
+    settings = [
+        config(knowledge=None),
+        informed("wiki"),
+        informed("wiki", select="all"),
+        config(knowledge={"sources": ["wiki"]}, rounds=2),
+        config(knowledge={"sources": ["wiki"]}, debaters=3),
+    ]
+    return [arm(f"{n} {HOSTILE}", [*debates(n % 4), *debates(2, repeat=1)], one) for n, one in enumerate(settings)]
+
+
+def test_figures_of_one_page_do_not_disturb_each_other_or_the_page():
+    arms = everything()
+    found = figures.draw(arms, scored(arms))
+    assert len({one.name for one in found}) == len(found) == 11
+    ids = []
+    for one in found:
+        root = ElementTree.fromstring(one.svg)
+        elements = list(root.iter())
+        mine = [element.get("id") for element in elements if element.get("id")]
+        used = [element.get("href") for element in elements if element.get("href")]
+        used += [element.get("clip-path")[4:-1] for element in elements if element.get("clip-path")]
+        assert all(link.startswith(f"#figure-{one.name}-") and link[1:] in mine for link in used)
+        ids += mine
+        names = {name for element in elements for name in element.attrib}
+        assert not names & {"style", "class"}
+        assert not set(root.attrib) & {"width", "height"}
+        assert not {element.tag.partition("}")[2] for element in elements} & {"style", "metadata", "script", "image"}
+        assert root.get("viewBox")
+        assert "fill" not in root.attrib
+        values = {value.lower() for element in elements for value in element.attrib.values()}
+        assert "currentcolor" in values
+        assert not values & {INK, "#ffffff", "#000000", "white", "black"}
+    assert len(set(ids)) == len(ids)
+
+
+def test_screen_readers_are_told_what_a_figure_is():
+    for one in drawn(arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))).values():
+        root = ElementTree.fromstring(one.svg)
+        title, caption = root[:2]
+        assert (title.text, caption.text) == (one.title, one.caption)
+        assert (root.get("role"), root.get("aria-labelledby")) == ("img", title.get("id"))
+        assert root.get("aria-describedby") == caption.get("id")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        HOSTILE,
+        "_hidden",
+        "id='x' #1b1f24 url(#a)",
+        "日本語 العربية",
+        "a\u202eb\x00\x1b[31m\ufffe\uffff\nc",
+        "long " * 60,
+        "",
+    ],
+)
+def test_a_name_is_text_whatever_it_holds(name):
+    arms = [arm(name, debates(oracle=True, rounds=(["x", "y"],))), arm("b", debates(rounds=(["x", "y"],)))]
+    found = figures.draw(arms, scored(arms))
+    (label, _) = [one.label for one in arms_of(arms, scored(arms))]
+    assert label.endswith("*")
+    assert len(label) <= 33
+    for one in found:
+        assert label in texts(one.svg), one.name
+        assert "<script" not in one.svg
+        assert "reads the gold answers" in one.caption
+
+
+def test_names_that_are_cut_alike_stay_apart():
+    arms = [arm(f"{'x' * 40}{n}{'y' * 40}") for n in range(2)]
+    first, second = (one.label for one in arms_of(arms, scored(arms)))
+    assert first != second
+
+
+@pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_files_for_papers_are_the_same_each_time(tmp_path, form, magic):
+    arms = [arm(f"{HOSTILE} 日本語", debates(rounds=(["x"],)))]
+    written = [figures.write_figures(arms, scored(arms), tmp_path / folder / "new", form) for folder in "ab"]
+    names = [one.name for one in figures.draw(arms, scored(arms))]
+    assert [path.name for path in written[0]] == [f"{name}.{form}" for name in names]
+    for one, other in zip(*written, strict=True):
+        assert one.read_bytes().startswith(magic)
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path):
+    (tmp_path / "file").write_text("")
+    arms = [arm("a", debates(rounds=(["x"],)))]
+    with pytest.raises(UserError, match="cannot be written"):
+        figures.write_figures(arms, scored(arms), tmp_path / "file")
+
+
+def test_settings_of_matplotlib_neither_count_nor_change():
+    arms = [arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))]
+    usual = figures.draw(arms, scored(arms))
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
+        before = dict(matplotlib.rcParams)
+        assert figures.draw(arms, scored(arms)) == usual
+        assert dict(matplotlib.rcParams) == before
+
+
+def test_without_matplotlib_people_are_told_what_to_install(monkeypatch):
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    assert not figures.available()
+    with pytest.raises(UserError, match=r"madke\[report\]"):
+        figures.draw([], {})
+
+
+def test_matplotlib_is_imported_only_to_draw():
+    code = "import sys, madke.report.figures as f; assert f.available(); sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,212 @@
+"""What the report page holds, read as a file; how it behaves in a browser is tested in test_page_browser."""
+
+import gzip
+import json
+import re
+from base64 import b64decode, b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.report import html
+from madke.report.html import write_page, write_report
+from madke.report.page.blocks import Blocks
+from madke.runs.results import open_results
+from madke.runs.scored import scores_of
+from tests.report.run_folders import PASSAGES, debate, write_run
+
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+
+
+@pytest.fixture(autouse=True)
+def without_matplotlib(monkeypatch):
+    """Figures take time, and are tested on their own and in the browser."""
+    monkeypatch.setattr(html.figures, "available", lambda: False)
+
+
+class Scripts(HTMLParser):
+    """The script elements of a page: their attributes and contents."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self._inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "script":
+            self.found.append((dict(attrs), ""))
+        self._inside = tag == "script"
+
+    def handle_data(self, data):
+        if self._inside:
+            attributes, text = self.found[-1]
+            self.found[-1] = (attributes, text + data)
+
+    def handle_endtag(self, tag):
+        self._inside = False
+
+
+def write(out, *paths, questions=None):
+    results = open_results(paths, questions)
+    write_page(results, {arm.name: scores_of(arm) for arm in results}, out)
+    return out.read_text(encoding="utf-8")
+
+
+def data_of(page):
+    """Element id -> the JSON in it."""
+    return {
+        attributes["id"]: json.loads(gzip.decompress(b64decode(text)))
+        for attributes, text in Scripts(page).found
+        if attributes["type"] == "application/gzip"
+    }
+
+
+def test_every_debate_and_each_text_of_a_shared_pool_is_in_it_once(tmp_path):
+    pools = tmp_path / "pools.jsonl"
+    ids = [f"q{n}" for n in range(150)]
+    for name in ("one", "two"):
+        write_run(tmp_path / name, [debate(id_, [RIGHT, RIGHT]) for id_ in ids], pools=pools)
+    data = data_of(write(tmp_path / "report.html", tmp_path / "one", tmp_path / "two"))
+    bodies = [body for n in range(3) for body in data[f"debates-{n}"]]
+    assert [body["id"] for body in bodies] == ids * 2
+    assert [text for text, _, _ in data["texts-0"]] == [passage["text"] for passage in PASSAGES]
+    assert all(body["texts"] == [0, 1, 2] for body in bodies)
+    assert data["index"]["sizes"] == {"debates": 100, "texts": 200}
+    assert len(data["index"]["questions"]["id"]) == 150
+
+
+def outcomes_of(page):
+    """Question id -> the outcomes of its debate."""
+    index = data_of(page)["index"]
+    bits = index["debates"]["outcomes"]
+    return {
+        index["questions"]["id"][question]: {name for n, name in enumerate(index["outcomes"]) if bits[place] >> n & 1}
+        for place, question in enumerate(index["debates"]["question"])
+    }
+
+
+def test_the_index_says_how_each_debate_came_out(tmp_path):
+    run = write_run(
+        tmp_path / "run",
+        [
+            debate("right", [RIGHT, RIGHT]),
+            debate("wrong", [WRONG, WRONG]),
+            debate("corrected", [WRONG, WRONG], [RIGHT, RIGHT]),
+            debate("collapsed", [RIGHT, RIGHT], [WRONG, WRONG]),
+            debate("divided", [RIGHT, WRONG], consensus=False),
+            debate("abstained", [RIGHT, RIGHT], answer=None),
+            debate("failed", [RIGHT, RIGHT], status="failed", answer=None),
+            debate("degraded", [RIGHT, RIGHT], degraded=True),
+            debate("oracle", [RIGHT, RIGHT], oracle=True),
+            debate("unknown", [RIGHT, RIGHT], golds=()),
+        ],
+    )
+    assert outcomes_of(write(tmp_path / "report.html", run)) == {
+        "right": {"right"},
+        "wrong": {"wrong"},
+        "corrected": {"right", "corrected"},
+        "collapsed": {"wrong", "collapsed"},
+        "divided": {"right", "divided"},
+        "abstained": {"abstained", "collapsed"},
+        "failed": {"failed"},
+        "degraded": {"right", "degraded"},
+        "oracle": {"right", "oracle"},
+        "unknown": set(),
+    }
+
+
+def test_questions_stand_in_the_order_of_the_data_whichever_finished_first(tmp_path):
+    run = write_run(tmp_path / "run", [debate("b", [RIGHT]), debate("a", [RIGHT])])
+    record = json.loads((run / "run.json").read_text())
+    record["config"]["questions"] = ["a", "b"]
+    (run / "run.json").write_text(json.dumps(record))
+    index = data_of(write(tmp_path / "report.html", run))["index"]
+    assert index["questions"]["id"] == ["a", "b"]
+    assert index["debates"]["question"] == [1, 0]
+
+
+def test_a_pool_file_that_is_gone_or_changed_leaves_titles(tmp_path):
+    gone, changed = (write_run(tmp_path / name, [debate("q", [RIGHT])]) for name in ("gone", "changed"))
+    (gone / "pools.jsonl").unlink()
+    (changed / "pools.jsonl").write_text("")
+    data = data_of(write(tmp_path / "report.html", gone, changed))
+    assert [run["texts"] for run in data["index"]["runs"]] == ["missing", "changed"]
+    assert [body["texts"] for body in data["debates-0"]] == [[], []]
+    assert data["debates-0"][0]["pool"][0]["title"] == "Lake Baikal"
+
+
+def test_a_passage_that_the_pool_file_lacks_has_no_text(tmp_path):
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT])], passages=PASSAGES[1:])
+    assert data_of(write(tmp_path / "report.html", run))["debates-0"][0]["texts"] == [None, 0, 1]
+
+
+def test_answers_from_elsewhere_stand_beside_a_run(tmp_path):
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
+    (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "Lake Superior"}\n')
+    questions = [Question(id="q", question=debate("q", [RIGHT]).question, answers=(RIGHT,))]
+    page = write(tmp_path / "report.html", run, tmp_path / "other.jsonl", questions=questions)
+    data = data_of(page)
+    assert [body["answer"] for body in data["debates-0"]] == [RIGHT, "Lake Superior"]
+    assert len(data["index"]["questions"]["id"]) == 1
+    assert "answers from elsewhere: other.jsonl" in page
+
+
+def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path):
+    good = write_run(tmp_path / "good", [debate(f"q{n}", [RIGHT, RIGHT]) for n in range(10)])
+    bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG]) for n in range(10)])
+    page = write(tmp_path / "report.html", good, bad)
+    assert "100.0 (72.2 to 100.0)" in page
+    assert 'class="interval"' in page
+    assert "Paired comparisons" in page
+    assert "madke 0.0.test" in page
+
+
+def test_one_run_has_nothing_to_be_compared_with(tmp_path):
+    page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
+    assert "Paired comparisons" not in page
+
+
+def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched(tmp_path):
+    page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
+    (script,) = [text for attributes, text in Scripts(page).found if attributes["type"] == "module"]
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    directives = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert directives["default-src"] == "'none'"
+    assert directives["connect-src"] == "'none'"
+    assert directives["script-src"] == f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+
+
+def test_without_matplotlib_it_says_that_there_are_no_figures(tmp_path):
+    page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
+    assert "matplotlib is not installed" in page
+
+
+def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path):
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
+    scores = {run: scores_of(run)}
+    write_report(scores, tmp_path / "report.html")
+    before = (tmp_path / "report.html").read_bytes()
+    with (run / "transcripts.jsonl").open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(UserError, match="is not a transcript"):
+        write_report(scores, tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "report.html"}
+
+
+def test_the_same_runs_make_the_same_page(tmp_path):
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
+    assert write(tmp_path / "one.html", run) == write(tmp_path / "two.html", run)
+
+
+def test_blocks_are_as_large_as_they_say_and_numbered_through():
+    blocks = Blocks("letters", 2)
+    assert [blocks.add(letter) for letter in "abcde"] == [0, 1, 2, 3, 4]
+    full = data_of(blocks.full())
+    assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"]}
+    assert data_of(blocks.rest()) == {"letters-2": ["e"]}
+    assert blocks.rest() == ""

@@ -1,0 +1,293 @@
+"""The report page as people use it, in Debian's Chromium, offline."""
+
+import re
+import shutil
+
+import pytest
+
+from madke.core.transcript import Final
+from madke.report.html import write_page
+from madke.runs.results import open_results
+from madke.runs.scored import scores_of
+from tests.report.run_folders import PASSAGES, debate, write_run
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
+expect = sync_api.expect
+
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+HOSTILE = (
+    "<script>window.hacked = 1</script></script><img src=x onerror='window.hacked = 1'>"
+    "{{7*7}} [Yes] \u2028 \u202eabc\u202c \x1b[31m " + "w" * 300
+)
+CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]")
+
+
+def hostile():
+    """A debate in which everything that comes from outside is hostile."""
+    made = debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), final=Final(by="summarizer", text=HOSTILE))
+    return debate(made.id, [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE, choices=(HOSTILE,), final=made.final)
+
+
+def lakes(answer):
+    """Ninety debates, so that the list has more than it draws at first."""
+    return [debate(f"n{n:02}", [answer, answer]) for n in range(80)] + [
+        debate("corrected", [WRONG, WRONG], [RIGHT, RIGHT]),
+        debate("collapsed", [RIGHT, RIGHT], [WRONG, WRONG]),
+        debate("divided", [RIGHT, WRONG], consensus=False, question="Is Baikal or Tanganyika the deepest?"),
+        debate("abstained", [RIGHT, RIGHT], answer=None),
+        debate("failed", [RIGHT, RIGHT], status="failed", answer=None),
+        debate("degraded", [RIGHT, RIGHT], degraded=True),
+        debate("rivers", [RIGHT, RIGHT], dataset="rivers"),
+        debate("again", [RIGHT, RIGHT]),
+        debate("again", [WRONG, WRONG], repeat=1),
+    ]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    passages = [
+        {"source": "wiki", "key": "baikal-1", "title": HOSTILE, "text": HOSTILE, "url": "javascript:window.hacked=1"}
+    ]
+    paths = [
+        write_run(folder / "good run", lakes(RIGHT)),
+        write_run(folder / "bad<b>", lakes(WRONG), passages=PASSAGES[:2]),
+        write_run(folder / "hostile", [hostile()], passages=passages),
+    ]
+    (folder / "bad<b>" / "pools.jsonl").unlink()
+    results = open_results(paths)
+    write_page(results, {arm.name: scores_of(arm) for arm in results}, folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def opened(browser, report):
+    """Open the page at an address within it. No error and no request may come of anything that a test does there."""
+    troubles, contexts = [], []
+
+    def load(address="", **options):
+        contexts.append(browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options}))
+        contexts[-1].set_default_timeout(5000)
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", lambda request: request.url.startswith("file:") or troubles.append(request.url))
+        page.goto(f"{report.as_uri()}{address}")
+        page.wait_for_selector("html.ready")
+        return page
+
+    yield load
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+GOOD, BAD = "good%20run", "bad%3Cb%3E"
+
+
+def rows(page):
+    return page.locator("#rows > li")
+
+
+def combobox(page, name):
+    return page.get_by_role("combobox", name=name, exact=True)
+
+
+def wide(page):
+    """How many pixels the page is wider than the window."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def test_it_opens_with_scores_and_figures(opened):
+    page = opened()
+    expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
+    table = page.get_by_role("region", name="Scores")
+    expect(table.get_by_role("rowheader", name="bad<b>")).to_be_visible()
+    expect(page.locator("#figures + .figures svg").first).to_be_visible()
+    expect(page.locator("#debates")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "count"),
+    [
+        ("right", 85),
+        ("wrong", 2),
+        ("corrected", 1),
+        ("collapsed", 2),
+        ("divided", 1),
+        ("abstained", 1),
+        ("failed", 1),
+        ("degraded", 1),
+    ],
+)
+def test_debates_are_filtered_by_how_they_came_out(opened, outcome, count):
+    page = opened("#debates")
+    combobox(page, "Outcome").select_option(outcome)
+    expect(page.locator("#count")).to_have_text(f"{count} of 89 debates")
+    expect(rows(page)).to_have_count(min(count, 60))
+
+
+def test_debates_are_filtered_by_run_and_dataset_and_the_address_says_so(opened):
+    page = opened("#debates")
+    combobox(page, "Run").select_option("bad<b>")
+    combobox(page, "Dataset").select_option("rivers")
+    expect(rows(page)).to_have_count(1)
+    page.reload()
+    expect(page.locator("#count")).to_have_text("1 of 89 debates")
+    expect(combobox(page, "Run")).to_have_value("bad<b>")
+
+
+def test_search_finds_all_words_in_question_and_answers(opened):
+    page = opened("#debates")
+    search = page.get_by_role("searchbox")
+    search.fill("tanganyika DEEPEST")
+    expect(page.locator("#count")).to_have_text("3 of 89 debates")
+    search.fill("tanganyika is or")
+    expect(rows(page)).to_have_count(1)
+    search.fill("no such lake")
+    expect(page.get_by_text("No debate is like that")).to_be_visible()
+
+
+def test_more_rows_come_when_the_end_comes_near(opened):
+    page = opened("#debates")
+    expect(rows(page)).to_have_count(60)
+    rows(page).last.scroll_into_view_if_needed()
+    expect(rows(page)).to_have_count(89)
+
+
+def test_a_debate_is_read_from_question_to_tokens(opened):
+    page = opened("#debates?outcome=corrected")
+    rows(page).first.click()
+    expect(page.get_by_role("heading", level=2)).to_have_text("Which lake is the deepest, in survey corrected?")
+    chosen = page.locator(".passage.chosen").first
+    expect(chosen).to_contain_text("Lake Baikal is 1,642 metres deep.")
+    expect(chosen.locator(".chips")).to_have_text("chosen by Debater 1rounds 1, 2")
+    first = page.locator(".round").first.locator(".turn").first
+    expect(first).to_contain_text("In round 1 I say [Lake Tanganyika].")
+    expect(first.locator(".mark")).to_have_class("mark wrong")
+    expect(page.get_by_text("Judge: no consensus")).to_be_visible()
+    expect(page.get_by_text("Judge: consensus")).to_be_visible()
+    expect(page.locator(".golds")).to_contain_text("Lake Baikal")
+    expect(page.locator(".result")).to_contain_text("1,100 tokens")
+    page.locator("#debate").get_by_text("Tokens by stage").click()
+    expect(page.locator("#debate").get_by_role("cell", name="1,000")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#count")).to_have_text("1 of 89 debates")
+
+
+def test_a_chosen_number_leads_to_its_passage(opened):
+    page = opened(f"#{GOOD}/n00")
+    page.locator(".knowledge > summary").click()
+    page.get_by_role("button", name="[2]").first.click()
+    expect(page.locator(".passage").nth(2)).to_be_focused()
+    expect(page.locator(".passage").nth(2)).to_be_visible()
+
+
+def test_a_long_passage_is_shown_whole_when_asked_for(opened):
+    page = opened(f"#{GOOD}/n00")
+    text = page.locator(".passage").nth(2).locator(".text")
+    short = text.bounding_box()["height"]
+    page.get_by_role("button", name="more").click()
+    assert text.bounding_box()["height"] > short
+
+
+def test_links_lead_to_debates_and_say_where_there_is_none(opened):
+    page = opened(f"#{GOOD}/again?repeat=1")
+    expect(page.locator(".answered .answer")).to_have_text(WRONG)
+    page.get_by_role("link", name="1", exact=True).click()
+    expect(page.locator(".answered .answer")).to_have_text(RIGHT)
+    page = opened(f"#{GOOD}/n99")
+    expect(page.get_by_text("There is no debate “n99” of a run “good run”")).to_be_visible()
+
+
+def test_two_runs_are_read_side_by_side(opened):
+    page = opened(f"#{GOOD}/n07")
+    page.get_by_role("link", name="side by side with bad<b>").click()
+    columns = page.locator(".column")
+    expect(columns).to_have_count(2)
+    expect(columns.nth(0).locator(".answered .answer")).to_have_text(RIGHT)
+    expect(columns.nth(1).locator(".answered .answer")).to_have_text(WRONG)
+    expect(columns.nth(1)).to_contain_text("not where the run says it is, so only titles are shown")
+    left, right = columns.nth(0).bounding_box(), columns.nth(1).bounding_box()
+    assert left["x"] + left["width"] <= right["x"]
+    page.get_by_role("link", name="Next").click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text("survey n08")
+    expect(columns).to_have_count(2)
+
+
+def test_the_list_shows_where_two_runs_differ(opened):
+    page = opened("#debates")
+    combobox(page, "Compare with").select_option("bad<b>")
+    combobox(page, "Outcome").select_option("differ")
+    expect(page.locator("#count")).to_have_text("80 of 89 debates")
+    expect(rows(page).first).to_contain_text(WRONG)
+
+
+def test_it_is_used_by_keyboard_alone(opened):
+    page = opened()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("survey n0")
+    expect(rows(page)).to_have_count(10)
+    page.keyboard.press("ArrowDown")
+    expect(rows(page).nth(0).get_by_role("link")).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("k")
+    expect(rows(page).nth(1).get_by_role("link")).to_be_focused()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=2)).to_contain_text("survey n01")
+    expect(page.get_by_role("heading", level=2)).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("heading", level=2)).to_contain_text("survey n03")
+    page.keyboard.press("Escape")
+    expect(page.locator("#count")).to_have_text("10 of 89 debates")
+    expect(rows(page).nth(3).get_by_role("link")).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "#debates", f"#{GOOD}/corrected?with={BAD}", "#hostile/%3C%2Fscript%3E%2F%3F%23"]
+)
+def test_nothing_is_wider_than_a_phone(opened, address):
+    page = opened(address, viewport={"width": 360, "height": 740})
+    assert wide(page) == 0
+
+
+def test_colours_follow_the_system_until_they_are_chosen(opened):
+    def lightness(page):
+        colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+    page = opened(color_scheme="dark")
+    assert lightness(page) < 200
+    button = page.get_by_role("button", name="Colours")
+    button.click()
+    assert lightness(page) > 600
+    page.reload()
+    page.wait_for_selector("html.ready")
+    expect(button).to_contain_text("Light")
+    assert lightness(page) > 600
+
+
+def test_hostile_text_is_shown_as_text_and_does_nothing(opened):
+    page = opened("#debates?run=hostile")
+    rows(page).first.click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text("<script>window.hacked = 1</script>")
+    shown = page.locator("#debate").inner_text()
+    assert shown.count("</script><img src=x onerror='window.hacked = 1'>{{7*7}} [Yes]") > 5
+    assert not CONTROLS.search(shown)
+    assert page.locator("#debate img, #debate script, #debate a[href^=javascript]").count() == 0
+    expect(page.locator(".passage .origin").first).to_contain_text("javascript:window.hacked=1")
+    assert page.evaluate("window.hacked") is None

@@ -1,0 +1,69 @@
+"""``madke report``: what it takes, what it writes."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from tests.report.run_folders import debate, write_run
+from tests.support.cli import madke, refused
+
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(tmp_path / "run", [debate("q0", [RIGHT, RIGHT]), debate("q1", [WRONG, WRONG])])
+
+
+def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path, run):
+    other = shutil.copytree(run, tmp_path / "other")
+    done = madke("report", run, other, "--tables", "csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"report: {run / 'report.html'}"
+    assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert {path.name for path in (run / "tables").iterdir()} == {"scores.csv", "tests.csv"}
+    assert not (other / "report.html").exists()
+
+
+def test_figures_are_written_for_papers_too(tmp_path, run):
+    pytest.importorskip("matplotlib")
+    done = madke("report", run, "--out", tmp_path / "page.html", "--figures", "pdf")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").is_file()
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".pdf"}
+
+
+def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path):
+    arms = [{"name": "one"}, {"name": "two"}, {"name": "later"}]
+    recipe = {"title": "Lakes", "source": "a test", "arms": arms, "reference": "two"}
+    (tmp_path / "experiment.json").write_text(json.dumps({"recipe": recipe}))
+    assert "no arm has begun" in refused("report", tmp_path)
+    for name in ("one", "two"):
+        write_run(tmp_path / "arms" / name, [debate("q0", [RIGHT, RIGHT])])
+    done = madke("report", tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r'<th scope="row"><span class="name">(\w+)<', page)[:2] == ["two", "one"]
+
+
+def test_answers_from_elsewhere_have_a_page(tmp_path):
+    (tmp_path / "questions.jsonl").write_text(json.dumps({"id": "q", "question": "?", "golden_answers": ["a"]}))
+    (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "a"}\n')
+    done = madke("report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "report.html").is_file()
+    assert "name the file of questions" in refused("report", tmp_path / "other.jsonl", "--task", "claim")
+
+
+def test_the_debates_of_one_question_are_printed(run):
+    done = madke("report", run, "--question", "q1")
+    assert "Final answer, by summarizer: [Lake Tanganyika]" in done.stdout
+    assert not (run / "report.html").exists()
+    assert "holds no question 'q9'" in refused("report", run, "--question", "q9")
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    assert "is not a run directory" in refused("report", tmp_path)
+    assert not (tmp_path / "report.html").exists()

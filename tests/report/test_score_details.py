@@ -1,0 +1,42 @@
+"""What is measured beside the metrics, below the score table."""
+
+from madke.report.text import score_details
+from madke.scoring.scores import score
+from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
+
+
+def line(details, start):
+    (found,) = (each for each in details.splitlines() if each.startswith(start))
+    return found
+
+
+def test_values_of_debates_and_rounds_are_shown_in_percent_or_in_their_own_unit():
+    played = debate(
+        [WRONG, RIGHT],
+        [RIGHT, RIGHT],
+        selected=[[(0,), (0, 1)], [(0,), ()]],
+        pool=pool(("wiki", "w0", "Lake Baikal"), ("google", "g1", "Lakes")),
+    )
+    details = score_details(score([played]))
+    debates, rounds = line(details, "of the debates: "), line(details, "round by round: ")
+    assert "corrected 100.0, collapsed 0.0, oracle 100.0" in debates
+    assert "no found 25.0, selected ids 1.00" in debates
+    assert "share wiki 75.0, share google 25.0" in debates
+    assert "accuracy 0.0 > 100.0, right 50.0 > 100.0" in rounds
+    assert "entropy 1.00 > 0.00" in rounds
+    assert "self disagreement - > 50.0" in rounds
+    assert "changed" not in rounds
+
+
+def test_one_answer_by_one_agent_has_no_rounds_to_show():
+    assert "round by round" not in score_details(score([debate([RIGHT])]))
+
+
+def test_a_run_of_translations_shows_its_corpus_scores():
+    played = debate(["a b c d", "a b c d"], answer="a b c d", golds=("a b c d",), task="translation")
+    assert line(score_details(score([played])), "as one corpus") == "as one corpus: bleu 100.0, chrf 100.0"
+
+
+def test_names_of_sources_cannot_write_to_the_terminal():
+    details = score_details(score([debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=pool(("\x1b[2J", "k", "t")))]))
+    assert "\x1b" not in details

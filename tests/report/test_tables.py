@@ -1,0 +1,257 @@
+"""Tables: what stands in them, and that text of others is text in every form."""
+
+import csv
+import io
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from madke.core.errors import UserError
+from madke.core.transcript import StageUsage
+from madke.report import tables
+from madke.report.answers import write_answers
+from madke.report.compare import compare
+from madke.report.side_by_side import rich_table
+from madke.report.table_files import latex, table_csv, table_latex, write_table
+from madke.report.tables import Cell, Table, csv_cell, score_table_of
+from madke.runs.results import Results
+from madke.scoring.scores import score
+from tests.report.test_compare import shown
+from tests.support.transcripts import transcript
+
+BAIKAL = "Lake Baikal"
+HOSTILE = '=HYPERLINK("http://x")\\input{/etc/passwd}%$&#_^~<b>\x1b[31m\u202e\n& forged \\\\'
+
+
+def debates(*answers, **changes):
+    return [
+        transcript(f"q{n}", said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
+        for n, answer in enumerate(answers)
+    ]
+
+
+def arm(name, transcripts, path=Path("nowhere")):
+    return Results(name=name, path=path, config=None, transcripts=partial(iter, transcripts))
+
+
+def scored(*arms):
+    return score_table_of(arms, {each.name: score(each.transcripts()) for each in arms})
+
+
+def cell(table, row, column):
+    return table.rows[row][table.columns.index(column)]
+
+
+def test_a_score_table_has_a_row_an_arm():
+    table = scored(
+        arm(
+            "one",
+            [*debates(BAIKAL, "x", None), transcript("q9", said=[None], consensus=False, answer=None, status="failed")],
+        ),
+        arm("two", debates(BAIKAL)),
+    )
+    assert [row[0].text for row in table.rows] == ["one", "two"]
+    counts = [cell(table, 0, name).value for name in ("questions", "answered", "failed", "calls", "paid", "tokens")]
+    assert counts == [4, 2, 1, 8, 4, 440]
+    correct = cell(table, 0, "correct %")
+    assert (correct.text, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
+    assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
+    assert cell(table, 0, "EM %").value == correct.value
+    assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * 2 / 7)
+    assert cell(table, 0, "rounds").text == "1.00"
+    assert "sd over repeats" not in table.columns
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_arms_that_differ_from_the_first_are_marked_after_correction():
+    table = scored(
+        arm("bad", debates(*["x"] * 12)),
+        arm("good", debates(*[BAIKAL] * 12)),
+        arm("same", debates(*["x"] * 11, BAIKAL)),
+    )
+    assert [cell(table, row, "correct %").mark for row in range(3)] == ["", "*", ""]
+    assert [cell(table, row, "EM %").mark for row in range(3)] == ["", "*", ""]
+    assert any(
+        note.startswith("* differs from bad: p < 0.05 after Holm's correction over the 6") for note in table.notes
+    )
+    assert not any("*" in note for note in scored(arm("alone", debates(BAIKAL))).notes)
+
+
+def test_a_difference_that_holms_correction_takes_away_has_no_mark():
+    # Six questions to none are p = 0.03 alone, and 0.09 as one of three metrics.
+    six = [arm("left", debates(*["x"] * 6)), arm("right", debates(*[BAIKAL] * 6))]
+    assert cell(scored(*six), 1, "EM %").mark == ""
+
+
+def test_repeats_have_their_spread():
+    repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
+    table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
+    assert cell(table, 0, "sd over repeats").value == pytest.approx(100 * 0.5 / 2**0.5)
+    assert cell(table, 1, "sd over repeats") == tables.NOTHING
+    assert any(note.startswith("sd over repeats:") for note in table.notes)
+
+
+def test_figures_stay_with_their_own_arm_where_stages_differ():
+    one = debates(BAIKAL)
+    two = debates(BAIKAL, task="claim", golds=("SUPPORTED",))
+    table = scored(arm("one", one), arm("two", two))
+    assert cell(table, 0, "label %") == tables.NOTHING
+    assert cell(table, 1, "EM %") == tables.NOTHING
+    assert cell(table, 1, "label %").value == 0
+    order = [table.columns.index(name) for name in ("correct %", "EM %", "label %", "Cons %", "calls")]
+    assert order == sorted(order)
+
+
+def paired():
+    runs = {"one": debates(*[BAIKAL] * 8, "x"), "two": debates(*["x"] * 8, BAIKAL)}
+    said = {name: {"comet": {(f"q{n}", 0): n / 10 + (name == "two") for n in range(9)}} for name in runs}
+    return tables.paired_table(compare(runs, said).tests(["em", "comet"]))
+
+
+def test_a_table_of_tests_has_each_value_in_its_own_unit():
+    table = paired()
+    assert [cell(table, row, "value").text for row in range(2)] == ["EM %", "comet"]
+    assert cell(table, 0, "difference").value == pytest.approx(-100 * 7 / 9)
+    assert (cell(table, 0, "only first").value, cell(table, 0, "only second").value) == (8, 1)
+    assert cell(table, 1, "difference").value == pytest.approx(1.0)
+    assert cell(table, 1, "only first") == tables.NOTHING
+    assert cell(table, 0, "p").value == pytest.approx(0.0390625)
+    assert cell(table, 0, "p (Holm)").mark == "*"
+    assert {"McNemar, exact: em.", "paired bootstrap: comet."} < set(table.notes)
+
+
+def test_no_tests_are_an_empty_table():
+    assert tables.paired_table([]).rows == ()
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.00001, "< 0.0001"), (0.00213, "0.0021"), (0.03, "0.030"), (1.0, "1.000")])
+def test_p_values_as_papers_print_them(p, text):
+    assert tables.p_value(p) == text
+
+
+def test_a_table_of_cost_is_per_question():
+    runs = {"a": score(debates(BAIKAL, "x", usage={"speak": StageUsage(calls=3, paid=1, prompt_tokens=50)}))}
+    (row,) = tables.cost_table(runs).rows
+    assert [each.value for each in row[2:]] == [1, 3, 1, 50]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-", "+1 apple"])
+def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text):
+    assert csv_cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["", "-5", "+0.5", "-1e-9", ".5", "-.5", "5.", "a=b", "Lake Baikal", " =1", "'=1"])
+def test_numbers_and_other_text_stay_as_they_are(text):
+    assert csv_cell(text) == text
+
+
+@pytest.fixture
+def hostile():
+    return Table(
+        title=HOSTILE,
+        columns=("arm", "score %", "=n"),
+        rows=(
+            (
+                Cell(text=HOSTILE),
+                Cell(text="1.5 (1 to 2)", value=1.5, low=1.0, high=2.0, mark="*"),
+                Cell(text="3", value=3),
+            ),
+            (Cell(text="plain"), Cell(text="-"), Cell(text="4", value=4)),
+        ),
+        notes=(HOSTILE,),
+    )
+
+
+def test_csv_holds_plain_figures_and_safe_words(hostile):
+    rows = list(csv.reader(io.StringIO(table_csv(hostile), newline="")))
+    assert rows[0] == ["arm", "score %", "score % low", "score % high", "score % mark", "'=n"]
+    assert rows[1] == [f"'{HOSTILE}", "1.5", "1.0", "2.0", "*", "3"]
+    assert rows[2] == ["plain", "", "", "", "", "4"]
+
+
+def test_parquet_has_typed_columns(hostile, tmp_path):
+    write_table(hostile, tmp_path / "table.parquet")
+    table = parquet.read_table(tmp_path / "table.parquet")
+    types = {field.name: str(field.type) for field in table.schema}
+    assert types == {
+        "arm": "string",
+        "score %": "double",
+        "score % low": "double",
+        "score % high": "double",
+        "score % mark": "string",
+        "=n": "int64",
+    }
+    assert table.column("score %").to_pylist() == [1.5, None]
+    assert table.schema.metadata[b"title"].decode() == HOSTILE
+
+
+def test_latex_shows_text_of_others_and_runs_none(hostile):
+    text = table_latex(hostile)
+    lines = text.splitlines()
+    assert "\\input" not in text
+    assert "\x1b" not in text
+    assert sum(line.endswith(r"\\") for line in lines) == 3
+    assert text.count("\\toprule") == text.count("\\bottomrule") == 1
+    assert r"\begin{tabular}{lrr}" in lines
+    assert r"\textbackslash{}input\{/etc/passwd\}\%\$\&\#\_" in text
+    assert r"score \% & =n \\" in text
+
+
+@pytest.mark.parametrize(("text", "escaped"), [("[1pt] x", "{[1pt] x}"), ("a_b", r"a\_b"), ("5 %", r"5 \%")])
+def test_latex_escapes(text, escaped):
+    assert latex(text) == escaped
+
+
+def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile):
+    text = shown(rich_table(hostile, without=("score %",)), 300)
+    assert "\x1b" not in text
+    assert "1.5" not in text
+    assert "[31m" in text
+    assert "1.5 (1 to 2)*" in shown(rich_table(hostile), 300)
+
+
+@pytest.mark.parametrize("write", [lambda path: write_table(paired(), path), lambda path: write_answers([], path)])
+def test_another_kind_of_file_is_refused(write, tmp_path):
+    with pytest.raises(UserError, match="expected"):
+        write(tmp_path / "table.xlsx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def answers(tmp_path):
+    def write(name, *arms):
+        write_answers(arms, tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+def test_answers_as_json_lines(answers):
+    path = answers("out.jsonl", arm("one", debates(BAIKAL, None)), arm("two", debates("x", repeat=1)))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["arm"], row["id"], row["repeat"], row["answer"], row["correct"], row["status"]) for row in rows] == [
+        ("one", "q0", 0, BAIKAL, 1.0, "ok"),
+        ("one", "q1", 0, None, 0.0, "abstained"),
+        ("two", "q0", 1, "x", 0.0, "ok"),
+    ]
+    assert (rows[0]["gold"], rows[0]["question"]) == ([BAIKAL], "Which lake is the deepest?")
+
+
+def test_answers_as_csv_are_safe_for_spreadsheets(answers):
+    path = answers("out.csv", arm("=one", debates(HOSTILE, None, golds=("a", "=b"))))
+    with path.open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["arm"], first["answer"], first["gold"]) == ("'=one", f"'{HOSTILE}", "a | =b")
+    assert (second["answer"], second["correct"]) == ("", "0.0")
+
+
+def test_answers_as_parquet(answers):
+    path = answers("out.parquet", arm("one", debates(BAIKAL, None)))
+    rows = parquet.read_table(path).to_pylist()
+    assert [(row["id"], row["gold"], row["answer"], row["correct"]) for row in rows] == [
+        ("q0", [BAIKAL], BAIKAL, 1.0),
+        ("q1", [BAIKAL], None, 0.0),
+    ]

@@ -1,0 +1,55 @@
+"""Debates of several rounds, made by hand."""
+
+from madke.core.transcript import Final, PoolEntry, Round, Selection, Stance, Transcript, Turn
+
+RIGHT, WRONG, OTHER = "Lake Baikal", "Lake Tanganyika", "Lake Vostok"
+FAILED = object()
+"""Said by a debater whose call failed."""
+
+
+def debate(*rounds, answer=RIGHT, selected=(), golds=(RIGHT,), id_="q", **changes):
+    """One debate, from what each debater answered in each round.
+
+    Args:
+        rounds: For each round the answers, by debater; None is one that could not be read, FAILED a failed call.
+        answer: The final answer.
+        selected: For each round the pool numbers each debater chose; None where the call failed.
+        golds: The right answers.
+        id_: The question's id.
+        changes: Other fields of the transcript.
+    """
+    selected = selected or [[()] * len(said) for said in rounds]
+    made = tuple(
+        Round(n=n, order=(), turns=tuple(turn(*each) for each in zip("ABCDEFGHIJ", said, ids, strict=False)))
+        for n, (said, ids) in enumerate(zip(rounds, selected, strict=True), start=1)
+    )
+    status = "ok" if answer else "abstained"
+    fields = {
+        "question": "Which lake is the deepest?",
+        "task": "short_answer",
+        "answers": golds,
+        "status": status,
+        "answer": answer,
+        "stop_reason": "rounds",
+        "rounds": made,
+        "final": Final(by="summarizer", answer=answer, status=status),
+    }
+    return Transcript(id=id_, **{**fields, **changes})
+
+
+def turn(agent, answer, ids=()):
+    """What one debater did: None for ids is a selection whose call failed, and no ids one that declined."""
+    if answer is FAILED:
+        stance = Stance(status="failed", error="HTTP 500")
+    else:
+        stance = Stance(text=f"[{answer}]", answer=answer, status="ok" if answer else "abstained")
+    if ids is None:
+        selection = Selection(status="failed", error="HTTP 500")
+    else:
+        selection = Selection(ids=tuple(ids), rule="ids" if ids else "no_found")
+    return Turn(agent=agent, stance=stance, selection=selection)
+
+
+def pool(*passages):
+    """Pool entries from (source, key, title)."""
+    return tuple(PoolEntry(n=n, source=s, key=key, title=title) for n, (s, key, title) in enumerate(passages))

@@ -1,0 +1,83 @@
+"""EM and F1 against SQuAD's and HotpotQA's definitions, written down here once more, on what real models answered."""
+
+import gzip
+import json
+import re
+import string
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from madke.core.question import Question
+from madke.scoring.metrics import METRICS
+
+
+@cache
+def words(text):
+    kept = "".join(character for character in text.lower() if character not in string.punctuation)
+    return re.sub(r"\b(?:the|an|a)\b", " ", kept).split()
+
+
+def official_em(prediction, gold):
+    return float(" ".join(words(prediction)) == " ".join(words(gold)))
+
+
+def squad_f1(prediction, gold):
+    said, right = words(prediction), words(gold)
+    left = Counter(right)
+    hits = 0
+    for word in said:
+        if left[word]:
+            left[word] -= 1
+            hits += 1
+    # 2PR / (P + R) with P = hits / len(said) and R = hits / len(right)
+    return 2 * hits / (len(said) + len(right)) if hits else 0.0
+
+
+def hotpotqa_f1(prediction, gold):
+    said, right = " ".join(words(prediction)), " ".join(words(gold))
+    if said != right and {said, right} & {"yes", "no", "noanswer"}:
+        return 0.0
+    return squad_f1(prediction, gold)
+
+
+def recorded(path):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return json.load(file) if path.name.endswith("json.gz") else [json.loads(line) for line in file]
+
+
+@pytest.mark.parametrize(("file", "answers"), [("NQ_1800", 8700), ("TQ_1000", 5000)])
+def test_squads_definition_over_the_best_of_several_golds(shared_data, file, answers):
+    found = recorded(shared_data / "recorded" / "evouna" / f"{file}.json.gz")
+    scored = 0
+    for item in found:
+        if item["golden_answer"] is None:
+            continue
+        golds = tuple(item["golden_answer"].split("/"))
+        question = Question(id="q", question=item["question"], answers=golds)
+        for system in ("fid", "gpt35", "chatgpt", "gpt4", "newbing"):
+            said = item[f"answer_{system}"]
+            if said is None:
+                continue
+            assert METRICS["em"](said, question) == max(official_em(said, gold) for gold in golds), item
+            assert METRICS["f1"](said, question) == pytest.approx(max(squad_f1(said, gold) for gold in golds)), item
+            scored += 1
+    assert scored == answers
+
+
+def test_hotpotqas_definition(shared_data):
+    folder = shared_data / "recorded"
+    pairs = [(item["pred"], item["gt"]) for item in recorded(folder / "fireact_hotpotqa_llama2_7b.json.gz").values()]
+    pairs += [(item["pred_ans"], item["answer"]) for item in recorded(folder / "r1searcher_hotpotqa_250.jsonl.gz")]
+    assert len(pairs) == 750
+    # No system said more than yes or no where that was the answer; so let each do so.
+    pairs += [(f"{gold}, {said}", gold) for said, _ in pairs for gold in ("yes", "no")]
+    differ = 0
+    for said, gold in pairs:
+        for dataset, f1 in (("hotpotqa", hotpotqa_f1), ("nq_open", squad_f1)):
+            question = Question(id="q", question="?", answers=(gold,), metadata={"dataset": dataset})
+            assert METRICS["em"](said, question) == official_em(said, gold), (said, gold)
+            assert METRICS["f1"](said, question) == pytest.approx(f1(said, gold)), (said, gold)
+        differ += hotpotqa_f1(said, gold) != squad_f1(said, gold)
+    assert differ, "the rule for yes and no has not been put to the test"

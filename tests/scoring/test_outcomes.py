@@ -1,0 +1,124 @@
+"""What a debate did to the answer."""
+
+import pytest
+
+from madke.core.transcript import Final, Verdict
+from madke.scoring.rows import row
+from madke.scoring.scores import score
+from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
+
+FLIPS = ("corrected", "collapsed", "oracle", "repaired")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "answer", "flips"),
+    [
+        ([[WRONG, WRONG, RIGHT], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 1, 0)),
+        ([[WRONG, WRONG, OTHER], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 0, 1)),
+        ([[RIGHT, RIGHT, WRONG], [WRONG, WRONG, WRONG]], WRONG, (0, 1, 1, 0)),
+        ([[RIGHT, RIGHT, WRONG], [RIGHT, RIGHT, RIGHT]], RIGHT, (0, 0, 1, 0)),
+        ([[WRONG, WRONG, WRONG], [WRONG, WRONG, WRONG]], WRONG, (0, 0, 0, 0)),
+        # Right only later is no oracle, and the majority that counts is the first one.
+        ([[WRONG, WRONG, OTHER], [RIGHT, RIGHT, RIGHT]], WRONG, (0, 0, 0, 0)),
+        # Nobody could be read at first; an abstention at the end is wrong.
+        ([[None, None, FAILED], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 0, 1)),
+        ([[RIGHT, RIGHT, None], [RIGHT, RIGHT, RIGHT]], None, (0, 1, 1, 0)),
+    ],
+)
+def test_the_final_answer_is_held_against_the_first_round(rounds, answer, flips):
+    values = row(debate(*rounds, answer=answer))
+    assert tuple(values[name] for name in FLIPS) == flips
+
+
+def test_corrections_and_collapses_account_for_the_way_from_the_first_round_to_the_end():
+    scores = score(
+        [
+            debate([WRONG, RIGHT], [RIGHT, RIGHT], id_="1"),
+            debate([RIGHT, RIGHT], [WRONG, WRONG], answer=WRONG, id_="2"),
+            debate([WRONG, WRONG], answer=RIGHT, id_="3"),
+        ]
+    )
+    first, found = scores.by_round["accuracy"][0].value, scores.debate
+    assert first + found["corrected"].value - found["collapsed"].value == pytest.approx(scores.correct.value)
+    assert (found["corrected"].value, found["corrected"].n) == (pytest.approx(2 / 3), 3)
+
+
+@pytest.mark.parametrize(
+    "finished",
+    [
+        debate([RIGHT]),
+        debate([RIGHT, WRONG], golds=()),
+        debate(["a lake", "the sea"], answer="a lake", golds=("a lake",), task="translation"),
+    ],
+)
+def test_a_single_turn_an_unknown_answer_and_a_metric_of_degrees_have_no_corrections(finished):
+    assert not set(FLIPS) & set(row(finished))
+
+
+def judged(*, agent=None, side=None, consensus=True, answer=RIGHT):
+    final = Final(by="judge", answer=answer, status="ok" if answer else "abstained", agent=agent)
+    played = debate([RIGHT, WRONG], answer=answer, final=final)
+    (entry,) = played.rounds
+    verdict = Verdict(consensus=consensus, side=side)
+    rounds = (type(entry)(n=1, order=(), turns=entry.turns, verdict=verdict),)
+    return debate([RIGHT, WRONG], answer=answer, final=final, rounds=rounds)
+
+
+def sides(finished):
+    return {name: value for name, value in row(finished).items() if name.startswith(("sided_with_", "judge_tie"))}
+
+
+@pytest.mark.parametrize(
+    ("finished", "found"),
+    [
+        (judged(agent="B"), (0, 1, 0)),
+        (judged(side="A"), (1, 0, 0)),  # settled, and the answer extracted in a call of its own
+        (judged(), (0, 0, 1)),
+        (judged(side="A", consensus=False), (0, 0, 1)),  # leaning to one side is not settling
+    ],
+)
+def test_a_judge_who_takes_the_answer_sides_with_one_debater_or_none(finished, found):
+    assert sides(finished) == dict(zip(("sided_with_A", "sided_with_B", "judge_tie"), found, strict=True))
+
+
+def test_a_judge_who_could_not_be_read_is_on_no_side_and_makes_no_tie():
+    assert sides(judged(answer=None)) == {}
+    assert sides(debate([RIGHT, WRONG])) == {}
+
+
+def test_rates_of_sides_are_over_the_debates_a_judge_decided():
+    first, second = judged(agent="A"), judged(agent="B")
+    found = score(
+        [
+            debate([RIGHT, WRONG], id_=str(n), rounds=t.rounds, final=t.final)
+            for n, t in enumerate([first, second, first])
+        ]
+    )
+    assert found.debate["sided_with_A"].value == pytest.approx(2 / 3)
+    assert found.debate["judge_tie"].value == 0
+
+
+LISTED = {"wrong_answers": [WRONG, OTHER]}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "answer", "trapped", "debater"),
+    [
+        ([[RIGHT, RIGHT]], "the lake tanganyika", 1, 0),
+        ([[WRONG, RIGHT], [RIGHT, RIGHT]], RIGHT, 0, 1),
+        ([[RIGHT, "Lake Superior"]], "Lake Superior", 0, 0),  # wrong, but no trap
+        ([[None, FAILED]], None, 0, 0),
+    ],
+)
+def test_a_listed_wrong_answer_is_a_trap(rounds, answer, trapped, debater):
+    values = row(debate(*rounds, answer=answer, metadata=LISTED))
+    assert (values["trapped"], values["trapped_debater"]) == (trapped, debater)
+
+
+def test_what_is_accepted_as_right_is_no_trap():
+    assert row(debate([RIGHT, RIGHT], metadata={"wrong_answers": [RIGHT, WRONG]}))["trapped"] == 0
+
+
+@pytest.mark.parametrize("metadata", [{}, {"wrong_answers": []}, {"wrong_answers": "Lake Tanganyika"}])
+def test_without_a_list_there_is_no_trap(metadata):
+    assert "trapped" not in row(debate([WRONG, WRONG], answer=WRONG, metadata=metadata))

@@ -1,0 +1,251 @@
+"""Paired tests: held against published worked examples, named beside each."""
+
+from dataclasses import replace
+
+import pytest
+from scipy.stats import ttest_rel
+
+from madke.scoring.arms import Arm, only, read_arm, with_scores
+from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test, repeat_tests
+from madke.scoring.power import detectable_mean, detectable_rate, half_width
+from tests.support.transcripts import transcript
+
+BAIKAL = "Lake Baikal"
+
+# Student (1908), R's data set "sleep": extra hours with two drugs, the same ten people.
+SLEEP = (
+    [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0],
+    [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4],
+)
+
+
+def arm(name, values, *, datasets=None, metric="em"):
+    """An arm whose questions q0, q1, ... have these values: a number, a list with one a repeat, or None (failed)."""
+    held = {}
+    questions = {}
+    for n, value in enumerate(values):
+        key = (f"q{n}", "?")
+        questions[key] = datasets[n] if datasets else None
+        if value is not None:
+            held[key] = dict(enumerate(value if isinstance(value, list) else [value]))
+    return Arm(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
+
+
+def two(both, only_left, only_right, neither):
+    left = [1.0] * (both + only_left) + [0.0] * (only_right + neither)
+    right = [1.0] * both + [0.0] * only_left + [1.0] * only_right + [0.0] * neither
+    return arm("left", left), arm("right", right)
+
+
+@pytest.mark.parametrize(
+    ("cells", "p"),
+    [
+        # Agresti (1990), p. 350: approval of a prime minister, asked twice; exact p as R's exact2x2 gives it.
+        ((794, 150, 86, 570), 3.716e-05),
+        # Fagerland, Lydersen and Laake (2014): hyper-responsiveness before and after transplantation.
+        ((1, 1, 7, 12), 0.070313),
+        # Fay, "Exact McNemar's test and matching confidence intervals" (vignette of exact2x2).
+        ((21, 2, 9, 12), 0.06543),
+        # inferr's tests: two discordant cells that are nearly equal.
+        ((172, 6, 7, 15), 1.0),
+    ],
+)
+def test_mcnemars_exact_test(cells, p):
+    found = paired_test(*two(*cells), "em")
+    assert found.p == pytest.approx(p, rel=2e-4)
+    assert (found.test, found.n) == ("McNemar, exact", sum(cells))
+    counts = found.discordant
+    assert (counts.both, counts.only_left, counts.only_right, counts.neither) == cells
+
+
+def test_the_interval_of_a_paired_difference_of_rates():
+    # Cavo et al. (2012) in Fagerland, Lydersen and Laake (2017), chapter 8: Bonett and Price's interval.
+    found = paired_test(*two(59, 16, 6, 80), "em").difference
+    assert (found.value, found.low, found.high) == pytest.approx((-0.0621, -0.1195, -0.0032), abs=5e-5)
+
+
+def test_effect_and_odds_ratio():
+    # Agresti's table again: the conditional odds ratio is 86 / 150 = 0.57.
+    found = paired_test(*two(794, 150, 86, 570), "em")
+    assert found.discordant.odds_ratio == pytest.approx(0.5733, abs=5e-5)
+    assert found.effect.value == pytest.approx(86 / 236 - 0.5)
+    assert found.effect.low < found.effect.value < found.effect.high < 0
+    assert paired_test(*two(5, 0, 3, 2), "em").discordant.odds_ratio is None
+
+
+def test_arms_that_never_differ():
+    found = paired_test(*two(5, 0, 0, 5), "em")
+    assert (found.p, found.effect, found.detectable, found.difference.value) == (1.0, None, None, 0.0)
+    assert found.difference.low < 0 < found.difference.high
+
+
+@pytest.mark.parametrize(
+    ("ps", "expected"),
+    [
+        # R 4.5, p.adjust(c(0.001, 0.01, 0.05, 0.1, 0.5, 0.9), "holm").
+        ([0.001, 0.01, 0.05, 0.1, 0.5, 0.9], [0.006, 0.05, 0.2, 0.3, 1.0, 1.0]),
+        # Four hypotheses, unsorted; the third smallest takes over the second's (Holm, 1979: steps stop there).
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+        ([], []),
+    ],
+)
+def test_holm(ps, expected):
+    assert holm(ps) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "discordance", "difference"),
+    # Connor (1987): sample sizes 23 and 155 for 80 % power at a two-sided alpha of 0.05.
+    [(23, 0.50, 0.40), (155, 0.45, 0.15)],
+)
+def test_the_smallest_difference_that_mcnemars_test_could_show(n, discordance, difference):
+    assert detectable_rate(n, discordance) <= difference < detectable_rate(n - 1, discordance)
+
+
+def test_nothing_can_be_shown_where_arms_hardly_differ():
+    assert detectable_rate(500, 0.0) is None
+    assert detectable_rate(500, 2 / 500) is None
+    assert detectable_mean(500, 0.0) is None
+
+
+def test_the_smallest_mean_difference():
+    # By hand: (1.95996 + 0.84162)^2 / 9 / 0.03^2 = 969.
+    assert detectable_mean(969, 1 / 3) == pytest.approx(0.03, abs=5e-5)
+
+
+def test_five_hundred_questions_are_four_points():
+    assert half_width(500) == pytest.approx(0.044, abs=5e-4)
+    assert half_width(30) == pytest.approx(0.168, abs=5e-3)
+
+
+def test_graded_values_are_bootstrapped():
+    left, right = ([0.5, 0.2, 0.9, 0.4, 0.0, 0.6, 0.3, 0.8] * 10, [0.7, 0.2, 0.8, 0.9, 0.3, 0.6, 0.5, 0.9] * 10)
+    found = paired_test(arm("left", left), arm("right", right), "em")
+    student = ttest_rel(right, left)
+    interval = student.confidence_interval(0.95)
+    assert found.test == "paired bootstrap"
+    assert (found.difference.low, found.difference.high) == pytest.approx((interval.low, interval.high), abs=0.004)
+    assert found.difference.value == pytest.approx(0.15)
+    assert found.p == pytest.approx(1e-4)
+    assert found.discordant is None
+    assert found == paired_test(arm("left", left), arm("right", right), "em")
+
+
+def test_the_bootstraps_p_is_close_to_students_where_both_are_fit():
+    left = [n % 7 / 7 for n in range(140)]
+    right = [value + (n % 11 - 4.4) / 20 for n, value in enumerate(left)]
+    found = paired_test(arm("left", left), arm("right", right), "em")
+    assert 0.02 < found.p < 0.9
+    assert found.p == pytest.approx(ttest_rel(right, left).pvalue, abs=0.02)
+    swapped = paired_test(arm("left", right), arm("right", left), "em")
+    assert swapped.p == pytest.approx(found.p, abs=0.02)
+    assert swapped.difference.value == pytest.approx(-found.difference.value)
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 1.0), (2, 0.5), (5, 0.0625), (40, 1e-4)])
+def test_a_few_questions_that_all_improve_prove_little(n, p):
+    found = paired_test(arm("left", [0.25] * n), arm("right", [0.5] * n), "em")
+    assert found.p == pytest.approx(p)
+
+
+def test_differences_that_rounding_alone_tells_apart_have_no_spread():
+    # 0.7 - 0.2 is not quite 0.8 - 0.3.
+    found = paired_test(arm("left", [0.2, 0.3, 0.1]), arm("right", [0.7, 0.8, 0.6]), "em")
+    assert (found.effect, found.detectable, found.p) == (None, None, 0.25)
+
+
+def test_repeats_of_a_question_are_averaged_first():
+    left = arm("left", [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    right = arm("right", [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    found = paired_test(left, right, "em")
+    assert (found.n, found.left_value, found.right_value) == (3, 0.5, pytest.approx(5 / 6))
+    assert found.test == "paired bootstrap"
+
+
+def test_only_shared_questions_count_and_failed_ones_are_counted_apart():
+    left, right = arm("left", [1.0, None, 0.0, 1.0]), arm("right", [1.0, 1.0, None])
+    found = paired_test(left, right, "em")
+    assert (found.n, found.left_out) == (1, 2)
+    assert paired_test(left, right, "f1") is None
+    assert paired_test(left, only(right, []), "em") is None
+
+
+def test_questions_of_several_datasets_are_clustered():
+    left = arm("left", [0.0] * 20, datasets=["a"] * 10 + ["b"] * 10)
+    right = arm("right", [1.0] * 10 + [0.0] * 10, datasets=["a"] * 10 + ["b"] * 10)
+    pooled = paired_test(left, right, "em")
+    # All ten gains are of one dataset: McNemar would see p = 0.002.
+    assert pooled.test == "t, standard errors clustered by 2 datasets"
+    assert pooled.p == pytest.approx(0.5)
+    assert pooled.difference.low < 0 < pooled.difference.high
+    assert pooled.detectable > 1
+    assert pooled.discordant.only_right == 10
+
+
+def test_across_repeats_it_is_students_paired_t():
+    left, right = (arm(name, [values, values]) for name, values in zip(("left", "right"), SLEEP, strict=True))
+    found = repeat_test(left, right, "em")
+    # R: t.test(Pair(extra.1, extra.2) ~ 1): t = -4.0621, df = 9, p-value = 0.002833.
+    assert found.p == pytest.approx(0.002833, abs=5e-7)
+    interval = (found.difference.value, found.difference.low, found.difference.high)
+    assert interval == pytest.approx((1.58, 0.7001142, 2.4598858))
+    assert (found.n, found.test) == (10, "paired t over 10 repeats of 2 questions")
+
+
+def test_two_repeats_are_too_few_and_equal_ones_say_nothing():
+    few = arm("left", [[1.0, 0.0]]), arm("right", [[1.0, 1.0]])
+    equal = arm("left", [[1.0, 0.0, 1.0]]), arm("right", [[1.0, 0.0, 1.0]])
+    assert repeat_test(*few, "em") is None
+    assert repeat_test(*equal, "em") is None
+    assert repeat_tests([few, equal]) == []
+
+
+def test_repeats_are_compared_on_questions_that_have_all_of_them():
+    left = arm("left", [[1.0, 0.0, 1.0], [1.0, 1.0]])
+    right = arm("right", [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    found = repeat_test(left, right, "em")
+    assert (found.n, found.left_out, found.left_value) == (3, 1, pytest.approx(2 / 3))
+
+
+def test_every_pair_and_metric_is_one_family():
+    first, second = two(10, 1, 9, 0)
+    third = replace(second, name="third")
+    found = paired_tests([(first, second), (first, third)])
+    alone = paired_test(first, second, "em").p
+    assert [test.right for test in found] == ["right", "third"]
+    assert [test.p_holm for test in found] == pytest.approx([2 * alone] * 2)
+    assert [test.significant for test in found] == [2 * alone < 0.05] * 2
+    assert alone < 0.05
+
+
+def test_an_arm_is_read_from_transcripts():
+    entries = [
+        transcript("q0", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, metadata={"dataset": "nq_open"}),
+        transcript("q0", said=[BAIKAL, "x"], consensus=False, answer="x", repeat=1),
+        transcript("q1", said=[None, None], consensus=False, answer=None, status="failed"),
+    ]
+    found = read_arm("a", entries)
+    key = ("q0", "Which lake is the deepest?")
+    assert found.values["em"] == {key: {0: 1.0, 1: 0.0}}
+    assert [id_ for id_, _ in found.questions] == ["q0", "q1"]
+    assert found.first_metric == "em"
+    assert {"em", "f1", "match"} == set(found.metrics)
+
+
+def test_tasks_with_different_metrics_are_compared_by_correct_too():
+    entries = [
+        transcript("q0", said=[BAIKAL], consensus=True, answer=BAIKAL),
+        transcript("q1", said=["A"], consensus=True, answer="A", golds=("A",), task="choice", choices=("x", "y")),
+    ]
+    found = read_arm("a", entries)
+    assert found.first_metric == "correct"
+    assert {"correct", "match", "choice_accuracy"} < set(found.metrics)
+
+
+def test_scores_from_outside_are_values_like_others():
+    left, right = (arm(name, [1.0, 0.0, 1.0]) for name in ("left", "right"))
+    left = with_scores(left, {"comet": {("q0", 0): 0.5, ("q1", 0): 0.25, ("gone", 0): 1.0}})
+    right = with_scores(right, {"comet": {("q0", 0): 0.75, ("q2", 0): 0.5}})
+    tests = {test.metric: test for test in paired_tests([(left, right)])}
+    assert (tests["comet"].n, tests["comet"].left_out) == (1, 2)
+    assert tests["comet"].difference.value == pytest.approx(0.25)

@@ -1,0 +1,82 @@
+"""Intervals: held against published examples, and against scipy where a special case is one of its own."""
+
+import math
+
+import pytest
+from scipy.stats import ttest_1samp
+
+from madke.scoring.statistics import between_repeats, clustered, clustered_error, clustered_p, estimate, wilson
+
+SEVEN = [0.2, 0.9, 0.4, 0.4, 0.7, 0.1, 0.55]
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    # Newcombe (1998), "Two-sided confidence intervals for the single proportion", table I, method 3.
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_as_newcombe_tabulates_it(hits, n, low, high):
+    assert wilson(hits, n) == pytest.approx((low, high), abs=5e-5)
+    found = estimate([1.0] * hits + [0.0] * (n - hits))
+    assert (found.low, found.high, found.n) == (*wilson(hits, n), n)
+
+
+def test_with_one_question_a_cluster_the_interval_is_that_of_students_t():
+    clusters = range(len(SEVEN))
+    centred = [value - 0.3 for value in SEVEN]
+    student = ttest_1samp(centred, 0)
+    found = clustered(centred, clusters)
+    assert (found.low, found.high) == pytest.approx(tuple(student.confidence_interval(0.95)))
+    assert clustered_p(centred, clusters) == pytest.approx(student.pvalue)
+
+
+def test_questions_that_repeat_each_other_are_one_question():
+    many = [value - 0.3 for value in SEVEN for _ in range(50)]
+    clusters = [n for n in range(len(SEVEN)) for _ in range(50)]
+    once = clustered([value - 0.3 for value in SEVEN], range(len(SEVEN)))
+    found = clustered(many, clusters)
+    assert (found.value, found.low, found.high) == pytest.approx((once.value, once.low, once.high))
+    assert (found.n, once.n) == (350, 7)
+
+
+def test_the_clustered_error_worked_by_hand():
+    values, clusters = [1.0, 0.5, 0.0, 0.5, 1.0, 1.0], ["a", "a", "b", "b", "c", "c"]
+    mean = 4 / 6
+    sums = [1.5 - 2 * mean, 0.5 - 2 * mean, 2.0 - 2 * mean]
+    by_hand = math.sqrt(sum(each**2 for each in sums) * 3 / 2) / 6
+    assert sums == pytest.approx([1 / 6, -5 / 6, 2 / 3])
+    assert clustered_error(values, clusters) == pytest.approx(by_hand)
+
+
+def test_an_estimate_over_several_datasets_is_clustered_and_stays_a_share():
+    values = [1.0] * 40 + [0.0] * 40
+    pooled = estimate(values, ["hotpotqa"] * 40 + ["fever"] * 40)
+    assert (pooled.value, pooled.low, pooled.high) == (0.5, 0.0, 1.0)
+    one = estimate(values, ["fever"] * 80)
+    assert (one.low, one.high) == wilson(40, 80)
+
+
+def test_no_values_have_no_estimate_and_equal_ones_no_width():
+    assert estimate([]) is None
+    found = estimate([0.4, 0.4])
+    assert (found.value, found.low, found.high) == (0.4, 0.4, 0.4)
+
+
+def test_the_bootstrap_is_the_same_every_time_and_close_to_students_t():
+    values = SEVEN * 20
+    found = estimate(values)
+    student = ttest_1samp(values, 0).confidence_interval(0.95)
+    assert found == estimate(values)
+    assert (found.low, found.high) == pytest.approx((student.low, student.high), abs=0.005)
+
+
+def test_the_spread_is_over_means_of_repeats_on_the_same_questions():
+    questions = [{0: 1.0, 1: 1.0, 2: 0.0}, {0: 0.0, 1: 1.0, 2: 0.0}, {0: 1.0, 1: 0.0}]
+    # The third lacks a repeat; the others' means are 0.5, 1, 0.
+    found = between_repeats(questions)
+    assert (found.repeats, found.sd) == (3, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize("questions", [[], [{0: 1.0}], [{0: 1.0}, {1: 0.0}]])
+def test_there_is_no_spread_without_two_repeats_of_some_question(questions):
+    assert between_repeats(questions) is None

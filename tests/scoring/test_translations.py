@@ -1,0 +1,71 @@
+"""Diversity, and BLEU and chrF of a whole run, against the formulas."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from madke.core.transcript import Reflection
+from madke.scoring.rows import row
+from madke.scoring.scores import score, scores_to_json
+from madke.scoring.translations import corpus_scores, diversity
+from tests.scoring.hand_made import debate
+
+SHORT, LONG = "a b c d", "a b c d e f"
+
+
+def translated(*rounds, answer=SHORT, golds=(SHORT,), **changes):
+    return debate(*rounds, answer=answer, golds=golds, task="translation", **changes)
+
+
+def test_diversity_is_what_bleu_in_both_directions_leaves():
+    # SHORT against LONG: all n-grams right, brevity exp(1 - 6/4). LONG against SHORT: 4/6, 3/5, 2/4 and 1/3.
+    bleus = math.exp(1 - 6 / 4), (4 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
+    assert diversity(translated([SHORT, LONG]))["diversity"] == pytest.approx(1 - sum(bleus) / 2)
+
+
+def test_the_base_is_the_first_translation_and_the_current_one_the_last():
+    assert diversity(translated([SHORT, LONG], [LONG, SHORT]))["diversity"] == 0
+    assert diversity(translated([SHORT], [SHORT], ["x y z w"]))["diversity"] > 0.8
+
+
+def test_a_translation_that_its_author_is_satisfied_with_did_not_move():
+    alone = translated([SHORT])
+    (entry,) = alone.rounds
+    reviewed = replace(entry, turns=(replace(entry.turns[0], reflection=Reflection(satisfied=True)),))
+    assert diversity(alone) == {}
+    assert diversity(replace(alone, rounds=(reviewed,))) == {"diversity": 0}
+
+
+@pytest.mark.parametrize(
+    "finished", [translated([None, LONG]), translated([SHORT, None]), debate([SHORT, LONG], answer=SHORT)]
+)
+def test_two_translations_are_needed(finished):
+    assert "diversity" not in row(finished)
+
+
+def test_a_corpus_counts_n_grams_before_it_divides():
+    found = corpus_scores([("a b c d", ["a b c d"]), ("e f g h", ["e f g x"])])
+    assert found["bleu"] == pytest.approx((7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25)
+    assert 0 < found["chrf"] < 1
+
+
+def test_answers_may_have_different_numbers_of_references():
+    several = corpus_scores([("a b c d", ["x y z w", "a b c d"]), ("e f g h", ["e f g h"])])
+    assert several == {"bleu": pytest.approx(1), "chrf": pytest.approx(1)}
+
+
+def test_a_run_of_translations_is_a_corpus_and_what_has_no_answer_is_empty():
+    perfect = score(
+        [translated([SHORT, SHORT], id_="1"), translated([LONG, LONG], answer=LONG, golds=(LONG,), id_="2")]
+    )
+    assert perfect.corpus == {"bleu": pytest.approx(1), "chrf": pytest.approx(1)}
+    half = score([translated([SHORT, SHORT], id_="1"), translated([None, None], answer=None, id_="2")])
+    # All n-grams right, four words of eight.
+    assert half.corpus["bleu"] == pytest.approx(math.exp(1 - 8 / 4))
+    assert half.metrics["bleu"].value == 0.5
+    assert b'"corpus": {' in scores_to_json(half)
+
+
+def test_other_runs_and_translations_without_references_are_no_corpus():
+    assert score([debate([SHORT, SHORT]), translated([SHORT, SHORT], golds=(), id_="2")]).corpus == {}
