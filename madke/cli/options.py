@@ -45,7 +45,9 @@ Cast = Annotated[
 Task = Annotated[
     str | None,
     typer.Option(
-        "--task", "-t", help=f"The answer format: {', '.join(TASKS)}. Default: choice with options, else short_answer."
+        "--task",
+        "-t",
+        help=f"The answer format: {', '.join(TASKS)}. Default: the dataset's; for our own JSONL choice with options, else short_answer.",
     ),
 ]
 Dataset = Annotated[

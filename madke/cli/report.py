@@ -36,6 +36,10 @@ def command(
         Literal["csv", "parquet", "tex"] | None,
         typer.Option(help="Write the tables as files too, into the folder tables beside the page."),
     ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every answer too, a line each: .jsonl, .csv or .parquet."),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="The questions that files of predictions answer.")] = None,
     dataset: options.Dataset = None,
     task: options.Task = None,
@@ -56,6 +60,8 @@ def command(
         _write_figures(results, scores, page.parent / "figures", figures)
     if tables is not None:
         _write_tables(score_tables(results, scores), page.parent / "tables", tables)
+    if answers is not None:
+        _write_answers(results, answers)
 
 
 def _open(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
@@ -98,6 +104,13 @@ def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
         path = folder / f"{name}.{form}"
         write_table(table, path)
         typer.echo(f"table: {path}")
+
+
+def _write_answers(results: Sequence[Results], path: Path) -> None:
+    from madke.report.answers import write_answers
+
+    write_answers(results, path)
+    typer.echo(f"answers: {path}")
 
 
 def _show_debates(results: Sequence[Results], question: str) -> None:

@@ -42,14 +42,19 @@ class Given:
         return sha256(json.dumps(turns).encode()).hexdigest()
 
     def reordered(self, order: Literal["same", "reversed", "rotated"]) -> Given:
-        """The same stances in another order; ``rotated``: the last becomes the first."""
+        """The same stances at other places: who stood first now says what the last one said, and so on.
+
+        Names stay where they are, since readers who are among them read by their own order. ``rotated``: the last
+        stance becomes the first, the others move on by one.
+        """
         if order == "same":
             return self
-        turned: dict[str, Rounds] = {
-            id_: {n: turns[::-1] if order == "reversed" else turns[-1:] + turns[:-1] for n, turns in rounds.items()}
-            for id_, rounds in self.rounds.items()
-        }
-        return Given(rounds=turned)
+        return Given(
+            rounds={
+                id_: {repeat: _moved(turns, reverse=order == "reversed") for repeat, turns in rounds.items()}
+                for id_, rounds in self.rounds.items()
+            }
+        )
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
         """The first round of one debate. A question with one given round has it in every repeat."""
@@ -157,6 +162,11 @@ def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:
 def _spoken(turn: Turn) -> Turn:
     """What was said, without how it came about."""
     return Turn(agent=turn.agent, stance=replace(turn.stance, stage="speak", cut=None))
+
+
+def _moved(turns: tuple[Turn, ...], *, reverse: bool) -> tuple[Turn, ...]:
+    said = turns[::-1] if reverse else turns[-1:] + turns[:-1]
+    return tuple(replace(what, agent=who.agent) for who, what in zip(turns, said, strict=True))
 
 
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:

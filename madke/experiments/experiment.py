@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data import Given, first_rounds
-from madke.engine.protocol import Protocol
 from madke.experiments.plan import Planned, Planner
 from madke.experiments.recipe import Arm, Recipe
 from madke.files import fingerprint, replacing
@@ -55,14 +55,14 @@ class Setting:
     repeats: int = 1
     seed: int = 0
 
-    @property
+    @cached_property
     def arms(self) -> tuple[Arm, ...]:
         """In the order in which they run."""
         return tuple(self.recipe.all_arms())
 
     def specs(self, arm: Arm) -> dict[str, str | None]:
         """Source name -> specification, for one arm."""
-        knowledge = self._protocol(arm).knowledge
+        knowledge = self._variants[arm.protocol or "madke"].protocol.knowledge
         return self.sources(arm.sources, knowledge.sources if knowledge else ())
 
     def all_specs(self) -> dict[str, str | None]:
@@ -112,11 +112,14 @@ class Setting:
             repeats=arm.repeats or self.repeats,
         )
 
-    def _protocol(self, arm: Arm) -> Protocol:
-        return load_variant(arm.protocol or "madke", self.prompts).protocol
+    @cached_property
+    def _variants(self) -> dict[str, Variant]:
+        """Every protocol that an arm names, loaded once."""
+        names = {arm.protocol or "madke" for arm in self.arms}
+        return {name: load_variant(name, self.prompts) for name in sorted(names)}
 
     def _variant(self, arm: Arm, specs: Mapping[str, str | None], debaters: int | None) -> Variant:
-        variant = load_variant(arm.protocol or "madke", self.prompts).with_sources(list(specs))
+        variant = self._variants[arm.protocol or "madke"].with_sources(list(specs))
         fields = dict(arm.set)
         if arm.given:
             fields["given"] = True
@@ -304,7 +307,8 @@ def planned(setting: Setting, planner: Planner, pools: Path | None) -> list[Plan
         debaters_of[arm.name] = len(protocol.cast)
         pool_of = RunPools(pools, protocol.knowledge, setting.questions).of if pools and protocol.knowledge else None
         given = debaters_of[arm.given.arm] if arm.given else 0
-        plans[arm.name] = planner.plan(arm.name, job, pool_of, given=given)
+        order = f"{protocol.order.by} {arm.given.order if arm.given else ''}"
+        plans[arm.name] = planner.plan(arm.name, job, pool_of, given=given, order=order)
     return list(plans.values())
 
 

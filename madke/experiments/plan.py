@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from random import Random
 
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
@@ -109,19 +110,19 @@ class _Counting:
         purpose = request.purpose
         key = call_key(self.name, request)
         self.calls.append(_Call(stage=purpose.stage, round=purpose.round, key=key, usage=usage, price=self.price))
-        return Completion(text=self._text(purpose).ljust(4 * usage.completion_tokens, "."), usage=usage)
+        # Other prompts have other replies, so that what follows from them is not taken for shared.
+        text = f"{self._text(purpose, key)} {key[:16]} "
+        return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
 
-    def _text(self, purpose: Purpose) -> str:
-        """What is long enough to be read by others, and chooses as many passages as a debater may."""
-        if purpose.stage == "select":
-            return "".join(f"[{n}]" for n in range(self._most_selected))
+    def _text(self, purpose: Purpose, key: str) -> str:
+        """An answer, or as many passages as a debater may choose, drawn at random."""
+        knowledge = self.protocol.knowledge
+        if purpose.stage == "select" and knowledge is not None:
+            count = min(knowledge.max_selected, knowledge.most_passages)
+            return "".join(f"[{n}]" for n in Random(key).sample(range(knowledge.most_passages), count))
         if purpose.stage in _ANSWERING:
             return _answer(self.questions[purpose.question], self.protocol, purpose.agent, purpose.round)
         return ""
-
-    @property
-    def _most_selected(self) -> int:
-        return self.protocol.knowledge.max_selected if self.protocol.knowledge else 0
 
 
 def _answer(question: Question, protocol: Protocol, agent: str, round_n: int) -> str:
@@ -155,7 +156,7 @@ class Planner:
     reply_tokens: int = REPLY_TOKENS
     _known: set[str] = field(default_factory=set)
 
-    def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, given: int = 0) -> Planned:
+    def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, given: int = 0, order: str = "") -> Planned:
         """What a run takes.
 
         Args:
@@ -163,10 +164,15 @@ class Planner:
             job: The run.
             pool_of: Its pools; None where they are not there yet, or there is no knowledge.
             given: How many first-round stances come from outside, where they are not there yet.
+            order: In which order debaters read what was said, where that is not known before it is said: calls of later
+                rounds are shared only between runs with the same.
         """
         played = job.questions[:_PLAYED]
         protocol = job.variant.protocol
-        calls = asyncio.run(self._play(job, protocol, played, pool_of, given))
+        calls = [
+            replace(call, key=f"{call.key} {order}") if call.round > 1 else call
+            for call in asyncio.run(self._play(job, protocol, played, pool_of, given))
+        ]
         scale = len(job.questions) * job.repeats / len(played)
         rounds = possible_rounds(protocol)
         planned = Planned(

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from itertools import combinations, product
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,11 +22,15 @@ from madke.report.page.data import data_elements
 from madke.report.tables import Cell, Table, paired_table, score_table_of
 from madke.report.text import ORACLE, score_details
 from madke.runs.results import Results, open_results
+from madke.scoring.paired import paired_tests
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
 _SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
 """In the order in which they are one script; a later one uses what earlier ones name."""
+
+_EACH_OTHER = 6
+"""Up to so many arms each is tested against each; of more, nobody would read the table."""
 
 _NAMED = 3
 """How many data files, variants or models the page's first line names; where there are more, it names none."""
@@ -85,16 +90,17 @@ def score_tables(results: Sequence[Results], scores: Mapping[str, Scores]) -> di
     """The tables of a report by name.
 
     ``scores`` has a row an arm. ``tests`` compares each two arms by their tasks' first metric, over the questions that
-    all of them hold; it is missing where there is nothing to compare.
+    all of them hold; of many arms, each with the first. It is missing where there is nothing to compare.
     """
     tables = {"scores": score_table_of(results, scores)}
     if len(results) > 1:
         try:
-            tests = compare({arm.name: arm.transcripts() for arm in results}).tests(("correct",))
+            arms = compare({arm.name: arm.transcripts() for arm in results}).arms
         except UserError:
-            # No question is in all of them, or none has a gold answer.
-            tests = []
-        if tests:
+            # No question is in all of them.
+            return tables
+        pairs = combinations(arms, 2) if len(arms) <= _EACH_OTHER else product(arms[:1], arms[1:])
+        if tests := paired_tests(list(pairs), ("correct",)):
             tables["tests"] = paired_table(tests)
     return tables
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from rich import box
 from rich.table import Table
 
 from madke.core.transcript import Transcript
@@ -14,46 +14,40 @@ from madke.report.text import interval
 from madke.runs.directory import read_transcripts
 from madke.runs.scored import external_values
 from madke.scoring.rows import Row, over_questions, row
-from madke.scoring.statistics import Estimate
 from madke.terminal import printable
 
 
-class Beside(NamedTuple):
-    """One figure of a paper, and ours."""
+def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table:
+    """Every figure that a recipe quotes, in percent where it is a share, beside that of the arm of its name.
 
-    model: str
-    """The paper's."""
-    arm: str
-    dataset: str
-    metric: str
-    published: float
-    ours: Estimate | None
-    """None where the arm has not run, or the metric does not apply."""
-
-
-def published_figures(recipe: Recipe, folders: Sequence[Path]) -> Iterator[Beside]:
-    """Every figure that a recipe quotes, beside that of the arm of its name.
+    Other models, samples and prompts: nobody expects the figures to be equal.
 
     Args:
         recipe: The experiment's.
         folders: Its arms that have run.
     """
     arms = {folder.name: _rows(folder) for folder in folders}
-    for model, by_arm in recipe.published.items():
-        for arm, by_dataset in by_arm.items():
-            for dataset, figures in by_dataset.items():
-                for metric, value in figures.items():
-                    ours = over_questions(arms[arm].get(dataset, {}), metric) if arm in arms else None
-                    yield Beside(model, arm, dataset, metric, value, ours)
-
-
-def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table:
-    """The same as a table for a terminal. Other models, samples and prompts: nobody expects the figures to be equal."""
-    table = Table("arm", "dataset", "metric", "published", "its model", *(["ours"] if folders else []))
-    for found in published_figures(recipe, folders):
-        ours = "-" if found.ours is None else f"{_figure(found.ours.value)} {interval(found.ours)}"
-        cells = (found.arm, found.dataset, found.metric, _figure(found.published), found.model)
-        table.add_row(*map(printable, cells), *([ours] if folders else []))
+    figures = [
+        (model, arm, dataset, published)
+        for model, by_arm in recipe.published.items()
+        for arm, by_dataset in by_arm.items()
+        for dataset, published in by_dataset.items()
+    ]
+    metrics = list(dict.fromkeys(metric for *_, published in figures for metric in published))
+    table = Table("arm", "dataset", "the paper's model", box=box.SIMPLE_HEAD)
+    for metric in metrics:
+        table.add_column(f"{metric}, published", justify="right")
+        if folders:
+            table.add_column("ours", justify="right")
+    for model, arm, dataset, published in figures:
+        cells: list[str] = []
+        for metric in metrics:
+            cells.append(_figure(published[metric]) if metric in published else "")
+            if folders:
+                there = metric in published and arm in arms
+                found = over_questions(arms[arm].get(dataset, {}), metric) if there else None
+                cells.append(interval(found) if found else "")
+        table.add_row(*map(printable, (arm, dataset, model)), *cells)
     return table
 
 

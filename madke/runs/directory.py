@@ -74,7 +74,7 @@ class RunDirectory:
         Raises:
             UserError: The directory belongs to another configuration, or a line of it is no transcript.
         """
-        if (self.path / "run.json").exists():
+        if _is_run(self.path):
             _refuse_other(self.path, config)
         else:
             record = {
@@ -113,9 +113,9 @@ class RunDirectory:
             self._lost += transcript.status == "failed" and key in self._answered
 
     def __enter__(self) -> Self:
-        if self._replayed is not None and not run_files(self.path).calls.is_file():
-            raise UserError("holds no calls to replay: there is no calls.sqlite in it", file=self.path)
-        if not (self.path / "run.json").exists() and self.path.is_dir():
+        if self._replayed is not None and not (_is_run(self.path) and run_files(self.path).calls.is_file()):
+            raise UserError("holds no calls to replay: there is no calls.sqlite of a run", file=self.path)
+        if not _is_run(self.path) and self.path.is_dir():
             left = {path.name for path in unfinished(self.path, _OURS)}
             foreign = sorted(set(_names(self.path)) - _MADE_BEFORE - left)
             if foreign:
@@ -235,6 +235,10 @@ def run_files(path: Path) -> RunFiles:
         calls=path / said.get("calls", "calls.sqlite"),
         pools=path / pools if pools is not None else None,
     )
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").is_file()
 
 
 def _names(path: Path) -> list[str]:

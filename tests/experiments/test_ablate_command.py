@@ -166,9 +166,9 @@ arms:
     found = arms(tmp_path)
     for transcript in found["reversed"]:
         (before,) = (t for t in found["as-spoken"] if t.id == transcript.id)
-        assert [turn.agent for turn in transcript.rounds[0].turns] == ["Debater 2", "Debater 1"]
-        said = {turn.agent: turn.stance.text for turn in before.rounds[0].turns}
-        assert {turn.agent: turn.stance.text for turn in transcript.rounds[0].turns} == said
+        was, now = ([t.stance.text for t in found.rounds[0].turns] for found in (before, transcript))
+        assert now == was[::-1]
+        assert [turn.agent for turn in transcript.rounds[0].turns] == ["Debater 1", "Debater 2"]
     assert stages["speak"] == 3 * 2
 
 

@@ -53,8 +53,8 @@ SIZES = {f"agents-{n}": madke(n) for n in (2, 3, 4, 5)} | {f"rounds-{r}": madke(
 CALLS = {
     "source-ablation": BY_SOURCE,
     "selection-ablation": {"adaptive": madke(), "all": madke(select=False), "none": madke(select=False)},
-    "madke-table-2-figure-10": table(),
-    "madke-table-3-figure-4": {k: v for label, calls in BY_SOURCE.items() for k, v in either(label, calls).items()},
+    "madke-table-2": table(),
+    "madke-figure-4": {k: v for label, calls in BY_SOURCE.items() for k, v in either(label, calls).items()},
     "madke-table-4": table(),
     "madke-figure-5": {
         f"{variant}-{pool}-{select}": madke(select=select == "adaptive")
@@ -68,14 +68,14 @@ CALLS = {
         for size in ("1.8B", "7B", "14B", "32B", "72B")
         for label, calls in BY_SOURCE.items()
     },
-    "madke-figures-7-8-9": either("rounds-1", (6, 6))
+    "madke-figures-7-9": either("rounds-1", (6, 6))
     | {k: v for label, calls in SIZES.items() for k, v in either(label, calls).items()},
     "liang-table-3": {"standard": 1, "rerank": 4, "maps": 7, "self-reflect": (2, 5), "liang": LIANG},
     "liang-table-5": {"standard": 1, "cot": 1, "self-consistency": 5, "self-reflect": (2, 5), "liang": LIANG},
     "liang-table-7": dict.fromkeys(
         ("turbo-turbo-turbo", "gpt4-gpt4-gpt4", "turbo-gpt4-turbo", "turbo-gpt4-gpt4", "gpt4-turbo-gpt4"), LIANG
     ),
-    "liang-table-12-figure-4": {f"level-{n}": LIANG for n in range(4)},
+    "liang-figure-4": {f"level-{n}": LIANG for n in range(4)},
     "liang-figure-1": {"cot": 1, "self-reflect": (2, 7), "debate": 2 * 4 + 1},
     "liang-figure-3": {f"forced-{r}": 2 * r + 1 for r in (1, 2, 3, 4)}
     | {"self-reflect-1": 1, "self-reflect-2": (2, 3), "self-reflect-3": (2, 5), "self-reflect-4": (2, 7)}
@@ -88,7 +88,7 @@ CALLS = {
     | {"strong-alone": 1, "weak-alone": 1},
     "madc-table-1": {"mad": 20, "single": 1, "self-consistency": 10, "truth-last": 20, "madc": 20},
     "madc-figure-1": {"fixed": 20, "single": 1, "random": 20, "truth-first": 20, "truth-last": 20},
-    "madc-figures-3-4-5": dict.fromkeys(("fixed", "random", "truth-first", "truth-last"), 20 * 20),
+    "madc-figures-3-5": dict.fromkeys(("fixed", "random", "truth-first", "truth-last"), 20 * 20),
     "madc-agents": {f"{order}-{n}": 2 * n for order in ("mad", "madc") for n in range(3, 11)},
     "madc-figure-7": dict.fromkeys(("mad", "truth-last", "madc"), 10 * 6),
     "position-audit": dict.fromkeys(("stances", "same", "again", "reversed", "rotated"), 10),
@@ -211,20 +211,20 @@ def test_recipes_after_madke_have_its_equations_and_its_released_code(name):
 @pytest.mark.parametrize(
     ("name", "model", "arm", "dataset", "metric", "value"),
     [
-        ("madke-table-2-figure-10", "GPT-4-Turbo", "standard", "2wikimultihopqa", "grader", 0.284),
-        ("madke-table-2-figure-10", "GPT-3.5-Turbo", "rag", "nq_open", "grader", 0.436),
-        ("madke-table-2-figure-10", "GPT-3.5-Turbo", "mad", "hotpotqa", "f1", 0.287),
-        ("madke-table-2-figure-10", "Qwen1.5-32B-Chat", "standard", "2wikimultihopqa", "grader", 0.22),
-        ("madke-table-2-figure-10", "Qwen1.5-72B-Chat", "cot", "fever", "label_accuracy", 0.625),
-        ("madke-table-2-figure-10", "Qwen1.5-72B-Chat", "madke", "triviaqa", "grader", 0.874),
-        ("madke-table-2-figure-10", "Qwen1.5-72B-Chat", "madke-reference", "fever", "label_accuracy", 0.686),
-        ("madke-table-3-figure-4", "GPT-3.5-Turbo", "madke-google", "nq_open", "co2_judge", 0.58),
-        ("madke-table-3-figure-4", "Qwen1.5-32B-Chat", "madke-none", "triviaqa", "cons_judge", 0.958),
-        ("madke-table-3-figure-4", "Qwen1.5-72B-Chat", "madke-both", "2wikimultihopqa", "co2_judge", 0.342),
+        ("madke-table-2", "GPT-4-Turbo", "standard", "2wikimultihopqa", "grader", 0.284),
+        ("madke-table-2", "GPT-3.5-Turbo", "rag", "nq_open", "grader", 0.436),
+        ("madke-table-2", "GPT-3.5-Turbo", "mad", "hotpotqa", "f1", 0.287),
+        ("madke-table-2", "Qwen1.5-32B-Chat", "standard", "2wikimultihopqa", "grader", 0.22),
+        ("madke-table-2", "Qwen1.5-72B-Chat", "cot", "fever", "label_accuracy", 0.625),
+        ("madke-table-2", "Qwen1.5-72B-Chat", "madke", "triviaqa", "grader", 0.874),
+        ("madke-table-2", "Qwen1.5-72B-Chat", "madke-reference", "fever", "label_accuracy", 0.686),
+        ("madke-figure-4", "GPT-3.5-Turbo", "madke-google", "nq_open", "co2_judge", 0.58),
+        ("madke-figure-4", "Qwen1.5-32B-Chat", "madke-none", "triviaqa", "cons_judge", 0.958),
+        ("madke-figure-4", "Qwen1.5-72B-Chat", "madke-both", "2wikimultihopqa", "co2_judge", 0.342),
         ("madke-table-4", "GPT-4-Turbo", "standard", "mmlu_med", "choice_accuracy", 0.861),
         ("madke-table-4", "Qwen1.5-72B-Chat", "rag", "mmlu_med", "choice_accuracy", 0.524),
         ("madke-figure-6", "Qwen1.5-32B-Chat", "madke-32B-both", "hotpotqa", "grader", 0.57),
-        ("madke-figures-7-8-9", "GPT-3.5-Turbo", "madke-agents-2", "hotpotqa", "cons_judge", 0.64),
+        ("madke-figures-7-9", "GPT-3.5-Turbo", "madke-agents-2", "hotpotqa", "cons_judge", 0.64),
         ("liang-table-3", "GPT-3.5-Turbo", "maps", "commonmt", "comet", 0.819),
         ("liang-table-3", "GPT-3.5-Turbo", "liang", "commonmt", "bleurt", 0.709),
         ("liang-table-5", "GPT-3.5-Turbo", "liang", "ciar", "math_equivalence", 0.36),
@@ -250,7 +250,7 @@ def test_shares_of_the_judges_sides_are_of_all_sentences():
 
 def test_the_averages_in_madkes_text_are_those_of_the_figures():
     """Section 5.1: Co2 gains 7.8 points with all knowledge and Cons loses 1.6 (Qwen1.5-72B-Chat, Table 3)."""
-    figures = RECIPES["madke-table-3-figure-4"].published["Qwen1.5-72B-Chat"]
+    figures = RECIPES["madke-figure-4"].published["Qwen1.5-72B-Chat"]
 
     def gain(metric):
         both, none = (figures[f"madke-{label}"] for label in ("both", "none"))

@@ -19,11 +19,12 @@ def run(tmp_path):
 
 def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path, run):
     other = shutil.copytree(run, tmp_path / "other")
-    done = madke("report", run, other, "--tables", "csv")
+    done = madke("report", run, other, "--tables", "csv", "--answers", tmp_path / "answers.csv")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"report: {run / 'report.html'}"
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert {path.name for path in (run / "tables").iterdir()} == {"scores.csv", "tests.csv"}
+    assert (tmp_path / "answers.csv").read_text().count("\n") == 5
     assert not (other / "report.html").exists()
 
 

@@ -3,13 +3,23 @@
 const views = { summary: byId("summary"), debates: byId("debates"), debate: byId("debate") };
 let open = null; // The debate that is shown, or was shown last.
 let beside = null; // The run whose debate stands next to it.
+let routed = 0; // How often the address was followed: what was asked for before is not shown once it is there.
 
 function route() {
+  routed += 1;
   const [path, query] = location.hash.slice(1).split("?");
   const parts = path.split("/");
   const asked = Object.fromEntries(new URLSearchParams(query));
-  if (parts.length === 2) return showDebate(...parts.map(decodeURIComponent), asked);
+  if (parts.length === 2) return showDebate(...parts.map(decoded), asked);
   return path === "debates" ? showList(asked) : showSummary(path);
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // No address of ours: shown as what was not found.
+  }
 }
 
 function show(name, title) {
@@ -50,9 +60,10 @@ async function showDebate(name, id, asked) {
   }
   open = number;
   beside = runNamed(asked.with) ?? null;
+  const turn = routed;
   const other = counterpart(beside, number);
   const [record, record2] = await Promise.all([debate(number), other === null ? null : debate(other)]);
-  if (open !== number) return; // Another debate was asked for meanwhile.
+  if (turn !== routed) return;
   show("debate", record.question);
   views.debate.classList.toggle("two", beside !== null);
   const title = el("h2", { tabindex: "-1", dir: "auto" }, record.question);
