@@ -27,7 +27,11 @@ def test_it_holds_the_assets(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for asset in ("prompts/madke/protocol.yaml", "indexes/sample/passages.jsonl", "eval/samples/questions.jsonl"):
         assert f"madke/_assets/{asset}" in names
-    assert "madke/report/templates/report.html.j2" in names
+    for part in ("templates/report.html.j2", "page/style.css", "page/script/app.js"):
+        assert f"madke/report/{part}" in names
+    for asset in ("recipes/madke-table-2.yaml", "datasets/hotpotqa.yaml"):
+        assert f"madke/_assets/eval/{asset}" in names
+    assert "madke/_assets/prompts/grading/grade.yaml" in names
     assert not any("__pycache__" in name or name.startswith("tests/") for name in names)
 
 

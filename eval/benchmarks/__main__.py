@@ -18,6 +18,7 @@ NAMES = (
     "bm25_search",
     "pools",
     "encoding",
+    "report",
 )
 
 

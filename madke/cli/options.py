@@ -47,7 +47,8 @@ Task = Annotated[
     typer.Option(
         "--task",
         "-t",
-        help=f"The answer format: {', '.join(TASKS)}. Default: the dataset's; for our own JSONL choice with options, else short_answer.",
+        help=f"The answer format: {', '.join(TASKS)}. Default: the dataset's; of our own JSONL, choice where there are "
+        "options, else short_answer.",
     ),
 ]
 Dataset = Annotated[

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from madke.cli import options
+from madke.cli import arms, options
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH...", help="Run directories, experiments (all of their arms), predictions."),
-    ],
+    paths: arms.Paths,
     question: Annotated[
         str | None, typer.Option(help="Print the debates of this question id as text; write nothing.")
     ] = None,
@@ -40,12 +37,12 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Write every answer too, a line each: .jsonl, .csv or .parquet."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The questions that files of predictions answer.")] = None,
+    data: arms.Data = None,
     dataset: options.Dataset = None,
     task: options.Task = None,
 ) -> None:
     """Write one self-contained HTML page: what was run, scores, tests, figures, and every debate to read."""
-    results = _open(paths, data, dataset, task)
+    results = arms.open_arms(paths, data, dataset, task)
     if question is not None:
         _show_debates(results, question)
         return
@@ -62,30 +59,6 @@ def command(
         _write_tables(score_tables(results, scores), page.parent / "tables", tables)
     if answers is not None:
         _write_answers(results, answers)
-
-
-def _open(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
-    from madke.data import read_dataset
-    from madke.runs.results import open_results
-
-    if data is None and (dataset or task):
-        raise UserError("--dataset and --task say how to read --data; name the file of questions too")
-    questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
-    return open_results(list(_arms(paths)), questions)
-
-
-def _arms(paths: Sequence[Path]) -> Iterator[Path]:
-    """The paths, with the arms of an experiment in its place, the one first that the others are tested against."""
-    from madke.experiments.experiment import is_experiment, read_experiment
-
-    for path in paths:
-        if not is_experiment(path):
-            yield path
-            continue
-        recipe, folders = read_experiment(path)
-        if not folders:
-            raise UserError("is an experiment of which no arm has begun; run `madke ablate` first", file=path)
-        yield from sorted(folders, key=lambda folder: folder.name != recipe.reference)
 
 
 def _write_figures(

@@ -126,7 +126,7 @@ def test_predictions_of_another_system_are_an_arm(runs, tmp_path):
         ("one", "other.jsonl", 1)
     ]
     assert "name the questions with --data" in refused("compare", one, predictions)
-    assert "name the file of questions too" in refused("compare", one, predictions, "--task", "short_answer")
+    assert "name --data" in refused("compare", one, predictions, "--task", "short_answer")
 
 
 def test_the_debates_of_one_question_stand_side_by_side(runs):
@@ -153,8 +153,8 @@ def test_what_cannot_be_compared(runs, tmp_path):
     assert "no question is in all of one, two" in refused("compare", one, two, "--question", "q0")
     assert f"{tmp_path}: is not a run directory" in refused("compare", one, tmp_path)
     assert f"{one}: holds no question 'q9'" in refused("compare", one, two, "--question", "q9")
-    assert "takes two run directories or more, found 1" in refused("compare", one)
-    assert "takes two run directories or more, found 1" in refused("compare", one, one)
+    assert "takes two runs or more, found 1" in refused("compare", one)
+    assert "takes two runs or more, found 1" in refused("compare", one, one)
     for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"]):
         assert "leave out --limit, --only-different and --metric" in refused(
             "compare", one, two, "--question", "q0", *narrowing
