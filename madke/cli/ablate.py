@@ -78,9 +78,16 @@ def command(
     if recipe is None:
         _list_recipes()
         return
+    if as_json and not plan:
+        raise UserError("--json prints a plan; add --plan, or leave it out (`madke score --json` prints scores)")
+    if max_cost is not None and plan:
+        raise UserError("--plan spends nothing; leave out --max-cost")
     found = read_recipe(recipe)
     if model is not None:
         found = found.model_copy(update={"model": model})
+    limit = found.limit if limit is None else limit
+    if sample_seed is None and limit is not None:
+        sample_seed = found.sample_seed
     setting = _setting(
         found, data or (), task, limit, sample_seed, base_url, pools or (), prompts, estimator, repeats, seed
     )
@@ -125,12 +132,12 @@ def _setting(
     from madke.cli.sources import source_specs
     from madke.experiments.experiment import Setting
 
-    limit = recipe.limit if limit is None else limit
-    sample_seed = recipe.sample_seed if sample_seed is None else sample_seed
     setting = Setting(
         recipe=recipe,
         data=", ".join(Path(text.rpartition("=")[2]).name for text in data),
-        questions=_questions(recipe, data, task, limit, sample_seed if limit is not None else None),
+        datasets=tuple(name for name, equals, _ in (text.rpartition("=") for text in data) if equals),
+        sample_seed=sample_seed,
+        questions=_questions(recipe, data, task, limit, sample_seed),
         base_url=base_url,
         sources=source_specs,
         pools=pools,
@@ -139,7 +146,10 @@ def _setting(
         repeats=repeats,
         seed=seed,
     )
-    for arm, job in zip(setting.arms, setting.jobs(), strict=True):
+    jobs = list(setting.jobs())
+    if base_url is not None and not any(job.base_url for job in jobs):
+        raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
+    for arm, job in zip(setting.arms, jobs, strict=True):
         options.check_needs(job.variant, setting.questions, given=arm.given is not None, estimator=job.estimator)
     return setting
 
@@ -148,6 +158,7 @@ def _questions(
     recipe: Recipe, data: Sequence[str], task: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
     """The questions of all datasets, one after the other; ids are told apart by the dataset where that is needed."""
+    from collections import Counter
     from dataclasses import replace
 
     from madke.data import read_dataset
@@ -165,7 +176,11 @@ def _questions(
     ids = [question.id for _, read in sets for question in read]
     if len(set(ids)) == len(ids):
         return [question for _, read in sets for question in read]
-    return [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
+    apart = [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
+    for id_, count in Counter(question.id for question in apart).items():
+        if count > 1:
+            raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
+    return apart
 
 
 def _plans(setting: Setting, planner: Planner, pools: Path | None) -> list[Planned]:
@@ -219,29 +234,30 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
         return found
 
     with _interruptible(out), opened(out, setting) as experiment:
-        if found := experiment.freeze_pools(ask, counter("retrieved")):
+        if found := experiment.begin(ask, counter("retrieved")):
             show_found(found)
         plans = _plans(setting, planner, experiment.pools if experiment.pools.exists() else None)
-        left_over = 0
+        unfinished: dict[str, str] = {}
         for number, arm in enumerate(setting.arms, start=1):
+            if needed := experiment.waits_for(arm):
+                unfinished[arm.name] = f"it needs {needed}, which is not finished"
+                continue
             typer.echo(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
             meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: shown(meter.line))
             if meter.left_over:
-                left_over = len(setting.arms) - number + 1
-                typer.echo(f"madke: --max-cost is reached in arm {arm.name!r}", err=True)
-                break
+                unfinished[arm.name] = f"--max-cost is reached, {meter.left_over} debates were not begun"
         show_spent(asked)
-        status = _show_results(experiment, plans, budget)
-    if left_over:
-        typer.echo(
-            f"madke: {left_over} arms are not finished; the same command with a higher --max-cost goes on", err=True
-        )
-    if status or left_over:
+        failed = _show_results(experiment, plans, budget)
+    for name, reason in unfinished.items():
+        typer.echo(f"madke: arm {name!r} is not finished: {reason}", err=True)
+    if unfinished or failed:
+        again = "the same command again goes on"
+        typer.echo(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
         raise typer.Exit(1)
 
 
 def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budget) -> int:
-    """Score all arms that have begun, show and write everything; returns how many questions failed."""
+    """Score all arms that have begun, show and write everything; returns how many debates failed."""
     from madke.cli.console import output
     from madke.cli.planning import show_spending
     from madke.experiments.experiment import read_experiment

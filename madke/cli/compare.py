@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from madke.core.transcript import Transcript
     from madke.report.compare import Compared, Comparison
     from madke.runs.results import Results
+    from madke.scoring.paired import PairedTest
 
 _NO_ROOM = ("p", "effect")
 """What a terminal's table of tests leaves to ``--json``: uncorrected p values, and effects without a unit."""
@@ -39,6 +40,10 @@ def command(
             "Repeatable. Default: every metric of the tasks, and what graders and scorers said.",
         ),
     ] = None,
+    all_pairs: Annotated[
+        bool,
+        typer.Option("--all-pairs", help="Test each two of more than three runs, not only each with the first."),
+    ] = False,
     data: arms.Data = None,
     dataset: options.Dataset = None,
     task: options.Task = None,
@@ -46,9 +51,10 @@ def command(
 ) -> None:
     """Compare runs over the questions that all of them hold: answers, scores, and which of two is better.
 
-    Each two runs are tested on each metric, question by question: McNemar's exact test for right or wrong, a paired
-    bootstrap for others, corrected for their number (Holm). Of repeats the first is shown and counted by pairs; scores
-    and tests are of the means over all of them, and with three or more there is a test across repeats too.
+    Each two runs (of more than three, each with the first) are tested on each metric, question by question: McNemar's
+    exact test for right or wrong, a paired bootstrap for others (below 50 questions, permutations), corrected for
+    their number (Holm). Of repeats the first is shown and counted by pairs; scores and tests are of the means over all
+    of them, and with three or more there is a test across repeats too.
     """
     from madke.report.compare import compare
     from madke.runs.scored import external_values
@@ -57,16 +63,20 @@ def command(
     if len(results) < 2:
         raise UserError(f"compare takes two runs or more, found {len(results)}; `madke report` shows one")
     if question is not None:
-        if limit is not None or only_different or metric:
-            raise UserError("--question shows one question; leave out --limit, --only-different and --metric")
+        if limit is not None or only_different or metric or all_pairs:
+            raise UserError(
+                "--question shows one question; leave out --limit, --only-different, --metric and --all-pairs"
+            )
         _one_question(results, question, as_json)
         return
     comparison = compare(
         {arm.name: arm.transcripts() for arm in results}, {arm.name: external_values(arm) for arm in results}
     )
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
+    tests = comparison.tests(metric or (), all_pairs=all_pairs)
+    across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
     show = _show_json if as_json else _show_tables
-    show(results, comparison, shown, metric or ())
+    show(results, comparison, shown, tests, across)
 
 
 def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
@@ -95,7 +105,11 @@ def _debates_of(question: str, arm: Results) -> list[Transcript]:
 
 
 def _show_json(
-    results: Sequence[Results], comparison: Comparison, shown: Sequence[Compared], metrics: Sequence[str]
+    results: Sequence[Results],
+    comparison: Comparison,
+    shown: Sequence[Compared],
+    tests: Sequence[PairedTest],
+    across: Sequence[PairedTest],
 ) -> None:
     import json
     from dataclasses import asdict
@@ -103,7 +117,6 @@ def _show_json(
     from madke.report.compare import notes, scores_of_compared
     from madke.scoring.scores import scores_to_json
 
-    tests, across = comparison.tests(metrics), comparison.repeat_tests(metrics)
     scores = scores_of_compared(results, comparison)
     found = {
         "questions": [asdict(row) for row in shown],
@@ -118,7 +131,11 @@ def _show_json(
 
 
 def _show_tables(
-    results: Sequence[Results], comparison: Comparison, shown: Sequence[Compared], metrics: Sequence[str]
+    results: Sequence[Results],
+    comparison: Comparison,
+    shown: Sequence[Compared],
+    tests: Sequence[PairedTest],
+    across: Sequence[PairedTest],
 ) -> None:
     from madke.cli.console import output
     from madke.report.compare import notes, scores_of_compared
@@ -126,7 +143,6 @@ def _show_tables(
     from madke.report.tables import cost_table, paired_table
     from madke.report.text import score_table
 
-    tests, across = comparison.tests(metrics), comparison.repeat_tests(metrics)
     console = output()
     if shown:
         console.print(question_table(shown))

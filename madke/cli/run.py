@@ -82,6 +82,8 @@ def command(
     from madke.runs.directory import RunDirectory
     from madke.runs.job import Effort, Job, play
 
+    if max_cost is not None and plan:
+        raise UserError("--plan spends nothing; leave out --max-cost")
     questions = read_dataset(data, dataset=dataset, task=task, limit=limit, sample_seed=sample_seed)
     variant, specs = options.configured(protocol, prompts, settings or (), sources, given=given is not None)
     options.check_needs(variant, questions, given=given is not None, estimator=estimator)

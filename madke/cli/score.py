@@ -140,8 +140,9 @@ def _shared_prefix(arm: Results) -> str:
     found = shared_prompts(arm.path) if arm.config and run_files(arm.path).calls.is_file() else None
     if found is None:
         return ""
+    whose = " (without those of calls shared with earlier arms)" if found.among_arms else ""
     return (
-        f"shared prefix of {found.prompts:,} prompts: {100 * found.within_question:.1f} % within a question, "
+        f"shared prefix of {found.prompts:,} prompts{whose}: {100 * found.within_question:.1f} % within a question, "
         f"{100 * found.across_questions:.1f} % across questions (of about {found.tokens:,} tokens, 4 characters each)\n"
     )
 

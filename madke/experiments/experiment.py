@@ -18,7 +18,7 @@ from madke.core.transcript import Transcript
 from madke.data import Given, first_rounds
 from madke.experiments.plan import Planned, Planner
 from madke.experiments.recipe import Arm, Recipe
-from madke.files import fingerprint, replacing
+from madke.files import fingerprint, replacing, unfinished
 from madke.knowledge.merging import merge_pools
 from madke.knowledge.pools import Found, build_pools, read_pools, sources_in
 from madke.runs.cast import has_endpoint, role_models
@@ -30,6 +30,15 @@ from madke.runs.pools import RunPools, depth
 from madke.variants import Variant, load_variant
 
 _FILE = "experiment.json"
+
+_MADE_BEFORE = {
+    *("arms", "lock", "pools.jsonl", "asked.jsonl", "calls.sqlite"),
+    *(".pools.jsonl.building", ".asked.jsonl.building"),
+}
+"""What an experiment that was stopped before its pools were frozen may have left."""
+
+_SAID_ABOUT = ("title", "source", "about", "datasets", "published", "reference")
+"""What of a recipe changes no result."""
 
 OpenSources = Callable[[Mapping[str, str | None]], Sequence[Source]]
 """Source name -> specification, opened."""
@@ -45,6 +54,9 @@ class Setting:
     recipe: Recipe
     data: str
     """The datasets' file names, for people."""
+    datasets: Sequence[str] = ()
+    """The published forms that they were read as."""
+    sample_seed: int | None = None
     questions: Sequence[Question]
     base_url: str | None = None
     sources: Sources
@@ -101,6 +113,8 @@ class Setting:
         return Job(
             data=self.data,
             data_sha256=questions_sha256(self.questions),
+            dataset=", ".join(self.datasets) or None,
+            sample_seed=self.sample_seed,
             questions=self.questions,
             variant=variant,
             models=models,
@@ -137,7 +151,7 @@ class Experiment:
 
     @property
     def pools(self) -> Path:
-        """The pools of all arms, frozen when they are first there; see :meth:`freeze_pools`."""
+        """The pools of all arms, frozen by :meth:`begin`."""
         return self.path / "pools.jsonl"
 
     @property
@@ -145,8 +159,10 @@ class Experiment:
         """The call store of all arms."""
         return self.path / "calls.sqlite"
 
-    def freeze_pools(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, Found]:
-        """Retrieve for all arms at once what the pool files of the setting do not hold.
+    def begin(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, Found]:
+        """Freeze the pools of all arms, then what the experiment is; an experiment that has begun is left as it is.
+
+        What the pool files of the setting do not hold is retrieved for all arms at once.
 
         Returns:
             Source name -> what it found; empty where nothing had to be asked.
@@ -154,9 +170,19 @@ class Experiment:
         Raises:
             UserError: A source cannot work, a pool file is wrong, or nothing can be written.
         """
+        if is_experiment(self.path):
+            return {}
+        # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
+        self.pools.unlink(missing_ok=True)
+        found = self._freeze_pools(open_sources, progress)
+        with replacing(self.path / _FILE) as file:
+            file.write(json.dumps(_record(self.setting), ensure_ascii=False, indent=2).encode() + b"\n")
+        return found
+
+    def _freeze_pools(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, Found]:
         setting = self.setting
         specs = setting.all_specs()
-        if self.pools.exists() or not specs:
+        if not specs:
             return {}
         held = {source for file in setting.pools for source in sources_in(read_pools(file).values())}
         asked = {name: spec for name, spec in specs.items() if name not in held}
@@ -179,7 +205,7 @@ class Experiment:
         """Run an arm, or go on with it.
 
         Args:
-            arm: One whose ``needs`` are finished.
+            arm: One that waits for no other (:meth:`waits_for`).
             effort: With how much effort; the call store is the experiment's.
             ask: Opens the sources that debaters search, where they may.
             watch: See :data:`madke.runs.job.Watch`.
@@ -191,6 +217,17 @@ class Experiment:
         effort = replace(effort, calls=self.calls, payer=arm.name)
         with RunDirectory(self.arm_folder(arm.name), replay=effort.replay) as directory:
             return play(job, directory, lambda: pools, effort, sources=lambda: ask(job.source_specs), watch=watch)
+
+    def waits_for(self, arm: Arm) -> str | None:
+        """The arm that must be finished first, without a failed question, before this one can begin; None if none."""
+        for name in arm.needs:
+            (needed,) = (other for other in self.setting.arms if other.name == name)
+            expected = len(self.setting.questions) * (needed.repeats or self.setting.repeats)
+            folder = self.arm_folder(name)
+            there = read_transcripts(folder) if (folder / "transcripts.jsonl").is_file() else ()
+            if sum(transcript.status != "failed" for transcript in there) < expected:
+                return name
+        return None
 
     def _debaters(self, arm: Arm) -> int:
         dear = arm.debaters_for
@@ -227,17 +264,8 @@ def opened(path: Path, setting: Setting) -> Iterator[Experiment]:
     Raises:
         UserError: It is in use, holds another experiment or something else, or cannot be written.
     """
-    record = {
-        # What is unset stays so: an arm's silence is not the same as a default.
-        "recipe": setting.recipe.model_dump(mode="json", exclude_unset=True),
-        "data": setting.data,
-        "pools": [fingerprint(file) for file in setting.pools],
-        "data_sha256": questions_sha256(setting.questions),
-        "repeats": setting.repeats,
-        "seed": setting.seed,
-    }
-    if path.is_dir() and not (path / _FILE).exists() and (there := sorted(p.name for p in path.iterdir())) != []:
-        raise UserError(f"holds no experiment, but {there[0]!r}; choose another --out", file=path)
+    if not is_experiment(path) and path.is_dir() and (foreign := sorted(_foreign(path))):
+        raise UserError(f"holds no experiment, but {foreign[0]!r}; choose another --out", file=path)
     try:
         (path / "arms").mkdir(parents=True, exist_ok=True)
         lock = (path / "lock").open("a")
@@ -248,14 +276,37 @@ def opened(path: Path, setting: Setting) -> Iterator[Experiment]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UserError("another process runs this experiment; wait for it", file=path) from None
-        if (path / _FILE).exists():
-            before = _read(path)
-            if changed := [name for name, value in record.items() if before.get(name) != value]:
-                raise UserError(f"holds another experiment: its {changed[0]} differs; choose another --out", file=path)
-        else:
-            with replacing(path / _FILE) as file:
-                file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+        if is_experiment(path):
+            _refuse_other(path, setting)
         yield Experiment(path=path, setting=setting)
+
+
+def _foreign(path: Path) -> set[str]:
+    """What a start of an experiment that was stopped before it had a record cannot have left."""
+    left = {entry.name for entry in path.iterdir()} - _MADE_BEFORE
+    return left - {part.name for part in unfinished(path, {_FILE, *_MADE_BEFORE})}
+
+
+def _record(setting: Setting) -> dict[str, Any]:
+    return {
+        # What is unset stays so: an arm's silence is not the same as a default.
+        "recipe": setting.recipe.model_dump(mode="json", exclude_unset=True),
+        "data": setting.data,
+        "pools": [fingerprint(file) for file in setting.pools],
+        "data_sha256": questions_sha256(setting.questions),
+        "sample_seed": setting.sample_seed,
+        "repeats": setting.repeats,
+        "seed": setting.seed,
+    }
+
+
+def _refuse_other(path: Path, setting: Setting) -> None:
+    """Refuse an experiment whose results would be others; what a recipe only says about itself may change."""
+    before, now = _read(path), _record(setting)
+    for record in (before, now):
+        record["recipe"] = {name: value for name, value in record["recipe"].items() if name not in _SAID_ABOUT}
+    if changed := [name for name, value in now.items() if before.get(name) != value]:
+        raise UserError(f"holds another experiment: its {changed[0]} differs; choose another --out", file=path)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -307,7 +358,9 @@ def planned(setting: Setting, planner: Planner, pools: Path | None) -> list[Plan
         debaters_of[arm.name] = len(protocol.cast)
         pool_of = RunPools(pools, protocol.knowledge, setting.questions).of if pools and protocol.knowledge else None
         given = debaters_of[arm.given.arm] if arm.given else 0
-        order = f"{protocol.order.by} {arm.given.order if arm.given else ''}"
+        order = protocol.order.by
+        if arm.given:
+            order = f"{order} {arm.given.arm} {arm.given.order}"
         plans[arm.name] = planner.plan(arm.name, job, pool_of, given=given, order=order)
     return list(plans.values())
 

@@ -33,7 +33,7 @@ REPLY_TOKENS = 150
 """Tokens that a reply is taken to have, where nothing else is said."""
 
 _PLAYED = 50
-"""Questions of a run that are played; the others are taken to be like them."""
+"""Questions of a run that are played, evenly spread; the others are taken to be like them."""
 
 _PASSAGE = "word " * 100
 """A passage of a pool that is not there yet: Wikipedia's have a hundred words."""
@@ -154,7 +154,8 @@ class Planner:
 
     prices: Prices
     reply_tokens: int = REPLY_TOKENS
-    _known: set[str] = field(default_factory=set)
+    _known: dict[str, int] = field(default_factory=dict)
+    """Key of a call in the first repeat -> in how many repeats earlier runs make it."""
 
     def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, given: int = 0, order: str = "") -> Planned:
         """What a run takes.
@@ -164,29 +165,36 @@ class Planner:
             job: The run.
             pool_of: Its pools; None where they are not there yet, or there is no knowledge.
             given: How many first-round stances come from outside, where they are not there yet.
-            order: In which order debaters read what was said, where that is not known before it is said: calls of later
-                rounds are shared only between runs with the same.
+            order: In which order debaters read what was said, and whose first round it is, where that is not known before
+                it is said: what follows from it is shared only between runs with the same.
         """
-        played = job.questions[:_PLAYED]
+        played = _spread(job.questions, _PLAYED)
         protocol = job.variant.protocol
         calls = [
             replace(call, key=f"{call.key} {order}") if call.round > 1 else call
-            for call in asyncio.run(self._play(job, protocol, played, pool_of, given))
+            for call in asyncio.run(self._play(job, protocol, played, pool_of, given, order))
         ]
         scale = len(job.questions) * job.repeats / len(played)
         rounds = possible_rounds(protocol)
         planned = Planned(
             name=name,
             debates=len(job.questions) * job.repeats,
-            least=self._load(calls, protocol, rounds[0], len(played), scale),
-            most=self._load(calls, protocol, rounds[-1], len(played), scale),
+            least=self._load(calls, job, rounds[0], len(played), scale),
+            most=self._load(calls, job, rounds[-1], len(played), scale),
             unpriced=tuple(sorted({model for model in job.models.values() if price_of(model, self.prices) is None})),
         )
-        self._known.update(call.key for call in calls)
+        for call in calls:
+            self._known[call.key] = max(job.repeats, self._known.get(call.key, 0))
         return planned
 
     async def _play(
-        self, job: Job, protocol: Protocol, questions: Sequence[Question], pool_of: PoolOf | None, given: int
+        self,
+        job: Job,
+        protocol: Protocol,
+        questions: Sequence[Question],
+        pool_of: PoolOf | None,
+        given: int,
+        order: str,
     ) -> list[_Call]:
         models = {
             model: _Counting(
@@ -208,24 +216,25 @@ class Planner:
                 task=get_task(question.task),
                 prompts=job.variant,
                 seed=job.seed,
-                given=self._first_round(job, question, given) if protocol.given else (),
+                given=self._first_round(job, question, given, order) if protocol.given else (),
                 retrieve=_nothing_found,
                 estimate=_all_alike,
             )
         return [call for model in models.values() for call in model.calls]
 
-    def _first_round(self, job: Job, question: Question, given: int) -> Sequence[Turn]:
+    def _first_round(self, job: Job, question: Question, given: int, order: str) -> Sequence[Turn]:
         if job.given is not None:
             return job.given.of(question.id, 0)
-        said = "." * 4 * self.reply_tokens
+        # Other first rounds are other texts, so that prompts with them in are not taken for shared.
+        said = order.ljust(4 * self.reply_tokens, ".")
         return [
             Turn(agent=f"Debater {n}", stance=Stance(text=said, answer=str(n), rule="given"))
             for n in range(1, given + 1)
         ]
 
-    def _load(self, calls: Sequence[_Call], protocol: Protocol, rounds: int, debates: int, scale: float) -> Load:
+    def _load(self, calls: Sequence[_Call], job: Job, rounds: int, debates: int, scale: float) -> Load:
         """The part of the played calls that debates of so many rounds have."""
-        at_most = self._at_most(protocol, rounds)
+        at_most = self._at_most(job.variant.protocol, rounds)
         by_stage: dict[str, list[_Call]] = defaultdict(list)
         for call in calls:
             if call.round <= rounds or call.stage in _CLOSING:
@@ -234,7 +243,7 @@ class Planner:
         for stage, found in by_stage.items():
             share = min(1.0, at_most.get(stage, len(found)) * debates / len(found))
             for call in found:
-                load += self._load_of(call, share * scale)
+                load += self._load_of(call, share * scale, job.repeats)
         return load
 
     @staticmethod
@@ -244,18 +253,22 @@ class Planner:
             return {}
         return {stage.stage: stage.fewest for stage in stage_calls(protocol, rounds) if stage.fewest < stage.most}
 
-    def _load_of(self, call: _Call, times: float) -> Load:
-        tokens = (call.usage.prompt_tokens + call.usage.completion_tokens) * times
-        if call.key in self._known:
-            return Load(calls=times, all_tokens=tokens)
+    def _load_of(self, call: _Call, times: float, repeats: int) -> Load:
+        paid = times * (1 - min(self._known.get(call.key, 0), repeats) / repeats)
         return Load(
             calls=times,
-            all_tokens=tokens,
-            paid=times,
-            prompt_tokens=call.usage.prompt_tokens * times,
-            completion_tokens=call.usage.completion_tokens * times,
-            cost=cost(call.usage, call.price) * times if call.price else 0,
+            all_tokens=(call.usage.prompt_tokens + call.usage.completion_tokens) * times,
+            paid=paid,
+            prompt_tokens=call.usage.prompt_tokens * paid,
+            completion_tokens=call.usage.completion_tokens * paid,
+            cost=cost(call.usage, call.price) * paid if call.price else 0,
         )
+
+
+def _spread(questions: Sequence[Question], most: int) -> list[Question]:
+    """At most so many, from the first to the last dataset: questions stand dataset by dataset."""
+    count = min(most, len(questions))
+    return [questions[n * len(questions) // count] for n in range(count)]
 
 
 def _pool(question: Question, knowledge: Knowledge | None, pool_of: PoolOf | None) -> KnowledgePool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -42,8 +43,8 @@ def read_prices(path: Path) -> dict[str, Price]:
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of a model by its name, with or without the endpoint behind it; None if there is none."""
-    return prices.get(model) or prices.get(model.partition("@")[0])
+    """The price of a model by its name, with or without its endpoint or fingerprint; None if there is none."""
+    return prices.get(model) or prices.get(re.split("[@#]", model)[0])
 
 
 def cost(usage: Usage, price: Price) -> float:

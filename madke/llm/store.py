@@ -125,10 +125,15 @@ class CallStore:
                 "INSERT INTO calls (key, outcome, payer, model, request, completion) VALUES (?, ?, ?, ?, ?, ?)", row
             )
 
-    def recorded(self) -> Iterator[Recorded]:
-        """Every stored call, in the order in which they were written."""
+    def recorded(self, *, payer: str | None = None) -> Iterator[Recorded]:
+        """Every stored call, or those that one run made, in the order in which they were written.
+
+        Args:
+            payer: The run; None for all.
+        """
+        query = "SELECT request, completion FROM calls WHERE ?1 IS NULL OR payer = ?1 ORDER BY id"
         with self._errors():
-            for request, completion in self._db.execute("SELECT request, completion FROM calls ORDER BY id"):
+            for request, completion in self._db.execute(query, (payer,)):
                 record = json.loads(request)
                 messages = tuple(Message(role=role, content=self._text(text)) for role, text in record["messages"])
                 yield Recorded(Purpose(**record["purpose"]), messages, _completion(completion))

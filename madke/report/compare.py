@@ -21,6 +21,9 @@ from madke.tasks import get_task
 _PAPERS = 500
 """Questions a set in the papers' tables."""
 
+_EACH_OTHER = 3
+"""Up to so many arms each two are tested; of more, each against the first, or correction would take all power away."""
+
 _EQUAL_COST = 0.1
 """Arms whose calls a question differ by more than this share are not at equal cost."""
 
@@ -86,13 +89,26 @@ class Comparison:
     arms: tuple[Arm, ...]
     """All values of the runs on these questions, every repeat."""
 
-    def tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
-        """Paired tests of each two runs: see :func:`madke.scoring.paired.paired_tests`."""
-        return paired_tests(list(combinations(self.arms, 2)), self._known(metrics))
+    def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+        """Paired tests over questions: see :func:`madke.scoring.paired.paired_tests`.
 
-    def repeat_tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
-        """Tests across repeats of each two runs: see :func:`madke.scoring.paired.repeat_tests`."""
-        return repeat_tests(list(combinations(self.arms, 2)), self._known(metrics))
+        Args:
+            metrics: Names of values; empty for the runs' own.
+            all_pairs: Whether each two of more than three runs are tested too, and not only each with the first.
+
+        Raises:
+            UserError: No run has such a value.
+        """
+        return paired_tests(self._tested(all_pairs), self._known(metrics))
+
+    def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+        """The same across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
+        return repeat_tests(self._tested(all_pairs), self._known(metrics))
+
+    def _tested(self, all_pairs: bool) -> list[tuple[Arm, Arm]]:
+        if all_pairs or len(self.arms) <= _EACH_OTHER:
+            return list(combinations(self.arms, 2))
+        return [(self.arms[0], other) for other in self.arms[1:]]
 
     def _known(self, metrics: Sequence[str]) -> Sequence[str]:
         held = dict.fromkeys(name for arm in self.arms for name in arm.values)
@@ -112,6 +128,7 @@ class Comparison:
         )
         names = tuple(self.unshared)
         answered = [row for row in self.questions if "failed" not in (row.runs[left].status, row.runs[right].status)]
+        datasets = self.arms[left].questions
         return Pair(
             first=names[left],
             second=names[right],
@@ -120,7 +137,10 @@ class Comparison:
             only_second=only_second,
             neither=neither,
             left_out=marks.total(),
-            other_answer=estimate([float(row.other_answer(row.runs[left], row.runs[right])) for row in answered]),
+            other_answer=estimate(
+                [float(row.other_answer(row.runs[left], row.runs[right])) for row in answered],
+                [datasets[row.id, row.question] for row in answered],
+            ),
         )
 
 
@@ -137,8 +157,8 @@ class Pair:
     left_out: int
     """Questions that failed in one of the two, have no gold answer, or whose metric is more than right or wrong."""
     other_answer: Estimate | None
-    """Flip rate: the share of questions whose final answers differ, of those that failed in neither; Wilson's
-    interval."""
+    """Flip rate: the share of questions whose final answers differ, of those that failed in neither; its interval as
+    :func:`madke.scoring.statistics.estimate` makes it, over datasets where there are several."""
 
 
 def compare(

@@ -147,8 +147,8 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
 def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[str]:
     for arm in results:
         found = scores[arm.name]
-        if found.oracle:
-            yield f"{arm.name}: {ORACLE} in {found.oracle} of {found.transcripts} debates."
+        if found.read_golds:
+            yield f"{arm.name}: {ORACLE} in {found.read_golds} of {found.transcripts} debates."
         if found.failed and found.correct_if_failed:
             low, high = found.correct_if_failed
             yield (

@@ -12,8 +12,8 @@ from madke.core.transcript import Transcript
 from madke.experiments.recipe import Recipe
 from madke.report.text import interval
 from madke.runs.directory import read_transcripts
-from madke.runs.scored import external_values
-from madke.scoring.rows import Row, over_questions, row
+from madke.runs.scored import GRADER, external_values
+from madke.scoring.rows import Datasets, Row, over_questions, row
 from madke.terminal import printable
 
 
@@ -45,7 +45,8 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table:
             cells.append(_figure(published[metric]) if metric in published else "")
             if folders:
                 there = metric in published and arm in arms
-                found = over_questions(arms[arm].get(dataset, {}), metric) if there else None
+                rows, datasets = arms[arm] if there else ({}, {})
+                found = over_questions(rows.get(dataset, {}), metric, datasets)
                 cells.append(interval(found) if found else "")
         table.add_row(*map(printable, (arm, dataset, model)), *cells)
     return table
@@ -55,17 +56,22 @@ def _figure(value: float) -> str:
     return f"{100 * value:.1f}" if 0 <= value <= 1 else f"{value:.2f}"
 
 
-def _rows(folder: Path) -> dict[str, dict[str, list[Row]]]:
-    """Dataset -> question -> rows; ``all`` holds those of every dataset."""
+def _rows(folder: Path) -> tuple[dict[str, dict[str, list[Row]]], Datasets]:
+    """Dataset -> question -> rows, where ``all`` holds those of every dataset; and the dataset of each question."""
     found: dict[str, dict[str, list[Row]]] = {"all": {}}
+    datasets: dict[str, str | None] = {}
     outside = external_values(folder)
     for transcript in read_transcripts(folder):
         if transcript.status == "failed":
             continue
         values = row(transcript) | _said_outside(transcript, outside)
+        if GRADER in values and "cons_judge" in values:
+            # Wang et al.'s Co2: agreed by the judge, and right by the GPT-4 score.
+            values["co2_judge_grader"] = values["cons_judge"] * values[GRADER]
+        datasets[transcript.id] = transcript.dataset
         for dataset in ("all", transcript.dataset or ""):
             found.setdefault(dataset, {}).setdefault(transcript.id, []).append(values)
-    return found
+    return found, datasets
 
 
 def _said_outside(transcript: Transcript, outside: dict[str, dict[tuple[str, int], float]]) -> Row:

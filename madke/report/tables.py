@@ -74,6 +74,10 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> 
         "Rates: Wilson; other means: bootstrap.",
         "Failed questions are in no mean; abstained ones are wrong.",
     ]
+    if any(len(set(arm.questions.values())) > 1 for arm in arms):
+        notes.insert(
+            1, "Several datasets are pooled: intervals hold t intervals, standard errors clustered by dataset, as well."
+        )
     if _REPEATS in columns:
         notes.append(f"{_REPEATS}: standard deviation of the means of single repeats.")
     if any(scores[arm.name].cons_judge is None and scores[arm.name].cons_matcher for arm in arms):
@@ -86,7 +90,7 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> 
             f"{MARK} differs from {arms[0].name}: p < 0.05 after Holm's correction over the {len(tests)} tests of this "
             f"table ({kinds})."
         )
-    notes += [f"{arm.name}: {ORACLE}." for arm in arms if scores[arm.name].oracle]
+    notes += [f"{arm.name}: {ORACLE}." for arm in arms if scores[arm.name].read_golds]
     rows = _filled(columns, (ChainMap(*of_arm) for of_arm in groups))
     return Table(title="Scores", columns=columns, rows=rows, notes=tuple(notes))
 

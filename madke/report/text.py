@@ -221,7 +221,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
             str(scores.abstained),
             str(scores.failed),
         ]
-        marked = f"{name}\n({ORACLE})" if scores.oracle else name
+        marked = f"{name}\n({ORACLE})" if scores.read_golds else name
         table.add_row(Text(printable(marked)), *cells)
     return table
 
@@ -280,8 +280,8 @@ def score_details(scores: Scores) -> str:
         f"with a prompt that had to be shortened {scores.shortened}",
         *_beside_metrics(scores),
     ]
-    if scores.oracle:
-        lines.insert(0, f"{ORACLE} ({scores.oracle} of {scores.transcripts} debates)")
+    if scores.read_golds:
+        lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
     if scores.failed and scores.correct_if_failed:
         low, high = scores.correct_if_failed
         lines.append(f"correct if all failed were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")

@@ -157,6 +157,7 @@ class RunDirectory:
 
     def _end_replay(self, *, complete: bool) -> None:
         assert self._replayed is not None
+        self._lost += len(self._answered - self.done)
         if complete and not self._lost:
             self._replayed.replace(self._target)
             return

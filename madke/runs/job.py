@@ -93,8 +93,10 @@ def play(
         UserError: The directory belongs to another run; a pool, a model, a source or the call store cannot be used.
     """
     knowledge = job.variant.protocol.knowledge
-    if effort.budget is not None:
-        effort.budget.check(job.models.values())
+    # A replay makes no call, so nothing is paid.
+    budget = None if effort.replay else effort.budget
+    if budget is not None:
+        budget.check(job.models.values())
     models = open_models(job.models, base_url=job.base_url, replay=effort.replay)
     estimator = QualityEstimator(job.estimator, replay=effort.replay) if job.estimator is not None else None
     pool_file = pools()
@@ -122,12 +124,12 @@ def play(
     )
     calls = effort.calls or directory.path / "calls.sqlite"
     directory.begin(config, RunFiles(calls=calls, pools=pool_file), retry_failed=effort.retry_failed)
-    meter = Meter(total=len(job.questions) * job.repeats, resumed=len(directory.done), budget=effort.budget)
+    meter = Meter(total=len(job.questions) * job.repeats, resumed=len(directory.done), budget=budget)
     with CallStore(calls) as store:
-        if effort.budget is not None and not effort.budget.spent:
+        if budget is not None and not budget.spent:
             # What was paid before a kill, by this run and by those that share the store.
             for (_, model), paid in store.paid().items():
-                effort.budget.pay(model, paid.usage)
+                budget.pay(model, paid.usage)
 
         def kept(service: ChatModel) -> ChatModel:
             return Stored(Metered(service, meter), store, replay=effort.replay, payer=effort.payer)

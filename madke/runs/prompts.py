@@ -25,6 +25,8 @@ class SharedPrompts:
 
     prompts: int
     tokens: int
+    among_arms: bool
+    """Whether the run is an arm of an experiment: what it took from earlier arms is not among its prompts."""
     within_question: float
     """The share that is a prefix of an earlier prompt of the same question, 0 .. 1."""
     across_questions: float
@@ -34,9 +36,9 @@ class SharedPrompts:
 def shared_prompts(directory: Path) -> SharedPrompts | None:
     """What a prefix cache in blocks of 16 tokens could have answered of a run's prompts; None without any.
 
-    The calls are taken in the order in which they ended, those that failed left out, and all models as one. A call
-    store that several arms share counts as a whole. One prompt at a time is held in memory, beside the two caches of
-    :func:`madke.scoring.prefix.shared_prefix`.
+    The calls are taken in the order in which they ended, those that failed left out, and all models as one. Of a call
+    store that the arms of an experiment share, those that this arm made itself are taken. One prompt at a time is held
+    in memory, beside the two caches of :func:`madke.scoring.prefix.shared_prefix`.
 
     Raises:
         UserError: The directory is no run, or its call store is missing or damaged.
@@ -44,20 +46,24 @@ def shared_prompts(directory: Path) -> SharedPrompts | None:
     calls = run_files(directory).calls
     if not calls.is_file():
         raise UserError("is not there, so the run's prompts are unknown", file=calls)
+    among_arms = calls.resolve().parent != directory.resolve()
+    # Arms pay under their folders' names; a run of its own has no name in its store.
+    payer = directory.resolve().name if among_arms else ""
     with CallStore(calls) as store:
-        found = shared_prefix(_prompts(store), block=BLOCK * _CHARACTERS)
+        found = shared_prefix(_prompts(store, payer), block=BLOCK * _CHARACTERS)
     if not found.total:
         return None
     return SharedPrompts(
         prompts=found.prompts,
         tokens=found.total // _CHARACTERS,
+        among_arms=among_arms,
         within_question=found.within / found.total,
         across_questions=found.across / found.total,
     )
 
 
-def _prompts(store: CallStore) -> Iterator[tuple[str, str]]:
-    for call in store.recorded():
+def _prompts(store: CallStore, payer: str) -> Iterator[tuple[str, str]]:
+    for call in store.recorded(payer=payer):
         if call.completion.outcome == "ok" and call.purpose.stage not in _NO_PROMPTS:
             yield call.purpose.question, "".join(map(_marked, call.messages))
 

@@ -13,9 +13,20 @@ from dataclasses import dataclass, replace
 
 from madke.scoring.arms import Arm
 from madke.scoring.power import detectable_mean, detectable_rate
-from madke.scoring.statistics import BOOTSTRAP_SEED, Estimate, clustered, clustered_error, clustered_p, wilson
+from madke.scoring.statistics import (
+    BOOTSTRAP_SEED,
+    RESAMPLES_AT_ONCE,
+    Estimate,
+    clustered,
+    clustered_error,
+    clustered_p,
+    widened,
+    wilson,
+)
 
 _RESAMPLES = 9999
+_FEW = 50
+"""Below so many questions a bootstrap's p is too small: resamples spread less than samples do."""
 MIN_REPEATS = 3
 """Fewer repeats say too little about how much they vary."""
 
@@ -28,11 +39,6 @@ class Discordant:
     only_left: int
     only_right: int
     neither: int
-
-    @property
-    def odds_ratio(self) -> float | None:
-        """Odds of the right arm against the left: ``only_right / only_left``; None where the latter is 0."""
-        return self.only_right / self.only_left if self.only_left else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +99,11 @@ def paired_tests(pairs: Sequence[tuple[Arm, Arm]], metrics: Sequence[str] = ()) 
     Values 0 or 1 (after repeats are averaged): McNemar's exact test, and the difference's interval by Bonett and Price
     (2012). Others: the paired bootstrap over questions, 9,999 resamples with a fixed seed, the percentile interval,
     and p as the share of resamples whose difference is at least as far from the observed one as that is from 0 (Efron
-    and Tibshirani, 1993, section 16.4). Questions of several datasets: t on clustered standard errors, for both.
+    and Tibshirani, 1993, section 16.4); for fewer than 50 questions p is that of the paired permutation test, in which
+    the arms of each question are swapped or not (Fisher, 1935): all ways, or 9,999 drawn with a fixed seed.
+
+    Questions of several datasets: that test, and t on standard errors clustered by dataset; the larger p, the larger
+    detectable difference, and an interval that holds both.
     """
     return _corrected([found for asked in _asked(pairs, metrics) if (found := paired_test(*asked))])
 
@@ -173,7 +183,7 @@ def repeat_test(left: Arm, right: Arm, metric: str) -> PairedTest | None:
         p_holm=float(found.pvalue),
         test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
         effect=_cohen_d(differences),
-        detectable=detectable_mean(len(repeats), _sd(differences)),
+        detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
     )
 
 
@@ -204,36 +214,47 @@ class _Compared:
 
 def _compared(one: Sequence[float], two: Sequence[float], datasets: Sequence[str | None]) -> _Compared:
     """The test that fits one value a question in each of two arms."""
-    n, differences = len(one), [b - a for a, b in zip(one, two, strict=True)]
+    differences = [b - a for a, b in zip(one, two, strict=True)]
     discordant = _discordant(one, two)
-    effect = _cohen_d(differences) if discordant is None else _cohen_g(discordant)
-    if (several := len(set(datasets))) > 1:
-        return _Compared(
-            difference=clustered(differences, datasets),
-            p=clustered_p(differences, datasets),
-            test=f"t, standard errors clustered by {several} datasets",
-            effect=effect,
-            detectable=detectable_mean(1, clustered_error(differences, datasets)),
-            discordant=discordant,
-        )
-    if discordant is None:
-        difference, p = _bootstrapped(differences)
-        detectable = detectable_mean(n, _sd(differences))
-        return _Compared(
-            difference=difference,
-            p=p,
-            test="paired bootstrap",
-            effect=effect,
-            detectable=detectable,
-            discordant=None,
-        )
+    alone = _graded(differences) if discordant is None else _rates(discordant)
+    return _with_clusters(alone, differences, datasets) if len(set(datasets)) > 1 else alone
+
+
+def _with_clusters(alone: _Compared, differences: Sequence[float], datasets: Sequence[str | None]) -> _Compared:
+    """The more cautious of the test of one sample and of t on clustered standard errors, in each figure."""
+    several = len(set(datasets))
+    detectable = detectable_mean(1, clustered_error(differences, datasets), df=several - 1)
+    return replace(
+        alone,
+        difference=widened(alone.difference, clustered(differences, datasets)),
+        p=max(alone.p, clustered_p(differences, datasets)),
+        test=f"the more cautious of {alone.test}, and t with standard errors clustered by {several} datasets",
+        detectable=None if alone.detectable is None else max(alone.detectable, detectable or 0.0),
+    )
+
+
+def _rates(discordant: Discordant) -> _Compared:
+    n = discordant.both + discordant.only_left + discordant.only_right + discordant.neither
     return _Compared(
         difference=_bonett_price(discordant),
         p=_mcnemar(discordant),
         test="McNemar, exact",
-        effect=effect,
+        effect=_cohen_g(discordant),
         detectable=detectable_rate(n, (discordant.only_left + discordant.only_right) / n),
         discordant=discordant,
+    )
+
+
+def _graded(differences: Sequence[float]) -> _Compared:
+    few = len(differences) < _FEW
+    difference, p = _bootstrapped(differences)
+    return _Compared(
+        difference=difference,
+        p=_permuted(differences) if few else p,
+        test="paired permutation, bootstrap interval" if few else "paired bootstrap",
+        effect=_cohen_d(differences),
+        detectable=detectable_mean(len(differences), _sd(differences)),
+        discordant=None,
     )
 
 
@@ -279,10 +300,8 @@ def _bonett_price(found: Discordant) -> Estimate:
 def _bootstrapped(differences: Sequence[float]) -> tuple[Estimate, float]:
     """The mean difference with its percentile interval, and p."""
     n, mean = len(differences), _mean(differences)
-    # n differences of one sign could be chance in one of 2^(n - 1) cases; resampling few of them would claim more.
-    least = max(1 / (_RESAMPLES + 1), 0.5 ** (n - 1))
     if len(set(differences)) == 1:
-        return Estimate(value=mean, low=mean, high=mean, n=n), least if mean else 1.0
+        return Estimate(value=mean, low=mean, high=mean, n=n), 1 / (_RESAMPLES + 1) if mean else 1.0
     import numpy
     from scipy.stats import bootstrap
 
@@ -290,7 +309,7 @@ def _bootstrapped(differences: Sequence[float]) -> tuple[Estimate, float]:
         (numpy.asarray(differences),),
         numpy.mean,
         n_resamples=_RESAMPLES,
-        batch=500,
+        batch=RESAMPLES_AT_ONCE,
         method="percentile",
         rng=numpy.random.default_rng(BOOTSTRAP_SEED),
     )
@@ -299,8 +318,25 @@ def _bootstrapped(differences: Sequence[float]) -> tuple[Estimate, float]:
     extreme = int((abs(found.bootstrap_distribution - mean) >= abs(mean) - 1e-12).sum())
     return (
         Estimate(value=mean, low=float(interval.low), high=float(interval.high), n=n),
-        max((extreme + 1) / (_RESAMPLES + 1), least),
+        (extreme + 1) / (_RESAMPLES + 1),
     )
+
+
+def _permuted(differences: Sequence[float]) -> float:
+    """The two-sided p that the mean difference is 0, by swapping the arms of questions."""
+    if len(differences) == 1:
+        return 1.0
+    import numpy
+    from scipy.stats import permutation_test
+
+    found = permutation_test(
+        (numpy.asarray(differences),),
+        numpy.mean,
+        permutation_type="samples",
+        n_resamples=_RESAMPLES,
+        rng=numpy.random.default_rng(BOOTSTRAP_SEED),
+    )
+    return float(found.pvalue)
 
 
 def _cohen_g(found: Discordant) -> Effect | None:

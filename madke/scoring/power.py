@@ -34,16 +34,19 @@ def detectable_rate(n: int, discordance: float) -> float | None:
     return float(brentq(shown, 0.0, discordance))
 
 
-def detectable_mean(n: int, sd: float) -> float | None:
-    """The smallest mean of paired differences that n of them could show: ``(z_a + z_b) sd / sqrt(n)``.
+def detectable_mean(n: int, sd: float, df: int | None = None) -> float | None:
+    """The smallest mean of paired differences that n of them could show: ``(q_a + q_b) sd / sqrt(n)``.
 
-    As Miller (2024, "Adding Error Bars to Evals") has it, with the variance of the differences themselves.
+    As Miller (2024, "Adding Error Bars to Evals") has it, with the variance of the differences themselves. The quantiles
+    are those of the test: normal ones, or Student's, with which power is approximate (Bloom, 1995, Evaluation Review
+    19, 547-556).
 
     Args:
         n: Questions, or repeats.
         sd: Standard deviation of the differences; None is returned for 0.
+        df: Degrees of freedom, where the test is a t test.
     """
-    above, beyond = _quantiles()
+    above, beyond = _quantiles(df)
     return (above + beyond) * sd / math.sqrt(n) if sd > 0 else None
 
 
@@ -55,7 +58,8 @@ def half_width(n: int) -> float:
     return (high - low) / 2
 
 
-def _quantiles() -> tuple[float, float]:
-    from scipy.stats import norm
+def _quantiles(df: int | None = None) -> tuple[float, float]:
+    from scipy.stats import norm, t
 
-    return float(norm.ppf(1 - _ALPHA / 2)), float(norm.ppf(_POWER))
+    quantile = norm.ppf if df is None else t(df).ppf
+    return float(quantile(1 - _ALPHA / 2)), float(quantile(_POWER))

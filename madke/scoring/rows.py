@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from madke.core.transcript import Transcript
@@ -20,26 +20,20 @@ Row = dict[str, float]
 Datasets = Mapping[str, str | None]
 """Question id -> the dataset it belongs to; None, or not there, for one of no name."""
 
+_AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
+"""What the last round left, so that arms can be compared by it."""
+
 ONE_DATASET: Datasets = MappingProxyType({})
 
 Rows = Mapping[str, Sequence[Row]]
 """Question id -> a row for each repeat that has an outcome, in the order of the transcripts."""
 
 
-def rows_by_question(transcripts: Iterable[Transcript]) -> dict[str, list[Row]]:
-    """The rows of all transcripts that have an outcome; questions of failed ones alone are not in it."""
-    rows: dict[str, list[Row]] = {}
-    for transcript in transcripts:
-        if transcript.status != "failed":
-            rows.setdefault(transcript.id, []).append(row(transcript))
-    return rows
-
-
 def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     """All values of one finished transcript. A name that is missing does not apply to it.
 
     Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
-    and ``co2_matcher``; and what :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and
+    and ``co2_matcher``; ``entropy``, ``log_likelihood`` and ``disagreement`` after the last round; and what :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and
     :func:`madke.scoring.translations.diversity` name.
 
     Args:
@@ -63,6 +57,7 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
         values[f"cons_{by}"] = value
         if "correct" in values:
             values[f"co2_{by}"] = value * values["correct"]
+    values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
     if "correct" in values:
         values |= flips(transcript, values["correct"], rounds)
     return values | sides(transcript) | traps(transcript) | selection_values(transcript) | diversity(transcript)

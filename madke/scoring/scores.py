@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
 from madke.scoring.metrics import METRICS
 from madke.scoring.rounds import round_rows
-from madke.scoring.rows import Row, Rows, over_questions, over_rounds, row
+from madke.scoring.rows import Datasets, Row, Rows, over_questions, over_rounds, row
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.translations import corpus_scores
 
@@ -37,7 +37,7 @@ class Scores:
     """Transcripts whose pool lacks a source that failed."""
     shortened: int
     """Transcripts in which a prompt was too long and something was left out of it."""
-    oracle: int
+    read_golds: int
     """Transcripts whose order read the gold answers: an analysis, no prediction."""
     correct: Estimate | None
     """None where no question has a gold answer."""
@@ -59,12 +59,12 @@ class Scores:
     failures: Mapping[str, int]
     """Why transcripts failed -> how many, the commonest first."""
     parse_failures: Mapping[str, Estimate]
-    """By stage: share of replies in which no value of the stage's grammar was found."""
+    """By stage: share of a question's replies in which no value of the stage's grammar was found, over questions."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, failed ones too."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
     """What is no metric of the answer, by name, each over the questions that it applies to: see
-    :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and :func:`madke.scoring.translations.diversity`."""
+    :func:`madke.scoring.rows.row`, :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and :func:`madke.scoring.translations.diversity`."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
     """Name -> the value after round 1, 2, ... of the longest debate; None where no debate has one. The names stand with
     :func:`madke.scoring.rounds.round_rows`; debates that have ended count as
@@ -93,22 +93,22 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
     stops: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     usage: dict[str, StageUsage] = {}
-    replies: dict[str, list[float]] = {}
+    unread: dict[str, dict[str, list[bool]]] = {}
     rounds = 0
     for transcript in transcripts:
         datasets[transcript.id] = transcript.dataset
         statuses[transcript.status] += 1
         flags["degraded"] += transcript.degraded
         flags["partial"] += bool(transcript.pool_partial)
-        flags["oracle"] += transcript.oracle
+        flags["read_golds"] += transcript.oracle
         stops[transcript.stop_reason] += 1
         for stage, used in transcript.usage.items():
             usage[stage] = total_usage((usage.get(stage, StageUsage()), used))
         cut = False
-        for stage, reply, unread in _replies(transcript):
+        for stage, reply, missed in _replies(transcript):
             cut = cut or reply.cut is not None
-            if unread is not None and reply.error is None:
-                replies.setdefault(stage, []).append(float(unread))
+            if missed is not None and reply.error is None:
+                unread.setdefault(stage, {}).setdefault(transcript.id, []).append(missed)
         flags["shortened"] += cut
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
@@ -135,7 +135,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         degraded=flags["degraded"],
         partial_pools=flags["partial"],
         shortened=flags["shortened"],
-        oracle=flags["oracle"],
+        read_golds=flags["read_golds"],
         correct=over_questions(rows, "correct", datasets),
         correct_if_failed=_bounds(rows),
         metrics={name: found for name in METRICS if (found := over_questions(rows, name, datasets))},
@@ -146,7 +146,9 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         mean_rounds=rounds / finished if finished else 0.0,
         stop_reasons=dict(stops.most_common()),
         failures=dict(failures.most_common()),
-        parse_failures={stage: found for stage, values in replies.items() if (found := estimate(values))},
+        parse_failures={
+            stage: found for stage, replies in unread.items() if (found := _share_of_replies(replies, datasets))
+        },
         usage=usage,
         debate={name: found for name in _beside_metrics(rows) if (found := over_questions(rows, name, datasets))},
         by_round=over_rounds(by_round, datasets),
@@ -188,6 +190,12 @@ def _bounds(rows: Rows) -> tuple[float, float] | None:
             low.append(sum(row.get("correct", 0.0) for row in judged) / len(judged))
             high.append(sum(row.get("correct", 1.0) for row in judged) / len(judged))
     return (sum(low) / len(low), sum(high) / len(high)) if low else None
+
+
+def _share_of_replies(replies: Mapping[str, Sequence[bool]], datasets: Datasets) -> Estimate | None:
+    """Over questions: several replies to one of them are no independent observations."""
+    shares = [sum(missed) / len(missed) for missed in replies.values()]
+    return estimate(shares, [datasets.get(id_) for id_ in replies])
 
 
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final

@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 _RESAMPLES = 2000
+RESAMPLES_AT_ONCE = 100
+"""How many bootstrap resamples are held in memory together: 16 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
 
 
@@ -36,7 +38,7 @@ def estimate(values: Sequence[float], clusters: Sequence[Hashable] = ()) -> Esti
 
     Rates (all values 0 or 1): Wilson's score interval. Other means: the percentile bootstrap over questions with
     2,000 resamples and a fixed seed. A single value, or equal ones, bootstrap to an interval of no width. Questions of
-    several clusters: :func:`clustered`, kept in 0 .. 1 where all values are.
+    several clusters: widened by :func:`clustered`, and kept in 0 .. 1 where all values are.
 
     Args:
         values: Where a question has repeats, their mean.
@@ -44,10 +46,24 @@ def estimate(values: Sequence[float], clusters: Sequence[Hashable] = ()) -> Esti
     """
     if not values:
         return None
-    if len(set(clusters)) > 1:
-        found = clustered(values, clusters)
-        share = min(values) >= 0 and max(values) <= 1
-        return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)) if share else found
+    alone = _of_one_sample(values)
+    if len(set(clusters)) < 2:
+        return alone
+    found = widened(alone, clustered(values, clusters))
+    share = min(values) >= 0 and max(values) <= 1
+    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)) if share else found
+
+
+def widened(alone: Estimate, by_cluster: Estimate) -> Estimate:
+    """The mean with an interval that holds both.
+
+    Clusters whose means are all alike have a clustered error of 0, which says nothing about how well the mean is known;
+    questions taken as one sample leave out that those of a cluster are alike. Neither is enough by itself.
+    """
+    return replace(alone, low=min(alone.low, by_cluster.low), high=max(alone.high, by_cluster.high))
+
+
+def _of_one_sample(values: Sequence[float]) -> Estimate:
     n, mean = len(values), sum(values) / len(values)
     if all(value in (0.0, 1.0) for value in values):
         low, high = wilson(round(sum(values)), n)
@@ -61,6 +77,7 @@ def estimate(values: Sequence[float], clusters: Sequence[Hashable] = ()) -> Esti
         (numpy.asarray(values),),
         numpy.mean,
         n_resamples=_RESAMPLES,
+        batch=RESAMPLES_AT_ONCE,
         method="percentile",
         rng=numpy.random.default_rng(BOOTSTRAP_SEED),
     ).confidence_interval
@@ -81,7 +98,8 @@ def clustered(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate
     The standard error is the root of the sum over clusters of squared sums of residuals, over n (Miller, 2024,
     "Adding Error Bars to Evals"), times G / (G - 1) under the root, since there are few clusters; the quantile is that
     of t with G - 1 degrees of freedom (Cameron and Miller, 2015, "A Practitioner's Guide to Cluster-Robust Inference").
-    With two or three datasets the interval is wide: so few say little about others.
+    With two or three datasets the interval is mostly wide: so few say little about others. Where their means are equal
+    it has no width; use it together with the interval of one sample (:func:`widened`).
 
     Args:
         values: One a question, at least one.

@@ -11,7 +11,7 @@ from madke.llm import CallStore
 from madke.runs.directory import read_config, read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
-from tests.support.openai_server import openai_server
+from tests.support.openai_server import error, openai_server
 
 RECIPE = """
 title: Sources
@@ -170,6 +170,63 @@ arms:
         assert now == was[::-1]
         assert [turn.agent for turn in transcript.rounds[0].turns] == ["Debater 1", "Debater 2"]
     assert stages["speak"] == 3 * 2
+
+
+def test_an_arm_waits_for_what_it_needs(tmp_path):
+    recipe = """
+title: Equal cost
+source: a test
+arms:
+  - {name: one, protocol: rag, sources: wiki}
+  - {name: dear, protocol: rag, sources: wiki, set: {debaters: 1}, seed: 1}
+  - {name: vote, protocol: self-consistency, sources: wiki, debaters_for: {arm: dear, by: calls, unit: one}}
+  - {name: free, protocol: rag, sources: wiki, seed: 2}
+"""
+    broken = threading.Event()
+
+    def filtered(body, n):
+        if not broken.is_set() and "survey 1?" in str(body["messages"]):
+            return error(400, "content filter")
+        return debating(body, n)
+
+    with openai_server(filtered) as server:
+        done = madke(*arguments(tmp_path, server, recipe=recipe))
+        assert done.returncode == 1, done.stderr
+        assert "arm 'vote' is not finished: it needs dear" in done.stderr
+        assert set(arms(tmp_path)) == {"one", "dear", "free"}
+        broken.set()
+        done = madke(*arguments(tmp_path, server, recipe=recipe))
+    assert done.returncode == 0, done.stderr
+    assert {name: len(found) for name, found in arms(tmp_path).items()} == dict.fromkeys(
+        ("one", "dear", "vote", "free"), 3
+    )
+
+
+def test_a_start_that_was_refused_leaves_the_folder_free(tmp_path):
+    with openai_server(debating) as server:
+        command = arguments(tmp_path, server)
+        wrong = tmp_path / "wrong.jsonl"
+        wrong.write_text((tmp_path / "pools.jsonl").read_text().replace('"q1"', '"q9"'))
+        pools = command.index("--pools") + 1
+        refused(*command[:pools], wrong, *command[pools + 1 :])
+        assert madke(*command).returncode == 0
+
+
+def test_what_a_recipe_only_says_about_itself_may_change(tmp_path):
+    with openai_server(debating) as server:
+        assert madke(*arguments(tmp_path, server)).returncode == 0
+        asked = len(server.requests)
+        better = RECIPE.replace("em: 0.5", "em: 0.6").replace("title: Sources", "title: Where knowledge is from")
+        assert madke(*arguments(tmp_path, server, recipe=better)).returncode == 0
+        assert len(server.requests) == asked
+
+
+def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path):
+    with openai_server(debating) as server:
+        command = arguments(tmp_path, server)
+        data = command[command.index("--data") + 1]
+        assert "3 questions" not in (said := refused(*command, "--data", data))
+        assert "2 questions have the id 'questions/q0'" in said
 
 
 def test_the_store_says_who_paid_what(tmp_path):

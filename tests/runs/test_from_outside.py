@@ -156,7 +156,7 @@ def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_pat
     assert transcript.oracle
     mark = "analysis: reads the gold answers"
     assert mark in " ".join(done.stdout.split())
-    assert json.loads((out / "metrics.json").read_text())["oracle"] == 2
-    assert json.loads(madke("score", out, "--json").stdout)["oracle"] == 2
+    assert json.loads((out / "metrics.json").read_text())["read_golds"] == 2
+    assert json.loads(madke("score", out, "--json").stdout)["read_golds"] == 2
     assert (out / "report.html").read_text().count(mark) >= 4
     assert mark in madke("report", out, "--question", "q0").stdout

@@ -321,3 +321,15 @@ def test_no_key_appears_in_any_file_or_output(tmp_path):
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert canary.encode() not in path.read_bytes(), path
+
+
+def test_a_replay_pays_nothing_and_loses_nothing_whatever_the_limit(tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai/m: {prompt: 1000, completion: 1000}")
+    with openai_server(debating) as server:
+        command = arguments(tmp_path, server, "--prices", prices, n=3)
+        assert madke(*command).returncode == 0
+        before = finished_ids(tmp_path)
+        again = madke(*command, "--replay", "--max-cost", 0.001)
+    assert again.returncode == 0, again.stderr
+    assert finished_ids(tmp_path) == before == ["q0", "q1", "q2"]

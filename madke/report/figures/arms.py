@@ -37,7 +37,7 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Ar
         Arm(
             results=one,
             scores=scores[one.name],
-            label=f"{label}*" if scores[one.name].oracle else label,
+            label=f"{label}*" if scores[one.name].read_golds else label,
             colour=COLOURS[n % len(COLOURS)],
             marker=MARKERS[n % len(MARKERS)],
         )
@@ -59,4 +59,4 @@ def notes(arms: Iterable[Arm], found: Iterable[Estimate] = ()) -> str:
     if counts:
         over = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
         said = f" Thin lines: 95 % intervals over {over} questions."
-    return f"{said} * {ORACLE}." if any(arm.scores.oracle for arm in arms) else said
+    return f"{said} * {ORACLE}." if any(arm.scores.read_golds for arm in arms) else said
