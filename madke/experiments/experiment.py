@@ -187,13 +187,13 @@ class Experiment:
         held = {source for file in setting.pools for source in sources_in(read_pools(file).values())}
         asked = {name: spec for name, spec in specs.items() if name not in held}
         if not asked:
-            merge_pools(setting.pools, setting.questions, self.pools)
+            merge_pools(setting.pools, setting.questions, self.pools, sources=specs)
             return {}
         built = self.path / "asked.jsonl" if setting.pools else self.pools
         depths = [depth(job.variant.protocol.knowledge) for job in setting.jobs() if job.variant.protocol.knowledge]
         found = build_pools(setting.questions, open_sources(asked), max(depths), built, progress=progress)
         if setting.pools:
-            merge_pools([*setting.pools, built], setting.questions, self.pools)
+            merge_pools([*setting.pools, built], setting.questions, self.pools, sources=specs)
             built.unlink()
         return found
 
@@ -358,9 +358,7 @@ def planned(setting: Setting, planner: Planner, pools: Path | None) -> list[Plan
         debaters_of[arm.name] = len(protocol.cast)
         pool_of = RunPools(pools, protocol.knowledge, setting.questions).of if pools and protocol.knowledge else None
         given = debaters_of[arm.given.arm] if arm.given else 0
-        order = protocol.order.by
-        if arm.given:
-            order = f"{order} {arm.given.arm} {arm.given.order}"
+        order = f"{protocol.order.by} {arm.given.arm} {arm.given.order}" if arm.given else protocol.order.by
         plans[arm.name] = planner.plan(arm.name, job, pool_of, given=given, order=order)
     return list(plans.values())
 

@@ -165,8 +165,8 @@ class Planner:
             job: The run.
             pool_of: Its pools; None where they are not there yet, or there is no knowledge.
             given: How many first-round stances come from outside, where they are not there yet.
-            order: In which order debaters read what was said, and whose first round it is, where that is not known before
-                it is said: what follows from it is shared only between runs with the same.
+            order: In which order debaters read what was said, and whose first round they take over, where that is not
+                known yet: what follows from it is shared only between runs with the same.
         """
         played = _spread(job.questions, _PLAYED)
         protocol = job.variant.protocol

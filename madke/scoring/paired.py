@@ -224,9 +224,12 @@ def _with_clusters(alone: _Compared, differences: Sequence[float], datasets: Seq
     """The more cautious of the test of one sample and of t on clustered standard errors, in each figure."""
     several = len(set(datasets))
     detectable = detectable_mean(1, clustered_error(differences, datasets), df=several - 1)
+    difference = widened(alone.difference, clustered(differences, datasets))
+    if max(map(abs, differences)) <= 1:
+        difference = replace(difference, low=max(difference.low, -1.0), high=min(difference.high, 1.0))
     return replace(
         alone,
-        difference=widened(alone.difference, clustered(differences, datasets)),
+        difference=difference,
         p=max(alone.p, clustered_p(differences, datasets)),
         test=f"the more cautious of {alone.test}, and t with standard errors clustered by {several} datasets",
         detectable=None if alone.detectable is None else max(alone.detectable, detectable or 0.0),

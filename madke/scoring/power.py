@@ -37,9 +37,9 @@ def detectable_rate(n: int, discordance: float) -> float | None:
 def detectable_mean(n: int, sd: float, df: int | None = None) -> float | None:
     """The smallest mean of paired differences that n of them could show: ``(q_a + q_b) sd / sqrt(n)``.
 
-    As Miller (2024, "Adding Error Bars to Evals") has it, with the variance of the differences themselves. The quantiles
-    are those of the test: normal ones, or Student's, with which power is approximate (Bloom, 1995, Evaluation Review
-    19, 547-556).
+    As Miller (2024, "Adding Error Bars to Evals") has it, with the variance of the differences themselves. The
+    quantiles are those of the test: normal, or Student's t, with which power is approximate (Bloom, 1995, Evaluation
+    Review 19, 547-556).
 
     Args:
         n: Questions, or repeats.

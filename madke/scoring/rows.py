@@ -33,8 +33,9 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     """All values of one finished transcript. A name that is missing does not apply to it.
 
     Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
-    and ``co2_matcher``; ``entropy``, ``log_likelihood`` and ``disagreement`` after the last round; and what :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and
-    :func:`madke.scoring.translations.diversity` name.
+    and ``co2_matcher``; ``entropy``, ``log_likelihood`` and ``disagreement`` after the last round
+    (:func:`madke.scoring.rounds.round_rows`); and what :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection`
+    and :func:`madke.scoring.translations.diversity` name.
 
     Args:
         transcript: One that has an outcome.

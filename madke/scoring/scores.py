@@ -25,6 +25,8 @@ class Scores:
     """
 
     questions: int
+    datasets: int
+    """How many datasets they come from, those of no name as one. Of several, intervals are widened by dataset."""
     transcripts: int
     """Questions times repeats."""
     abstained: int
@@ -63,8 +65,8 @@ class Scores:
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, failed ones too."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
-    """What is no metric of the answer, by name, each over the questions that it applies to: see
-    :func:`madke.scoring.rows.row`, :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and :func:`madke.scoring.translations.diversity`."""
+    """What is no metric of the answer, by name, each over the questions that it applies to: the other values of
+    :func:`madke.scoring.rows.row`."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
     """Name -> the value after round 1, 2, ... of the longest debate; None where no debate has one. The names stand with
     :func:`madke.scoring.rounds.round_rows`; debates that have ended count as
@@ -129,6 +131,7 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
     judged = flags["judged"] == finished
     return Scores(
         questions=len(rows),
+        datasets=len(set(datasets.values())),
         transcripts=n,
         abstained=statuses["abstained"],
         failed=statuses["failed"],

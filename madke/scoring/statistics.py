@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 _RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
-"""How many bootstrap resamples are held in memory together: 16 MB for 20,000 questions."""
+"""How many bootstrap resamples are held in memory together: about 50 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
 
 

@@ -103,6 +103,25 @@ def test_what_is_tested_can_be_chosen(runs):
     assert [test["metric"] for test in found["tests"]] == ["cons_judge", "em"]
 
 
+def test_of_more_than_three_runs_each_is_tested_with_the_first_alone_unless_asked(runs):
+    directories = runs(one=[BAIKAL], two=["x"], three=["y"], four=["z"])
+    found = compared(*directories, "--metric", "em")
+    assert [(test["left"], test["right"]) for test in found["tests"]] == [
+        ("one", "two"),
+        ("one", "three"),
+        ("one", "four"),
+    ]
+    assert len(compared(*directories, "--metric", "em", "--all-pairs")["tests"]) == 6
+
+
+def test_how_far_debaters_are_apart_at_the_end_can_be_tested(runs):
+    found = compared(*runs(one=[BAIKAL, BAIKAL], two=["x", BAIKAL]), "--metric", "entropy", "--metric", "disagreement")
+    assert [(test["metric"], test["left_value"], test["right_value"]) for test in found["tests"]] == [
+        ("entropy", 0.0, 0.5),
+        ("disagreement", 0.0, 0.5),
+    ]
+
+
 def test_what_scorers_outside_said_is_compared(runs, tmp_path):
     directories = runs(one=[BAIKAL, "x"], two=["x", BAIKAL])
     scorer = tmp_path / "scorer.py"
@@ -111,7 +130,7 @@ def test_what_scorers_outside_said_is_compared(runs, tmp_path):
     assert scored.returncode == 0, scored.stderr
     found = compared(*directories)
     (length,) = [test for test in found["tests"] if test["metric"] == "length"]
-    assert (length["left_value"], length["n"], length["test"]) == (6.0, 2, "paired bootstrap")
+    assert (length["left_value"], length["n"], length["test"]) == (6.0, 2, "paired permutation, bootstrap interval")
     assert found["scores"]["one"]["metrics"]["length"]["value"] == 6.0
 
 
@@ -155,7 +174,7 @@ def test_what_cannot_be_compared(runs, tmp_path):
     assert f"{one}: holds no question 'q9'" in refused("compare", one, two, "--question", "q9")
     assert "takes two runs or more, found 1" in refused("compare", one)
     assert "takes two runs or more, found 1" in refused("compare", one, one)
-    for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"]):
-        assert "leave out --limit, --only-different and --metric" in refused(
+    for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"], ["--all-pairs"]):
+        assert "leave out --limit, --only-different, --metric and --all-pairs" in refused(
             "compare", one, two, "--question", "q0", *narrowing
         )

@@ -185,7 +185,8 @@ def test_a_recipe_says_what_it_follows_and_which_figures_stand_beside_its_own(na
     assert recipe.about
     assert set(recipe.datasets) <= set(FORMATS)
     outside = {GRADER, "comet", "bleurt"}
-    anywhere = {"cons_judge", "co2_judge", "judge_tie", "sided_with_Affirmative", "sided_with_Negative"} | outside
+    judged = {"cons_judge", "co2_judge", "co2_judge_grader"}
+    anywhere = judged | {"judge_tie", "sided_with_Affirmative", "sided_with_Negative"} | outside
     for by_arm in recipe.published.values():
         for by_dataset in by_arm.values():
             for dataset, figures in by_dataset.items():
@@ -218,9 +219,9 @@ def test_recipes_after_madke_have_its_equations_and_its_released_code(name):
         ("madke-table-2", "Qwen1.5-72B-Chat", "cot", "fever", "label_accuracy", 0.625),
         ("madke-table-2", "Qwen1.5-72B-Chat", "madke", "triviaqa", "grader", 0.874),
         ("madke-table-2", "Qwen1.5-72B-Chat", "madke-reference", "fever", "label_accuracy", 0.686),
-        ("madke-figure-4", "GPT-3.5-Turbo", "madke-google", "nq_open", "co2_judge", 0.58),
+        ("madke-figure-4", "GPT-3.5-Turbo", "madke-google", "nq_open", "co2_judge_grader", 0.58),
         ("madke-figure-4", "Qwen1.5-32B-Chat", "madke-none", "triviaqa", "cons_judge", 0.958),
-        ("madke-figure-4", "Qwen1.5-72B-Chat", "madke-both", "2wikimultihopqa", "co2_judge", 0.342),
+        ("madke-figure-4", "Qwen1.5-72B-Chat", "madke-both", "2wikimultihopqa", "co2_judge_grader", 0.342),
         ("madke-table-4", "GPT-4-Turbo", "standard", "mmlu_med", "choice_accuracy", 0.861),
         ("madke-table-4", "Qwen1.5-72B-Chat", "rag", "mmlu_med", "choice_accuracy", 0.524),
         ("madke-figure-6", "Qwen1.5-32B-Chat", "madke-32B-both", "hotpotqa", "grader", 0.57),
@@ -252,9 +253,12 @@ def test_the_averages_in_madkes_text_are_those_of_the_figures():
     """Section 5.1: Co2 gains 7.8 points with all knowledge and Cons loses 1.6 (Qwen1.5-72B-Chat, Table 3)."""
     figures = RECIPES["madke-figure-4"].published["Qwen1.5-72B-Chat"]
 
-    def gain(metric):
-        both, none = (figures[f"madke-{label}"] for label in ("both", "none"))
-        return sum(both[dataset][metric] - none[dataset][metric] for dataset in none) / len(none)
+    def gain(*metrics):
+        both, none = (
+            [next(by_dataset[name] for name in metrics if name in by_dataset) for by_dataset in figures[arm].values()]
+            for arm in ("madke-both", "madke-none")
+        )
+        return sum(both) / len(both) - sum(none) / len(none)
 
-    assert gain("co2_judge") == pytest.approx(0.078, abs=5e-4)
+    assert gain("co2_judge_grader", "co2_judge") == pytest.approx(0.078, abs=5e-4)
     assert gain("cons_judge") == pytest.approx(-0.016, abs=5e-4)

@@ -41,14 +41,59 @@ def test_what_failed_stays_known(tmp_path):
     assert read_pools(tmp_path / "out.jsonl")["a"].partial == {"google": "no answer"}
 
 
-def test_a_source_stands_in_one_file_only(tmp_path):
-    files = [pool_file(tmp_path / f"{n}.jsonl", "wiki") for n in range(2)]
-    with pytest.raises(UserError, match=r"1\.jsonl: holds source 'wiki', and so does .*0\.jsonl"):
+def test_two_files_may_not_hold_a_source_for_the_same_question(tmp_path):
+    files = [pool_file(tmp_path / f"{n}.jsonl", "wiki", ids=ids) for n, ids in enumerate([("a",), ("b", "a")])]
+    with pytest.raises(UserError, match=r"1\.jsonl: holds source 'wiki' for question 'a', and so does .*0\.jsonl"):
         merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_question_that_a_file_lacks_is_named(tmp_path):
-    files = [pool_file(tmp_path / "one.jsonl", "wiki"), pool_file(tmp_path / "two.jsonl", "gold", ids=("a",))]
-    with pytest.raises(UserError, match="has no pool for question 'b'"):
+def test_each_dataset_has_a_file_of_its_own(tmp_path):
+    files = [pool_file(tmp_path / f"{id_}.jsonl", "wiki", ids=(id_,)) for id_ in ("b", "a")]
+    merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
+    merged = read_pools(tmp_path / "out.jsonl")
+    assert {id_: [passage.key for passage in record.passages] for id_, record in merged.items()} == {
+        "a": ["wiki-a"],
+        "b": ["wiki-b"],
+    }
+
+
+def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path):
+    questions = [Question(id="nq/7", question="A?"), Question(id="trivia/7", question="B?")]
+    files = [
+        pool_file(tmp_path / f"{source}.jsonl", source, ids=("7",), question=text)
+        for source, text in (("one", "A?"), ("two", "B?"))
+    ]
+    merge_pools(files, questions, tmp_path / "out.jsonl")
+    merged = read_pools(tmp_path / "out.jsonl")
+    assert {id_: (r.question, [p.key for p in r.passages]) for id_, r in merged.items()} == {
+        "nq/7": ("A?", ["one-7"]),
+        "trivia/7": ("B?", ["two-7"]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("lacks", "what"),
+    [({"ids": ("a",)}, "for 1 questions: 'b'"), ({"question": "C?"}, "for 2 questions: 'a', 'b'")],
+)
+def test_questions_that_no_file_holds_are_named(tmp_path, lacks, what):
+    files = [pool_file(tmp_path / f"{source}.jsonl", source, **lacks) for source in ("wiki", "gold")]
+    with pytest.raises(UserError, match=f"no pool, or one of another text only, {what}"):
         merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_source_that_is_needed_must_have_been_asked_for_every_question(tmp_path):
+    files = [pool_file(tmp_path / "one.jsonl", "wiki"), pool_file(tmp_path / "two.jsonl", "gold", ids=("a",))]
+    merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
+    with pytest.raises(UserError, match="nothing of source 'gold' for 1 questions: 'b'"):
+        merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki", "gold"])
+
+
+@pytest.mark.parametrize("said", [{}, {"sources": {"wiki": "an index"}}])
+def test_a_source_that_found_nothing_has_been_asked(tmp_path, said):
+    file = pool_file(tmp_path / "one.jsonl", "wiki", ids=("a",), **said)
+    with file.open("a") as lines:
+        lines.write(json.dumps({"id": "b", "question": "B?", "passages": [], **said}) + "\n")
+    merge_pools([file], QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
+    assert read_pools(tmp_path / "out.jsonl")["b"].passages == ()

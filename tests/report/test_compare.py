@@ -62,6 +62,19 @@ def test_the_flip_rate_is_over_questions_that_failed_in_neither():
     assert (pair.other_answer.low, pair.other_answer.high) == wilson(2, 4)
 
 
+def test_the_flip_rate_over_several_datasets_is_clustered():
+    # In one of two sets all answers differ, in the other none.
+    def entries(flipped):
+        return [
+            answered(f"{name}{n}", flipped if name == "fever" else BAIKAL, metadata={"dataset": name})
+            for name in ("fever", "hotpotqa")
+            for n in range(50)
+        ]
+
+    (pair,) = compare({"a": entries("x"), "b": entries("y")}).pairs
+    assert (pair.other_answer.value, pair.other_answer.low, pair.other_answer.high) == (0.5, 0.0, 1.0)
+
+
 def test_two_runs_are_tested_on_shared_questions_only():
     comparison = compare({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
     tests = {test.metric: test for test in comparison.tests()}
@@ -76,6 +89,17 @@ def test_each_two_of_three_runs_stand_in_one_family():
     comparison = compare({name: run(*answers) for name, answers in {"a": [BAIKAL], "b": ["x"], "c": ["y"]}.items()})
     tests = comparison.tests(["em"])
     assert [(test.left, test.right) for test in tests] == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_each_of_many_runs_is_tested_with_the_first():
+    def repeats(given):
+        return [answered("q0", BAIKAL if repeat < given else "x", repeat=repeat) for repeat in range(4)]
+
+    comparison = compare({name: repeats(given) for given, name in enumerate("abcd")})
+    for tests in (comparison.tests, comparison.repeat_tests):
+        assert [(test.left, test.right) for test in tests(["em"])] == [("a", "b"), ("a", "c"), ("a", "d")]
+        every = [(test.left, test.right) for test in tests(["em"], all_pairs=True)]
+        assert every == [("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")]
 
 
 def test_three_repeats_are_tested_across_too():

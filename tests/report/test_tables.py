@@ -60,7 +60,7 @@ def test_a_score_table_has_a_row_an_arm():
     assert (correct.text, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
     assert cell(table, 0, "EM %").value == correct.value
-    assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * 2 / 7)
+    assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * (0 + 0 + 1 + 0.5) / 4)
     assert cell(table, 0, "rounds").text == "1.00"
     assert "sd over repeats" not in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)
@@ -84,6 +84,16 @@ def test_a_difference_that_holms_correction_takes_away_has_no_mark():
     # Six questions to none are p = 0.03 alone, and 0.09 as one of three metrics.
     six = [arm("left", debates(*["x"] * 6)), arm("right", debates(*[BAIKAL] * 6))]
     assert cell(scored(*six), 1, "EM %").mark == ""
+
+
+def test_a_note_says_how_intervals_over_several_datasets_are_made():
+    one, other = (
+        transcript(name, said=["x"], consensus=False, answer="x", metadata={"dataset": name})
+        for name in ("fever", "hotpotqa")
+    )
+    said = "standard errors clustered by dataset"
+    assert any(said in note for note in scored(arm("pooled", [one, other])).notes)
+    assert not any(said in note for note in scored(arm("alone", [one])).notes)
 
 
 def test_repeats_have_their_spread():
@@ -120,7 +130,7 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit():
     assert cell(table, 1, "only first") == tables.NOTHING
     assert cell(table, 0, "p").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
-    assert {"McNemar, exact: em.", "paired bootstrap: comet."} < set(table.notes)
+    assert {"McNemar, exact: em.", "paired permutation, bootstrap interval: comet."} < set(table.notes)
 
 
 def test_no_tests_are_an_empty_table():

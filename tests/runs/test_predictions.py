@@ -71,7 +71,7 @@ def test_raw_text_is_read_as_a_debaters_reply(tmp_path):
         ("3", 2): (None, "abstained"),
     }
     scores = score(found.transcripts())
-    assert scores.parse_failures["speak"].value == pytest.approx(2 / 5)
+    assert scores.parse_failures["speak"].value == pytest.approx((0 + 1 + 1 / 3) / 3)
     assert scores.metrics["choice_accuracy"].value == pytest.approx(2 / 3)
 
 

@@ -22,7 +22,7 @@ def run(tmp_path):
     return directory
 
 
-def wrote(run, *calls):
+def wrote(run, *calls, payer="one"):
     with CallStore(run / "../../calls.sqlite") as store:
         for n, (question, stage, text, outcome) in enumerate(calls):
             request = ChatRequest(
@@ -31,7 +31,7 @@ def wrote(run, *calls):
                 temperature=0,
                 max_tokens=9,
             )
-            store.write(str(n), "m", request, Completion(text="x", outcome=outcome))
+            store.write(str(n), "m", request, Completion(text="x", outcome=outcome), payer=payer)
 
 
 def test_shares_are_of_all_prompts_with_four_characters_a_token(run):
@@ -41,6 +41,22 @@ def test_shares_are_of_all_prompts_with_four_characters_a_token(run):
     assert (found.prompts, found.tokens) == (3, 192)
     assert found.within_question == pytest.approx(48 / 192)
     assert found.across_questions == pytest.approx(96 / 192)
+
+
+def test_of_calls_that_arms_share_those_count_that_the_arm_made(run):
+    wrote(run, *[("1", "speak", "p" * 400, "ok")] * 4, payer="earlier")
+    assert shared_prompts(run) is None
+    wrote(run, ("1", "speak", "p" * 400, "ok"))
+    found = shared_prompts(run)
+    assert (found.prompts, found.within_question, found.among_arms) == (1, 0, True)
+
+
+def test_a_run_of_its_own_made_all_calls_of_its_store(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"config": {}, "files": {"calls": "calls.sqlite"}}))
+    (tmp_path / "arms" / "one").mkdir(parents=True)
+    wrote(tmp_path / "arms" / "one", ("1", "speak", "p" * 400, "ok"), payer="")
+    found = shared_prompts(tmp_path)
+    assert (found.prompts, found.among_arms) == (1, False)
 
 
 def test_what_no_debater_was_asked_and_what_failed_is_left_out(run):

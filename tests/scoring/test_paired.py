@@ -64,13 +64,11 @@ def test_the_interval_of_a_paired_difference_of_rates():
     assert (found.value, found.low, found.high) == pytest.approx((-0.0621, -0.1195, -0.0032), abs=5e-5)
 
 
-def test_effect_and_odds_ratio():
-    # Agresti's table again: the conditional odds ratio is 86 / 150 = 0.57.
+def test_effect():
+    # Agresti's table again.
     found = paired_test(*two(794, 150, 86, 570), "em")
-    assert found.discordant.odds_ratio == pytest.approx(0.5733, abs=5e-5)
     assert found.effect.value == pytest.approx(86 / 236 - 0.5)
     assert found.effect.low < found.effect.value < found.effect.high < 0
-    assert paired_test(*two(5, 0, 3, 2), "em").discordant.odds_ratio is None
 
 
 def test_arms_that_never_differ():
@@ -113,6 +111,13 @@ def test_the_smallest_mean_difference():
     assert detectable_mean(969, 1 / 3) == pytest.approx(0.03, abs=5e-5)
 
 
+def test_a_t_test_on_few_clusters_or_repeats_can_show_less():
+    # By hand, t with 1 and 9 degrees of freedom: 12.7062 + 1.3764, 2.2622 + 0.8834.
+    assert detectable_mean(4, 1.0, df=1) == pytest.approx(14.0826 / 2, abs=5e-5)
+    assert detectable_mean(4, 1.0, df=9) == pytest.approx(3.1456 / 2, abs=5e-5)
+    assert detectable_mean(4, 1.0, df=10**6) == pytest.approx(detectable_mean(4, 1.0), abs=1e-4)
+
+
 def test_five_hundred_questions_are_four_points():
     assert half_width(500) == pytest.approx(0.044, abs=5e-4)
     assert half_width(30) == pytest.approx(0.168, abs=5e-3)
@@ -142,10 +147,23 @@ def test_the_bootstraps_p_is_close_to_students_where_both_are_fit():
     assert swapped.difference.value == pytest.approx(-found.difference.value)
 
 
-@pytest.mark.parametrize(("n", "p"), [(1, 1.0), (2, 0.5), (5, 0.0625), (40, 1e-4)])
+@pytest.mark.parametrize(("n", "p"), [(1, 1.0), (2, 0.5), (5, 0.0625), (40, 2e-4), (50, 1e-4)])
 def test_a_few_questions_that_all_improve_prove_little(n, p):
     found = paired_test(arm("left", [0.25] * n), arm("right", [0.5] * n), "em")
     assert found.p == pytest.approx(p)
+
+
+def test_a_few_graded_values_are_permuted():
+    # Fisher (1935), Darwin's maize: in 1,726 of 32,768 ways the sums of 15 pairs differ as much.
+    crossed = [188, 96, 168, 176, 153, 172, 177, 163, 146, 173, 186, 168, 177, 184, 96]
+    selfed = [139, 163, 160, 160, 147, 149, 149, 122, 132, 144, 130, 144, 102, 124, 144]
+    found = paired_test(arm("left", selfed), arm("right", crossed), "em")
+    assert found.test == "paired permutation, bootstrap interval"
+    assert found.p == pytest.approx(1726 / 2**15, abs=0.005)
+    assert found.difference.low < 314 / 15 < found.difference.high
+    six = paired_test(arm("left", [0.5] * 6), arm("right", [0.6, 0.7, 0.8, 0.9, 1.0, 0.55]), "em")
+    # All six improve: two of 64 ways are as extreme.
+    assert six.p == pytest.approx(2 / 64)
 
 
 def test_differences_that_rounding_alone_tells_apart_have_no_spread():
@@ -159,7 +177,7 @@ def test_repeats_of_a_question_are_averaged_first():
     right = arm("right", [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
     found = paired_test(left, right, "em")
     assert (found.n, found.left_value, found.right_value) == (3, 0.5, pytest.approx(5 / 6))
-    assert found.test == "paired bootstrap"
+    assert found.test == "paired permutation, bootstrap interval"
 
 
 def test_only_shared_questions_count_and_failed_ones_are_counted_apart():
@@ -175,11 +193,27 @@ def test_questions_of_several_datasets_are_clustered():
     right = arm("right", [1.0] * 10 + [0.0] * 10, datasets=["a"] * 10 + ["b"] * 10)
     pooled = paired_test(left, right, "em")
     # All ten gains are of one dataset: McNemar would see p = 0.002.
-    assert pooled.test == "t, standard errors clustered by 2 datasets"
+    assert pooled.test == "the more cautious of McNemar, exact, and t with standard errors clustered by 2 datasets"
     assert pooled.p == pytest.approx(0.5)
     assert pooled.difference.low < 0 < pooled.difference.high
     assert pooled.detectable > 1
     assert pooled.discordant.only_right == 10
+    # Residuals sum to 5 and -5 in 20 questions; t has one degree of freedom.
+    assert pooled.detectable == pytest.approx(14.0826 * (2 * 50) ** 0.5 / 20, abs=1e-4)
+
+
+@pytest.mark.parametrize("better", [1.0, 0.6])
+def test_equal_gains_in_each_dataset_are_no_certainty(better):
+    # One better answer of ten in each of two sets: the clustered error is 0.
+    datasets = ["a"] * 10 + ["b"] * 10
+    left = [0.0] * 20
+    right = ([better] + [0.0] * 9) * 2
+    pooled = paired_test(arm("left", left, datasets=datasets), arm("right", right, datasets=datasets), "em")
+    alone = paired_test(arm("left", left), arm("right", right), "em")
+    assert (pooled.p, pooled.difference, pooled.detectable) == (alone.p, alone.difference, alone.detectable)
+    # The two gains fall on the same arm in half of all ways.
+    assert pooled.p == pytest.approx(0.5, abs=0.02)
+    assert pooled.difference.low < pooled.difference.high
 
 
 def test_across_repeats_it_is_students_paired_t():
@@ -190,6 +224,8 @@ def test_across_repeats_it_is_students_paired_t():
     interval = (found.difference.value, found.difference.low, found.difference.high)
     assert interval == pytest.approx((1.58, 0.7001142, 2.4598858))
     assert (found.n, found.test) == (10, "paired t over 10 repeats of 2 questions")
+    # (2.2622 + 0.8834) standard errors; R gives 1.58 / 4.0621 for one.
+    assert found.detectable == pytest.approx(3.1456 * 1.58 / 4.0621, abs=5e-5)
 
 
 def test_two_repeats_are_too_few_and_equal_ones_say_nothing():

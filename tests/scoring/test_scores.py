@@ -4,6 +4,7 @@ import pytest
 
 from madke.core.transcript import Cut, Final, Reflection, StageUsage, from_json, to_json
 from madke.scoring.scores import score
+from madke.scoring.statistics import wilson
 from tests.support.transcripts import transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
@@ -64,7 +65,7 @@ def test_unreadable_stances_count_under_the_stage_of_their_call():
     (entry,) = unread.rounds
     replies = tuple(replace(turn, stance=replace(turn.stance, stage="reply")) for turn in entry.turns)
     scores = score([replace(unread, rounds=(entry, replace(entry, n=2, turns=replies)))])
-    assert (scores.parse_failures["speak"].n, scores.parse_failures["reply"].n) == (2, 2)
+    assert (scores.parse_failures["speak"].value, scores.parse_failures["reply"].value) == (1, 1)
 
 
 def with_final(said, used, *, entry=None, **fields):
@@ -97,7 +98,7 @@ def test_extractions_of_each_round_count_once_the_last_being_the_final_answer():
     finished = with_final([BAIKAL, BAIKAL], "extract", entry=entry, by="judge", status="abstained")
     first = replace(finished.rounds[0], extracted=Final(by="judge", answer=BAIKAL))
     scores = score([replace(finished, rounds=(first, *finished.rounds))])
-    assert (scores.parse_failures["extract"].n, scores.parse_failures["extract"].value) == (2, 0.5)
+    assert scores.parse_failures["extract"].value == 0.5
 
 
 def test_unreadable_reflections_count_and_failed_ones_do_not():
@@ -112,15 +113,40 @@ def test_unreadable_reflections_count_and_failed_ones_do_not():
 def test_given_stances_are_nobodys_replies():
     given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, given=True)
     (entry,) = given.rounds
-    scores = score([replace(given, rounds=(entry, replace(entry, n=2)))])
-    assert scores.parse_failures["speak"].n == 2
+    readable = (replace(entry.turns[1], agent=entry.turns[0].agent), entry.turns[1])
+    scores = score([replace(given, rounds=(entry, replace(entry, n=2, turns=readable)))])
+    assert scores.parse_failures["speak"].value == 0
+
+
+def test_replies_to_one_question_are_one_observation():
+    entries = [transcript("1", said=[None] * 9, consensus=False, answer=BAIKAL, repeat=n) for n in range(3)]
+    entries.append(transcript("2", said=[BAIKAL], consensus=False, answer=BAIKAL))
+    unread = score(entries).parse_failures["speak"]
+    assert (unread.value, unread.n) == (0.5, 2)
+    assert (unread.low, unread.high) == wilson(1, 2)
+
+
+def test_replies_to_questions_of_several_datasets_are_clustered():
+    entries = [
+        transcript(f"{name}{n}", said=said, consensus=False, answer=BAIKAL, metadata={"dataset": name})
+        for name, said in (("fever", [None]), ("hotpotqa", [BAIKAL]))
+        for n in range(50)
+    ]
+    unread = score(entries).parse_failures["speak"]
+    assert (unread.value, unread.low, unread.high) == (0.5, 0, 1)
+
+
+def test_what_the_last_round_left_is_kept_beside_the_metrics():
+    scores = score([transcript("1", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)])
+    left = {name: scores.debate[name].value for name in ("entropy", "log_likelihood", "disagreement")}
+    assert left == {"entropy": 1, "log_likelihood": -1, "disagreement": 1}
 
 
 def test_analyses_and_shortened_prompts_are_counted():
     plain = transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL)
     cut = replace(plain, final=replace(plain.final, cut=Cut(stances=1)))
     scores = score([plain, cut, replace(plain, oracle=True)])
-    assert (scores.oracle, scores.shortened) == (1, 1)
+    assert (scores.read_golds, scores.shortened) == (1, 1)
 
 
 def test_repeats_of_a_question_are_one_observation():

@@ -1,6 +1,7 @@
 """Intervals: held against published examples, and against scipy where a special case is one of its own."""
 
 import math
+import tracemalloc
 
 import pytest
 from scipy.stats import ttest_1samp
@@ -54,6 +55,27 @@ def test_an_estimate_over_several_datasets_is_clustered_and_stays_a_share():
     assert (pooled.value, pooled.low, pooled.high) == (0.5, 0.0, 1.0)
     one = estimate(values, ["fever"] * 80)
     assert (one.low, one.high) == wilson(40, 80)
+
+
+def test_datasets_with_equal_means_do_not_make_the_mean_certain():
+    datasets = ["hotpotqa"] * 500 + ["fever"] * 500
+    rates = estimate(([1.0] * 250 + [0.0] * 250) * 2, datasets)
+    assert (rates.low, rates.high) == wilson(500, 1000)
+    graded = estimate(SEVEN * 2, ["hotpotqa"] * 7 + ["fever"] * 7)
+    alone = estimate(SEVEN * 2)
+    assert (graded.low, graded.high) == pytest.approx((alone.low, alone.high))
+    assert graded.low < graded.value - 0.1
+
+
+def test_memory_of_an_interval_does_not_grow_with_its_resamples():
+    values = [n % 97 / 97 for n in range(20_000)]
+    estimate(values[:10])
+    tracemalloc.start()
+    try:
+        estimate(values)
+        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_values_have_no_estimate_and_equal_ones_no_width():
