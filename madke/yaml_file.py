@@ -15,8 +15,27 @@ from madke.core.errors import UserError
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
+_QUOTED = 200
+"""Characters that an error quotes of a value."""
+
 _FORM = re.compile(r"[-\[]")
 """In pydantic's names for the forms of a value (``constrained-int``), and in no field's name."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice in a mapping, of which YAML's own loader keeps the last without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping, if its keys differ."""
+        seen: dict[str, int] = {}
+        for key, _ in node.value:
+            # A merged mapping (<<) may be overridden; that is what it is for.
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    problem = f"{key.value!r} stands on line {seen[key.value]} already"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: Path, model: type[M]) -> M:
@@ -34,7 +53,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     Raises:
         UserError: The file is missing or is no YAML mapping.
     """
-    content = _read(path, yaml.safe_load)
+    content = _read(path, lambda text: yaml.load(text, Loader=_Loader))
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -90,9 +109,14 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None) -
     except ValidationError as error:
         # Where a value may take several forms, the error deepest inside it is about the form that was meant.
         first = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
-        place = ".".join(str(part) for part in first["loc"] if not _FORM.search(str(part)))
+        place = _short(".".join(str(part) for part in first["loc"] if not _FORM.search(str(part))), plain=True)
         if first["type"] == "extra_forbidden":
             raise UserError(f"unknown key {place!r}", file=file) from None
         message = first["msg"].removeprefix("Value error, ")
-        found = "" if first["type"] in ("missing", "value_error") else f", found {first['input']!r}"
+        found = "" if first["type"] in ("missing", "value_error") else f", found {_short(first['input'])}"
         raise UserError(f"{place + ': ' if place else ''}{message}{found}", file=file) from None
+
+
+def _short(value: object, *, plain: bool = False) -> str:
+    text = str(value) if plain else repr(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."

@@ -99,6 +99,7 @@ def command(
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
     budget = Budget(prices=known, most=max_cost)
+    budget.check({model for job in setting.jobs() for model in job.models.values()})
     effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, budget=budget)
     _run(setting, planner, out, effort, budget)
 

@@ -43,14 +43,15 @@ def _root(
 
 def main() -> None:
     """Run the command line. Exit status: 0 done, 1 some questions failed, 2 bad input, 130 interrupted."""
-    _register()
     try:
+        _register()
         sys.exit(app(standalone_mode=False))
     except UserError as error:
         _complain(str(error))
     except typer.exceptions.TyperException as error:
         _complain(error.format_message())
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
+        print("madke: interrupted", file=sys.stderr)
         sys.exit(130)
     except OSError as error:
         # A full disk, a read-only folder: nothing that a traceback would help with.

@@ -26,11 +26,15 @@ def output() -> Console:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines quote titles and file names from outside, which must not steer the terminal."""
+    """Log lines quote titles and file names from outside, which must not steer the terminal.
+
+    A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, fit for a terminal."""
-        return printable(super().format(record))
+        ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
+        return printable(f"madke: {record.getMessage()}" if ours else super().format(record))
 
 
 @contextmanager

@@ -68,7 +68,11 @@ Prices = Annotated[
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option(min=0, help="Begin no further question once so much is spent, at the prices of --prices."),
+    typer.Option(
+        min=0,
+        help="Begin no further question once so much is spent, at the prices of --prices; those under way, as many as "
+        "--concurrency, are finished.",
+    ),
 ]
 Plan = Annotated[bool, typer.Option("--plan", help="Say what it takes, calls, tokens and cost, and stop.")]
 Estimator = Annotated[

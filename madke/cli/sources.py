@@ -31,11 +31,12 @@ def show_found(found: Mapping[str, Found]) -> None:
 
 def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
     """Open each source and say on stderr what serves it."""
-    from madke.indexing.named import open_source
+    from madke.indexing.named import is_sample, open_source
 
     opened = [open_source(name, spec) for name, spec in specs.items()]
     for source in opened:
-        typer.echo(f"source {source.name}: {source.description}", err=True)
+        sample = "; the shipped sample, --sources names your own" if is_sample(source.name, specs[source.name]) else ""
+        typer.echo(f"source {source.name}: {source.description}{sample}", err=True)
     return opened
 
 

@@ -293,6 +293,7 @@ def _record(setting: Setting) -> dict[str, Any]:
         "recipe": setting.recipe.model_dump(mode="json", exclude_unset=True),
         "data": setting.data,
         "pools": [fingerprint(file) for file in setting.pools],
+        "questions": len(setting.questions),
         "data_sha256": questions_sha256(setting.questions),
         "sample_seed": setting.sample_seed,
         "repeats": setting.repeats,
@@ -305,6 +306,9 @@ def _refuse_other(path: Path, setting: Setting) -> None:
     before, now = _read(path), _record(setting)
     for record in (before, now):
         record["recipe"] = {name: value for name, value in record["recipe"].items() if name not in _SAID_ABOUT}
+    if before.get("questions") != now["questions"]:
+        counts = f"{before.get('questions')} questions, not {now['questions']} (--limit, or the data)"
+        raise UserError(f"holds another experiment: {counts}; choose another --out", file=path)
     if changed := [name for name, value in now.items() if before.get(name) != value]:
         raise UserError(f"holds another experiment: its {changed[0]} differs; choose another --out", file=path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,6 +17,7 @@ from madke.yaml_file import read_yaml
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME.pattern}$", max_length=100)]
+_MOST_ARMS = 1000
 _Count = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -109,6 +111,9 @@ class Recipe(_Strict):
     def _consistent(self) -> Self:
         if not self.grid and not self.arms:
             raise ValueError("a recipe needs a grid, or arms")
+        count = len(self.arms) + (prod(map(len, self.grid.values())) if self.grid else 0)
+        if count > _MOST_ARMS:
+            raise ValueError(f"the grid and the arms make {count:,} arms; expected at most {_MOST_ARMS:,}")
         there: list[str] = []
         for arm in self.all_arms():
             if arm.name in there:

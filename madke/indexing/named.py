@@ -56,6 +56,13 @@ def known_sources() -> dict[str, str]:
     return declared | {name: "built in" for name in _BUILT_IN if name not in declared}
 
 
+def is_sample(name: str, spec: str | None) -> bool:
+    """Whether a source is the shipped sample, which knows next to nothing of anybody's own questions."""
+    if spec is not None or name not in _BUILT_IN or name in _declared():
+        return False
+    return name != "google" or isinstance(_built_in(name), ResultsSpec)
+
+
 def register(name: str, spec: IndexSpec) -> Path:
     """Give an index a name for this user, whatever folder they work in.
 

@@ -28,7 +28,7 @@ class Price(BaseModel):
 
 
 Prices = Mapping[str, Price]
-"""Model name, as ``--model`` takes it -> its price."""
+"""Model name, as ``--model`` takes it, or a kind of models (``openai``) -> its price."""
 
 
 def read_prices(path: Path) -> dict[str, Price]:
@@ -43,8 +43,12 @@ def read_prices(path: Path) -> dict[str, Price]:
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of a model by its name, with or without its endpoint or fingerprint; None if there is none."""
-    return prices.get(model) or prices.get(re.split("[@#]", model)[0])
+    """The price of a model by its name, with or without its endpoint or fingerprint, or of its kind; None if none.
+
+    ``openai/NAME@URL`` is looked up as it is, as ``openai/NAME`` and as ``openai``, in this order.
+    """
+    names = (model, re.split("[@#]", model)[0], model.partition("/")[0])
+    return next((prices[name] for name in names if name in prices), None)
 
 
 def cost(usage: Usage, price: Price) -> float:

@@ -21,7 +21,6 @@ from madke.runs.scored import external_values
 from madke.scoring.metrics import METRICS, question_of
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
-from madke.terminal import printable
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +164,7 @@ def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = N
     table.writerow([*FIXED, *key.scales])
     for code, answer in zip(codes, answers, strict=True):
         cells = (answer.shown, answer.references, answer.answer)
-        table.writerow([code, *(csv_cell(printable(cell)) for cell in cells), *("" for _ in scales)])
+        table.writerow([code, *map(csv_cell, cells), *("" for _ in scales)])
     with replacing(key_file) as keys:
         keys.write(key.model_dump_json(indent=2).encode() + b"\n")
     with replacing(out) as sheet:

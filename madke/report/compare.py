@@ -9,6 +9,7 @@ from itertools import combinations
 
 from madke.core.errors import UserError
 from madke.core.transcript import ParseStatus, Transcript
+from madke.report.text import has_cost
 from madke.runs.results import Results
 from madke.runs.scored import external_values
 from madke.scoring.arms import Arm, Key, only, read_arm, with_scores
@@ -37,10 +38,11 @@ class Outcome:
     status: ParseStatus
     correct: float | None
     """The task's first metric, in 0 .. 1; None without a gold answer, or where the question failed."""
-    rounds: int
+    rounds: int | None
+    """None, as calls and tokens, where nobody counted: of answers from elsewhere."""
     stop_reason: str
-    calls: int
-    tokens: int
+    calls: int | None
+    tokens: int | None
     """Prompt and completion tokens together."""
     oracle: bool
     """Whether the order of the debate read the gold answers: an analysis, no prediction."""
@@ -245,8 +247,8 @@ def notes(comparison: Comparison, scores: Mapping[str, Scores]) -> list[str]:
         f"n = {n}: a rate near 50 % is known to \u00b1{100 * half_width(n):.1f} points ({_PAPERS} questions, as the "
         f"papers have: \u00b1{100 * half_width(_PAPERS):.1f}); below that only a paired test can tell two runs apart."
     ]
-    calls = {name: each.total.calls / each.transcripts for name, each in scores.items() if each.transcripts}
-    if max(calls.values()) - min(calls.values()) > _EQUAL_COST * max(calls.values()):
+    calls = {name: each.total.calls / each.transcripts for name, each in scores.items() if has_cost(each)}
+    if calls and max(calls.values()) - min(calls.values()) > _EQUAL_COST * max(calls.values()):
         each = ", ".join(f"{name} {count:.1f}" for name, count in calls.items())
         found.append(f"not at equal cost: calls a question: {each}.")
     return found
@@ -270,16 +272,16 @@ def _noted(
 
 def _outcome(run: str, transcript: Transcript) -> Outcome:
     # Whether it is correct is filled in from the arm's values, once they are there.
-    used = total_usage(transcript.usage.values())
+    used = total_usage(transcript.usage.values()) if transcript.usage else None
     return Outcome(
         run=run,
         answer=transcript.answer,
         status=transcript.status,
         correct=None,
-        rounds=len(transcript.rounds),
+        rounds=len(transcript.rounds) if used else None,
         stop_reason=transcript.stop_reason,
-        calls=used.calls,
-        tokens=used.prompt_tokens + used.completion_tokens,
+        calls=used.calls if used else None,
+        tokens=used.prompt_tokens + used.completion_tokens if used else None,
         oracle=transcript.oracle,
         repeat=transcript.repeat,
         repeats=1,

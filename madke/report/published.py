@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich import box
-from rich.table import Table
-
 from madke.core.transcript import Transcript
 from madke.experiments.recipe import Recipe
-from madke.report.text import interval
+from madke.report.tables import NOTHING, Cell, Table
+from madke.report.text import HEADINGS, interval
 from madke.runs.directory import read_transcripts
 from madke.runs.scored import GRADER, external_values
 from madke.scoring.rows import Datasets, Row, over_questions, row
-from madke.terminal import printable
+from madke.scoring.statistics import Estimate
 
 
-def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table:
+def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
     """Every figure that a recipe quotes, in percent where it is a share, beside that of the arm of its name.
-
-    Other models, samples and prompts: nobody expects the figures to be equal.
 
     Args:
         recipe: The experiment's.
         folders: Its arms that have run.
+
+    Returns:
+        A row for each arm, dataset and model of the source; None where the recipe quotes no figure.
     """
     arms = {folder.name: _rows(folder) for folder in folders}
     figures = [
@@ -33,27 +32,44 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table:
         for arm, by_dataset in by_arm.items()
         for dataset, published in by_dataset.items()
     ]
+    if not figures:
+        return None
     metrics = list(dict.fromkeys(metric for *_, published in figures for metric in published))
-    table = Table("arm", "dataset", "the paper's model", box=box.SIMPLE_HEAD)
+    columns = ["arm", "dataset", "the source's model"]
     for metric in metrics:
-        table.add_column(f"{metric}, published", justify="right")
-        if folders:
-            table.add_column("ours", justify="right")
+        heading = HEADINGS.get(metric, metric)
+        columns += [f"{heading}, published", f"{heading}, ours"] if folders else [f"{heading}, published"]
+    rows = []
     for model, arm, dataset, published in figures:
-        cells: list[str] = []
+        cells = [Cell(text=text) for text in (arm, dataset, model)]
         for metric in metrics:
-            cells.append(_figure(published[metric]) if metric in published else "")
+            cells.append(_figure(published[metric]) if metric in published else NOTHING)
             if folders:
                 there = metric in published and arm in arms
-                rows, datasets = arms[arm] if there else ({}, {})
-                found = over_questions(rows.get(dataset, {}), metric, datasets)
-                cells.append(interval(found) if found else "")
-        table.add_row(*map(printable, (arm, dataset, model)), *cells)
-    return table
+                held, datasets = arms[arm] if there else ({}, {})
+                cells.append(_ours(over_questions(held.get(dataset, {}), metric, datasets)))
+        rows.append(tuple(cells))
+    return Table(
+        title="Published figures",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=(
+            f"From {recipe.source}. Shares are in percent.",
+            "Other models, samples and prompts: nobody expects the figures to be equal.",
+        ),
+    )
 
 
-def _figure(value: float) -> str:
-    return f"{100 * value:.1f}" if 0 <= value <= 1 else f"{value:.2f}"
+def _figure(value: float) -> Cell:
+    if 0 <= value <= 1:
+        return Cell(text=f"{100 * value:.1f}", value=100 * value)
+    return Cell(text=f"{value:.2f}", value=value)
+
+
+def _ours(found: Estimate | None) -> Cell:
+    if found is None:
+        return NOTHING
+    return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high)
 
 
 def _rows(folder: Path) -> tuple[dict[str, dict[str, list[Row]]], Datasets]:

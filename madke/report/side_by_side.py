@@ -34,7 +34,7 @@ def question_table(compared: Sequence[Compared]) -> Table:
     for of_run in zip(*(row.runs for row in compared), strict=True):
         table.add_column(Text(_title(max(of_run, key=lambda outcome: outcome.repeats))), overflow="fold")
     for row in compared:
-        texts = (_line(row.id), _short(row.question), _short(" | ".join(row.answers)))
+        texts = (_short(row.id), _short(row.question), _short(" | ".join(row.answers)))
         table.add_row(*map(Text, texts), *(Text(_cell(outcome)) for outcome in row.runs))
     return table
 
@@ -148,16 +148,19 @@ def _end(outcome: Outcome, transcript: Transcript) -> str:
     final = transcript.final
     tie = ", a tie" if final.tie else ""
     whose = f" (of {_line(final.agent)})" if final.agent is not None else ""
+    end = f"Final answer, by {_line(final.by)}{whose}: {_answer(outcome)}{judged}{tie}\n"
+    if outcome.tokens is None:
+        return end
     return (
-        f"Final answer, by {_line(final.by)}{whose}: {_answer(outcome)}{judged}{tie}\n"
-        f"Ended by: {_line(outcome.stop_reason)}. Rounds: {outcome.rounds}, calls: {outcome.calls}, "
+        f"{end}Ended by: {_line(outcome.stop_reason)}. Rounds: {outcome.rounds}, calls: {outcome.calls}, "
         f"tokens: {outcome.tokens:,}.\n"
     )
 
 
 def _cell(outcome: Outcome) -> str:
     mark = {None: "", 1.0: "+ ", 0.0: "- "}.get(outcome.correct, f"{_percent(outcome.correct)} ")
-    return f"{mark}{_short(_answer(outcome))} ({outcome.rounds})"
+    rounds = "" if outcome.rounds is None else f" ({outcome.rounds})"
+    return f"{mark}{_short(_answer(outcome))}{rounds}"
 
 
 def _answer(outcome: Outcome) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import replacing
-from madke.report.tables import Cell, Table, csv_cell
+from madke.report.tables import NOTHING, Cell, Table, csv_cell
 from madke.terminal import printable
 
 _Column = tuple[str, Sequence[str | float | None]]
@@ -42,7 +42,8 @@ def table_csv(table: Table) -> str:
     """The table as CSV, with a heading and CRLF at the ends of lines (RFC 4180).
 
     A column of figures holds plain numbers, without rounding, and is followed by ``low``, ``high`` and ``mark`` of its
-    heading where it has intervals and marks. Words are made safe for spreadsheets by ``csv_cell``. Notes are not in it.
+    heading where it has intervals and marks. What is missing is an empty cell. Words are made safe for spreadsheets by
+    ``csv_cell``. Notes are not in it.
     """
     columns = _columns(table)
     file = io.StringIO()
@@ -106,7 +107,7 @@ def _parquet(table: Table) -> bytes:
         raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
     columns = _columns(table)
     data = pyarrow.table(
-        [pyarrow.array(cells) for _, cells in columns],
+        [pyarrow.array(cells, pyarrow.string() if _words(cells) else None) for _, cells in columns],
         names=[heading for heading, _ in columns],
         metadata={"title": table.title, "notes": "\n".join(table.notes)},
     )
@@ -115,13 +116,17 @@ def _parquet(table: Table) -> bytes:
     return file.getvalue()
 
 
+def _words(cells: Sequence[str | float | None]) -> bool:
+    return not any(isinstance(cell, (int, float)) for cell in cells)
+
+
 def _columns(table: Table) -> list[_Column]:
-    """Every column by its heading: words, or plain figures followed by their intervals and marks."""
+    """Every column by its heading: words, or plain figures followed by their intervals and marks; None is missing."""
     found: list[_Column] = []
     for n, heading in enumerate(table.columns):
         cells: list[Cell] = [row[n] for row in table.rows]
         if all(cell.value is None for cell in cells):
-            found.append((heading, [cell.text for cell in cells]))
+            found.append((heading, [None if cell is NOTHING else cell.text for cell in cells]))
             continue
         found.append((heading, [cell.value for cell in cells]))
         if any(cell.low is not None for cell in cells):

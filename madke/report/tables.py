@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from madke.report.compare import arm_of
-from madke.report.text import HEADINGS, ORACLE
+from madke.report.text import HEADINGS, ORACLE, has_cost
 from madke.runs.results import Results
 from madke.runs.scored import GRADER
 from madke.scoring.arms import Arm
@@ -16,6 +16,7 @@ from madke.scoring.metrics import METRICS
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate, between_repeats
+from madke.terminal import printable
 
 MARK = "*"
 """Follows a figure that differs significantly from the first arm's."""
@@ -51,23 +52,27 @@ class Table:
 
 
 NOTHING = Cell(text="-")
-"""Where a figure does not apply."""
+"""Where a figure does not apply, or nobody knows it; in files the cell is empty."""
 
 
-def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
+def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores], *, tested: bool = True) -> Table:
     """The scores of arms, a row each, with a mark where one differs from the first arm.
 
     Every value that stands in a column and can be compared is tested against the first arm's on the questions that
-    both hold, and corrected for all of these tests together (Holm). Transcripts are read once.
+    both hold, and corrected for all of these tests together (Holm). Transcripts are read once. Where all tasks have the
+    same first metric, it has no column of its own: it is what ``correct`` says.
 
     Args:
         results: The arms, at least one; the first is what the others are tested against.
         scores: By the arms' names.
+        tested: Whether there are tests and marks; without, for where a table of tests stands beside this one.
     """
     arms = [arm_of(arm) for arm in results]
-    tests = paired_tests([(arms[0], other) for other in arms[1:]])
+    tests = paired_tests([(arms[0], other) for other in arms[1:]]) if tested else []
     marks = {(test.right, test.metric): MARK for test in tests if test.significant}
-    groups = [_score_cells(arm, scores[arm.name], marks) for arm in arms]
+    firsts = {arm.first_metric for arm in arms}
+    first = firsts.pop() if len(firsts) == 1 else "correct"
+    groups = [_score_cells(arm, scores[arm.name], marks, first) for arm in arms]
     columns = tuple(dict.fromkeys(column for group in zip(*groups, strict=True) for cells in group for column in cells))
     notes = [
         "Intervals are of 95 %, over questions; repeats of a question are averaged first. "
@@ -125,28 +130,29 @@ def cost_table(scores: Mapping[str, Scores]) -> Table:
         total, n = found.total, max(found.transcripts, 1)
         tokens = total.prompt_tokens + total.completion_tokens
         each = (found.mean_rounds, total.calls / n, total.paid / n, tokens / n)
-        figures = (Cell(text=f"{figure:,.1f}", value=figure) for figure in each)
+        known = has_cost(found)
+        figures = (Cell(text=f"{figure:,.1f}", value=figure) if known else NOTHING for figure in each)
         rows.append((Cell(text=name), _percent(found.correct), *figures))
     return Table(title="Cost", columns=columns, rows=tuple(rows))
 
 
-def _score_cells(arm: Arm, scores: Scores, marks: Mapping[tuple[str, str], str]) -> list[dict[str, Cell]]:
-    """Heading -> cell, in groups whose headings stand together; headings that do not apply to an arm are left out."""
+def _score_cells(arm: Arm, scores: Scores, marks: Mapping[tuple[str, str], str], first: str) -> list[dict[str, Cell]]:
+    """Heading -> cell, in groups whose headings stand together; headings that do not apply to an arm are left out.
+
+    ``first`` is the metric that ``correct`` is for all arms, or ``correct`` itself.
+    """
 
     def mark(metric: str) -> str:
         return marks.get((arm.name, metric), "")
 
-    asked = {
-        "arm": Cell(text=arm.name),
-        "questions": _count(scores.questions),
-        "answered": _count(scores.transcripts - scores.abstained - scores.failed),
-        "failed": _count(scores.failed),
-        "correct %": _percent(scores.correct, mark(arm.first_metric)),
-    }
+    named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
+    right = {"arm": Cell(text=arm.name), named: _percent(scores.correct, mark(arm.first_metric))}
     if spread := between_repeats(arm.values.get("correct", {}).values()):
-        asked[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} ({spread.repeats} repeats)", value=100 * spread.sd)
+        right[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} ({spread.repeats} repeats)", value=100 * spread.sd)
     metrics = {}
     for name, found in scores.metrics.items():
+        if name == first:
+            continue
         if in_percent(name):
             metrics[f"{HEADINGS.get(name, name)} %"] = _percent(found, mark(name))
         else:
@@ -166,15 +172,21 @@ def _score_cells(arm: Arm, scores: Scores, marks: Mapping[tuple[str, str], str])
         "paid": _count(total.paid),
         "tokens": _count(total.prompt_tokens + total.completion_tokens),
     }
+    asked = {
+        "questions": _count(scores.questions),
+        "answered": _count(scores.transcripts - scores.abstained - scores.failed),
+        "failed": _count(scores.failed),
+    }
     unparsed = {f"unparsed: {stage} %": _percent(missed) for stage, missed in scores.parse_failures.items()}
-    return [asked, metrics, consistent, cost, unparsed]
+    return [right, metrics, consistent, cost if has_cost(scores) else {}, asked, unparsed]
 
 
 def _test_cells(test: PairedTest) -> dict[str, Cell]:
     unit, times = (" %", 100.0) if in_percent(test.metric) else ("", 1.0)
 
     def scaled(value: float, signed: str = "") -> str:
-        return f"{times * value:{signed}.1f}" if unit else f"{value:{signed}.4g}"
+        # "z": what rounds to nothing has no minus.
+        return f"{times * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
 
     found, detectable, pairs = test.difference, test.detectable, test.discordant
     cells = {
@@ -207,7 +219,7 @@ def _effect(test: PairedTest) -> Cell:
     if effect is None:
         return NOTHING
     short = effect.name.removeprefix("Cohen's ")
-    return Cell(text=f"{short} {effect.value:+.2f}", value=effect.value, low=effect.low, high=effect.high)
+    return Cell(text=f"{short} {effect.value:+z.2f}", value=effect.value, low=effect.low, high=effect.high)
 
 
 def in_percent(name: str) -> bool:
@@ -245,9 +257,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def csv_cell(text: str) -> str:
-    """The text as a spreadsheet may hold it: with an apostrophe before what it would take for a formula.
+    """Text of others as a spreadsheet may hold it: printable, with an apostrophe before what it takes for a formula.
 
-    That is a text which starts with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is no number (OWASP,
-    "CSV Injection"). Quoting commas and line breaks is left to the csv module.
+    Control and formatting characters are left out (:func:`madke.terminal.printable`). A formula is what starts with
+    ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is no number (OWASP, "CSV Injection"). Quoting commas and
+    line breaks is left to the csv module.
     """
-    return f"'{text}" if text.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(text) else text
+    clean = printable(text)
+    starts = clean.startswith(_STARTS_FORMULA) or text.startswith(_STARTS_FORMULA)
+    return f"'{clean}" if starts and not _NUMBER.fullmatch(clean) else clean

@@ -33,6 +33,11 @@ HEADINGS = {
 """Metrics that have a column in the score table."""
 
 
+def has_cost(scores: Scores) -> bool:
+    """Whether rounds, calls and tokens of a run are known; those of answers from elsewhere are not."""
+    return bool(scores.usage)
+
+
 def debate_text(transcript: Transcript) -> str:
     """One debate, to be read from top to bottom: question, pool, each round, the final answer."""
     return "\n".join(_debate_lines(transcript))
@@ -69,6 +74,8 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
         yield from _round_lines(entry)
     yield ""
     yield from _final_lines(transcript)
+    if not transcript.usage:
+        return
     calls = sum(used.calls for used in transcript.usage.values())
     tokens = sum(used.prompt_tokens + used.completion_tokens for used in transcript.usage.values())
     yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
@@ -212,6 +219,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         table.add_column(column, justify="right", overflow="fold")
     for name, scores in runs:
         total = scores.total
+        cost = (f"{scores.mean_rounds:.2f}", f"{total.calls:,}", f"{total.prompt_tokens + total.completion_tokens:,}")
         cells = [
             str(scores.transcripts),
             interval(scores.correct),
@@ -219,9 +227,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
             *(_outside(scores.metrics.get(name)) for name in outside),
             _consistency(scores.cons_judge, scores.cons_matcher),
             _consistency(scores.co2_judge, scores.co2_matcher),
-            f"{scores.mean_rounds:.2f}",
-            f"{total.calls:,}",
-            f"{total.prompt_tokens + total.completion_tokens:,}",
+            *(cost if has_cost(scores) else ("-",) * len(cost)),
             str(scores.abstained),
             str(scores.failed),
         ]

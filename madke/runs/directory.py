@@ -247,7 +247,11 @@ def _names(path: Path) -> list[str]:
 
 
 def _refuse_other(path: Path, config: RunConfig) -> None:
-    if different := read_config(path).differences(config):
+    before = read_config(path)
+    if len(before.questions) != len(config.questions):
+        counts = f"{len(before.questions)} questions, not {len(config.questions)} (--limit, or the data)"
+        raise UserError(f"holds another run: {counts}; choose another --out", file=path)
+    if different := before.differences(config):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         raise UserError(f"holds another run: {different[0]}{more}; choose another --out", file=path)
 

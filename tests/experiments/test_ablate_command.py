@@ -255,6 +255,26 @@ def test_wrong_recipes_are_refused(tmp_path, change, expected):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_limit_without_a_price_is_refused_before_anything_is_asked_or_written(tmp_path):
+    with openai_server(debating) as server:
+        assert "needs the price of 'openai/m'" in refused(*arguments(tmp_path, server, "--max-cost", 1))
+        assert not server.requests
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_grid_that_nobody_can_run_is_refused(tmp_path):
+    axis = ", ".join(f"l{n}: {{seed: {n}}}" for n in range(40))
+    recipe = f"title: T\nsource: s\ngrid:\n  a: {{{axis}}}\n  b: {{{axis}}}\n"
+    with openai_server(debating) as server:
+        assert "make 1,600 arms" in refused(*arguments(tmp_path, server, recipe=recipe))
+
+
+def test_with_more_questions_than_before_the_limit_is_named(tmp_path):
+    with openai_server(debating) as server:
+        assert madke(*arguments(tmp_path, server)).returncode == 0
+        assert "3 questions, not 2 (--limit, or the data)" in refused(*arguments(tmp_path, server, "--limit", 2))
+
+
 def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path):
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0

@@ -49,7 +49,7 @@ class Index:
     def add(self, transcript: Transcript) -> None:
         """Take the next debate."""
         values = row(transcript) if transcript.status != "failed" else {}
-        used = total_usage(transcript.usage.values())
+        used = total_usage(transcript.usage.values()) if transcript.usage else None
         names = list(OUTCOMES)
         added = {
             "question": self._question(transcript),
@@ -57,9 +57,10 @@ class Index:
             "answer": transcript.answer,
             "outcomes": sum(1 << names.index(name) for name in _outcomes(transcript, values)),
             "score": values.get("correct"),
-            "rounds": len(transcript.rounds),
-            "calls": used.calls,
-            "tokens": used.prompt_tokens + used.completion_tokens,
+            # Nobody counted what answers from elsewhere took.
+            "rounds": len(transcript.rounds) if used else None,
+            "calls": used.calls if used else None,
+            "tokens": used.prompt_tokens + used.completion_tokens if used else None,
         }
         for name, value in added.items():
             self._columns[name].append(value)

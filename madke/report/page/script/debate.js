@@ -58,14 +58,8 @@ function debatePart(number, record) {
 }
 
 function outcomePart(number, record) {
-  const used = Object.values(record.usage ?? {});
-  const total = (name) => used.reduce((sum, stage) => sum + (stage[name] ?? 0), 0);
-  const facts = [
-    `ended by: ${record.stop_reason}`,
-    plural(record.rounds.length, "round"),
-    plural(total("calls"), "call"),
-    plural(total("prompt_tokens") + total("completion_tokens"), "token"),
-  ];
+  const spent = spentOn(number, "rounds", "calls", "tokens");
+  const facts = spent.length ? [`ended by: ${record.stop_reason}`, ...spent] : ["answer from elsewhere"];
   return el(
     "header",
     { class: "result" },
@@ -152,16 +146,10 @@ function passagePart(entry, text, by, names) {
 /** A passage's text: its first lines, and a button for the rest. */
 function clamped(words) {
   if (!words) return null;
-  const text = prose(words, "text");
+  const text = paragraph(words, "text");
   if (words.length < 300) return text;
   text.classList.add("clamped");
-  const toggle = () => {
-    const open = !text.classList.toggle("clamped");
-    button.setAttribute("aria-expanded", open);
-    button.textContent = open ? "less" : "more";
-  };
-  const button = el("button", { class: "quiet", type: "button", "aria-expanded": "false", click: toggle }, "more");
-  return [text, button];
+  return [text, moreButton((open) => text.classList.toggle("clamped", !open))];
 }
 
 function preparedPart(record, names) {

@@ -39,7 +39,30 @@ function webLink(url) {
 }
 
 /** Text as its writer broke it into lines. */
-const prose = (text, kind = "prose") => (text ? el("p", { class: kind, dir: "auto" }, text.trim()) : null);
+const paragraph = (text, kind) => el("p", { class: kind, dir: "auto" }, text.trim());
+
+/** A button that shows more of something, and less again. */
+function moreButton(show) {
+  const toggle = () => {
+    const open = button.getAttribute("aria-expanded") === "false";
+    button.setAttribute("aria-expanded", open);
+    button.textContent = open ? "less" : "more";
+    show(open);
+  };
+  const button = el("button", { class: "quiet", type: "button", "aria-expanded": "false", click: toggle }, "more");
+  return button;
+}
+
+const LONG = 4000;
+
+/** What a model said: its beginning where it is very long, and a button for the rest. */
+function prose(text, kind = "prose") {
+  if (!text) return null;
+  if (text.length <= LONG) return paragraph(text, kind);
+  const beginning = `${text.trim().slice(0, LONG)} …`;
+  const said = paragraph(beginning, kind);
+  return [said, moreButton((open) => said.replaceChildren(printable(open ? text.trim() : beginning)))];
+}
 
 const MARKS = {
   right: ["✓", "right"],

@@ -113,10 +113,14 @@ const flagsOf = (number) =>
     .filter((name) => is(number, name))
     .map((name) => el("span", { class: `flag ${name}` }, FLAGS[name]));
 
+/** What a debate took, in words; nothing of an answer from elsewhere, as nobody counted. */
+const spentOn = (number, ...units) =>
+  debates.tokens[number] === null ? [] : units.map((unit) => plural(debates[unit][number], unit.slice(0, -1)));
+
 function row(number) {
   const repeat = debates.repeat[number];
   const other = list.beside && counterpart(list.beside, number);
-  const facts = [plural(debates.rounds[number], "round"), plural(debates.tokens[number], "token")];
+  const facts = spentOn(number, "rounds", "tokens");
   if (repeat > 0) facts.unshift(`repeat ${repeat + 1}`);
   const cameOut = (each) => el("span", { class: "outcome" }, mark(outcome(each)), answered(each), flagsOf(each));
   const link = el(
