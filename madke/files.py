@@ -20,6 +20,9 @@ from madke.core.errors import UserError
 
 _log = logging.getLogger(__name__)
 
+NO_GZIP = "is not gzip, or is damaged ({}); a file that is not packed has a name without .gz"
+"""What is wrong with a ``.gz`` that cannot be unpacked, and how the unpacker puts it."""
+
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked on the way.
@@ -45,6 +48,8 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     found = type(item).__name__
                     raise UserError(f"expected a JSON object, found a {found}", file=path, line=number)
                 yield number, item
+    except gzip.BadGzipFile as error:
+        raise UserError(NO_GZIP.format(error), file=path) from None
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
 

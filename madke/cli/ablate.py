@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment, Setting
     from madke.experiments.plan import Planned, Planner
     from madke.experiments.recipe import Recipe
+    from madke.report.tables import Table
     from madke.runs.budget import Budget
     from madke.runs.job import Effort
 
@@ -215,15 +216,22 @@ def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
     _show_published(recipe)
 
 
-def _show_published(recipe: Recipe, ours: Sequence[Path] = ()) -> None:
-    from madke.cli.console import output
+def _show_published(recipe: Recipe) -> None:
     from madke.report.published import published_table
 
-    if recipe.published:
-        output().print(published_table(recipe, ours))
+    _show_tables([published_table(recipe)])
+
+
+def _show_tables(tables: Sequence[Table | None]) -> None:
+    from madke.cli.console import output
+    from madke.report.side_by_side import rich_table
+
+    for table in filter(None, tables):
+        output().print(rich_table(table))
 
 
 def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: Budget) -> None:
+    from madke.cli.planning import show_plans
     from madke.cli.progress import counter, shown
     from madke.cli.sources import open_sources, show_found, show_spent
     from madke.experiments.experiment import opened
@@ -238,6 +246,7 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
         if found := experiment.begin(ask, counter("retrieved")):
             show_found(found)
         plans = _plans(setting, planner, experiment.pools if experiment.pools.exists() else None)
+        show_plans(plans, planner.prices, planner.reply_tokens)
         unfinished: dict[str, str] = {}
         for number, arm in enumerate(setting.arms, start=1):
             if needed := experiment.waits_for(arm):
@@ -260,21 +269,23 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
 def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budget) -> int:
     """Score all arms that have begun, show and write everything; returns how many debates failed."""
     from madke.cli.console import output
-    from madke.cli.planning import show_spending
     from madke.experiments.experiment import read_experiment
     from madke.llm import CallStore
     from madke.report.html import write_report
+    from madke.report.published import published_table
+    from madke.report.spending import spending_table
     from madke.report.text import score_table
     from madke.runs.scored import score_run
 
     recipe, folders = read_experiment(experiment.path)
     scores = {folder: score_run(folder) for folder in folders}
     output().print(score_table([(folder.name, found) for folder, found in scores.items()]))
-    _show_published(recipe, folders)
     with CallStore(experiment.calls) as store:
-        show_spending(plans, scores, store.paid(), budget.prices)
+        spent = spending_table(plans, scores, store.paid(), budget.prices)
+    tables = list(filter(None, (published_table(recipe, folders), spent)))
+    _show_tables(tables)
     page = experiment.path / "report.html"
-    write_report(scores, page)
+    write_report(scores, page, title=recipe.title, source=recipe.source, tables=tables)
     typer.echo(f"arms: {experiment.path / 'arms'}\nreport: {page}")
     return sum(found.failed for found in scores.values())
 

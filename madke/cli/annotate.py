@@ -93,7 +93,10 @@ def _scores(found: HumanScores, scales: Sequence[str]) -> Table:
     from madke.report.annotation import SCALES
     from madke.report.text import interval
 
-    caption = "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality."
+    caption = (
+        "Means of people's grades over questions, with 95 % intervals, which are of one person's grades where people "
+        "differ; an abstention is a no, and has no quality."
+    )
     table = Table("arm", box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
     for name in scales:
         table.add_column(name if SCALES[name].ordinal else f"{name} %", justify="right")

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from madke.experiments.plan import Load, Planned
     from madke.llm.prices import Prices
-    from madke.llm.store import Paid
-    from madke.scoring.scores import Scores
 
 
 def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:
@@ -48,47 +44,6 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     typer.echo("\n".join(notes))
 
 
-def show_spending(
-    plans: Sequence[Planned],
-    scores: Mapping[Path, Scores],
-    paid: Mapping[tuple[str, str], Paid],
-    prices: Prices,
-) -> None:
-    """Print what was planned beside what was done.
-
-    Args:
-        plans: Of the arms.
-        scores: Of the arms that have begun, by folder.
-        paid: What the call store says; see :meth:`madke.llm.CallStore.paid`.
-        prices: May be none.
-    """
-    from rich.table import Table
-
-    from madke.cli.console import output
-    from madke.llm.prices import cost, price_of
-    from madke.terminal import printable
-
-    table = Table("arm", "calls planned", "made", "paid calls planned", "paid", "tokens planned", "paid for", "cost")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    made = {folder.name: found.total.calls for folder, found in scores.items()}
-    for plan in plans:
-        bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
-        tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
-        costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
-        table.add_row(
-            printable(plan.name),
-            _range(plan.least.calls, plan.most.calls),
-            f"{made.get(plan.name, 0):,}",
-            _range(plan.least.paid, plan.most.paid),
-            f"{sum(bill.calls for _, bill in bills):,}",
-            _range(*(load.prompt_tokens + load.completion_tokens for load in (plan.least, plan.most))),
-            f"{tokens:,}",
-            f"{sum(costs):,.2f}" if costs else "-",
-        )
-    output().print(table)
-
-
 def plans_as_json(plans: Sequence[Planned]) -> Sequence[Mapping[str, object]]:
     """The plans as plain values."""
     from dataclasses import asdict
@@ -97,13 +52,10 @@ def plans_as_json(plans: Sequence[Planned]) -> Sequence[Mapping[str, object]]:
 
 
 def _cells(least: Load, most: Load, priced: bool) -> list[str]:
+    from madke.report.spending import planned_range
+
     figures = [
-        _range(getattr(least, name), getattr(most, name))
+        planned_range(getattr(least, name), getattr(most, name))
         for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
     ]
-    return [*figures, _range(least.cost, most.cost, digits=2) if priced else "-"]
-
-
-def _range(least: float, most: float, *, digits: int = 0) -> str:
-    low, high = f"{least:,.{digits}f}", f"{most:,.{digits}f}"
-    return low if low == high else f"{low} to {high}"
+    return [*figures, planned_range(least.cost, most.cost, digits=2) if priced else "-"]

@@ -51,7 +51,8 @@ def command(
 
     scores = {arm.name: scores_of(arm) for arm in results}
     page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
-    write_page(results, scores, page)
+    title, source, published = _experiment(paths)
+    write_page(results, scores, page, title=title, source=source, tables=published)
     typer.echo(f"report: {page}")
     if figures is not None:
         _write_figures(results, scores, page.parent / "figures", figures)
@@ -61,13 +62,28 @@ def command(
         _write_answers(results, answers)
 
 
+def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
+    """The title, the source and the published figures of an experiment, where there is nothing else on the page."""
+    from madke.experiments.experiment import is_experiment, read_experiment
+    from madke.report.published import published_table
+
+    if len(paths) > 1 or not is_experiment(paths[0]):
+        return None, None, []
+    recipe, folders = read_experiment(paths[0])
+    published = published_table(recipe, folders)
+    return recipe.title, recipe.source, [published] if published else []
+
+
 def _write_figures(
     results: Sequence[Results], scores: Mapping[str, Scores], folder: Path, form: Literal["pdf", "svg", "png"]
 ) -> None:
     from madke.report.figures import write_figures
 
-    for path in write_figures(results, scores, folder, form):
+    written = write_figures(results, scores, folder, form)
+    for path in written:
         typer.echo(f"figure: {path}")
+    if not written:
+        typer.echo(f"no figure: there is nothing to draw of {'this run' if len(results) == 1 else 'these runs'}")
 
 
 def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:

@@ -84,7 +84,7 @@ def command(
     from madke.report.table_files import write_table
     from madke.report.tables import score_table_of
     from madke.report.text import score_details, score_table
-    from madke.runs.scored import score_outside, score_run, scores_by_dataset, scores_of
+    from madke.runs.scored import require_answers, score_outside, score_run, scores_by_dataset, scores_of
     from madke.scoring.scores import scores_to_json
 
     for path in tables or ():
@@ -96,6 +96,10 @@ def command(
     if out is not None and len(found) > 1:
         raise UserError(f"--out is for the scores of one PATH, found {len(found)}; --json prints them all")
     who = _grader(grader, base_url, concurrency)
+    if scorers:
+        require_answers(found)
+    if who:
+        require_answers(found, references=True)
     for arm in found if scorers else ():
         score_outside(arm, scorers)
     failed = sum(_graded(arm, who) for arm in found) if who else 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from madke.data.formats import FORMATS, Format, Item, Row, get_format
 from madke.data.questions import read_questions
 from madke.data.sampling import sample
 from madke.tasks import get_task
+
+_log = logging.getLogger(__name__)
 
 _HEAD = 1 << 16
 """Bytes of a file that are searched for keys."""
@@ -57,9 +61,11 @@ def read_dataset(
         try:
             questions = read_questions(path, task=task)
         except UserError as error:
-            if likely := _formats_like(path):
+            likely = _formats_like(path)
+            if likely := [name for name in likely if _reads_first(name, path)] or likely:
                 raise UserError(f"{error}; published files are read with --dataset {' or '.join(likely)}") from None
             raise
+        _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
     return sample(questions, limit, sample_seed, lambda question: question.id)
@@ -72,7 +78,13 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
         UserError: The file or one of its entries is wrong, or a name is unknown.
     """
     format_ = get_format(dataset)
-    return entries(format_, format_.rows(path), task=task, file=path)
+    try:
+        return entries(format_, format_.rows(path), task=task, file=path)
+    except UserError as error:
+        likely = [name for name in _formats_like(path) if _reads_first(name, path)]
+        if likely and dataset not in likely and not _reads_first(dataset, path):
+            raise UserError(f"{error}; it can be read with --dataset {' or '.join(likely)}") from None
+        raise
 
 
 def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
@@ -85,14 +97,14 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
         file: Where the rows are from, for errors.
 
     Raises:
-        UserError: A row is wrong, two have the same id, or there is none.
+        UserError: A row is wrong, or of another dataset; two have the same id, or there is none.
     """
     checker = get_task(task or format_.task)
     places: Counter[str | None] = Counter()
     row_of: dict[str, Row] = {}
     found: list[Entry] = []
     for row in rows:
-        item = format_.item(row)
+        item = _item(format_, row)
         id_ = _id(format_.name, item, places[item.series])
         places[item.series] += 1
         entry = _entry(format_.name, checker.name, id_, item)
@@ -104,7 +116,27 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
         found.append(entry)
     if not found:
         raise UserError("holds no question", file=file)
+    _warn_unlabelled([entry.question for entry in found], file)
     return found
+
+
+def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
+    """Say that nothing of the file can be right or wrong, where that is so: a test split, or the wrong keys."""
+    if not any(question.answers for question in questions):
+        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, len(questions))
+
+
+def _item(format_: Format, row: Row) -> Item:
+    """The row's item, unless its keys are rather those of our own format, or of another dataset."""
+    keys = row.fields.keys()
+    if "golden_answers" in keys:
+        raise row.error("found 'golden_answers': this is madke's own JSONL; leave --dataset out")
+    item = format_.item(row)
+    best = max(FORMATS.values(), key=lambda each: each.fit(keys))
+    if format_.signs and best.fit(keys) > format_.fit(keys):
+        found = ", ".join(map(repr, keys))
+        raise row.error(f"found the keys {found}, which are those of {best.name}; expected an entry of {format_.name}")
+    return item
 
 
 def _id(dataset: str, item: Item, place: int) -> str:
@@ -152,6 +184,15 @@ def _formats_like(path: Path) -> list[str]:
         return []
     if "golden_answers" in keys:
         return []
-    fit = {name: max((len(signs) for signs in one.signs if signs <= keys), default=0) for name, one in FORMATS.items()}
+    fit = {name: format_.fit(keys) for name, format_ in FORMATS.items()}
     best = max(fit.values())
     return [name for name, size in fit.items() if size == best > 0]
+
+
+def _reads_first(name: str, path: Path) -> bool:
+    """Whether the first entry of a file is one of this dataset."""
+    format_ = FORMATS[name]
+    try:
+        return any(_item(format_, row).question for row in islice(format_.rows(path), 1))
+    except UserError:
+        return False

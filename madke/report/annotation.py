@@ -133,9 +133,11 @@ def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = N
         Where the key is, and the key.
 
     Raises:
-        UserError: A file is there already; arms share no question, fewer than the sample, or tasks that are graded
-            differently.
+        UserError: The name does not end in ``.csv``; a file is there already; arms share no question, fewer than the
+            sample, or tasks that are graded differently.
     """
+    if out.suffix.lower() != ".csv":
+        raise UserError("expected a file that ends in .csv", file=out)
     key_file = out.with_suffix(".key.json")
     for file in (out, key_file):
         if file.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -36,13 +37,29 @@ _NAMED = 3
 """How many data files, variants or models the page's first line names; where there are more, it names none."""
 
 
-def write_report(scores: Mapping[Path, Scores], out: Path) -> None:
+def write_report(
+    scores: Mapping[Path, Scores],
+    out: Path,
+    *,
+    title: str | None = None,
+    source: str | None = None,
+    tables: Sequence[Table] = (),
+) -> None:
     """Write the page of some run directories, given the scores of each; see :func:`write_page`."""
     results = open_results(list(scores))
-    write_page(results, {arm.name: scores[arm.path] for arm in results}, out)
+    named = {arm.name: scores[arm.path] for arm in results}
+    write_page(results, named, out, title=title, source=source, tables=tables)
 
 
-def write_page(results: Sequence[Results], scores: Mapping[str, Scores], out: Path) -> None:
+def write_page(
+    results: Sequence[Results],
+    scores: Mapping[str, Scores],
+    out: Path,
+    *,
+    title: str | None = None,
+    source: str | None = None,
+    tables: Sequence[Table] = (),
+) -> None:
     """Write one page about some arms, whole or not at all.
 
     It loads nothing: debates and passages are compressed inside it, and its policy lets no script but its own run and
@@ -52,6 +69,9 @@ def write_page(results: Sequence[Results], scores: Mapping[str, Scores], out: Pa
         results: The arms, in the order of the tables.
         scores: By the arms' names.
         out: The page.
+        title: What the arms are together; by default the name of the one, or how many they are.
+        source: What they follow, a line below the title.
+        tables: Further ones, after those of :func:`score_tables`, each under its title.
 
     Raises:
         UserError: A transcript cannot be read, or the page cannot be written.
@@ -66,13 +86,15 @@ def write_page(results: Sequence[Results], scores: Mapping[str, Scores], out: Pa
     environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
-    tables = score_tables(results, scores)
+    own = score_tables(results, scores)
     pieces = environment.get_template("report.html.j2").generate(
-        title=results[0].name if len(results) == 1 else f"{len(results)} runs",
+        title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
+        source=source,
         lead=_lead(results, scores),
         warnings=_warnings(results, scores),
-        scores=tables["scores"],
-        tests=tables.get("tests"),
+        scores=own["scores"],
+        tests=own.get("tests"),
+        tables=tables,
         figures=figures.draw(results, scores) if figures.available() else None,
         shared=shared,
         different=different,
@@ -89,10 +111,11 @@ def write_page(results: Sequence[Results], scores: Mapping[str, Scores], out: Pa
 def score_tables(results: Sequence[Results], scores: Mapping[str, Scores]) -> dict[str, Table]:
     """The tables of a report by name.
 
-    ``scores`` has a row an arm. ``tests`` compares each two arms by their tasks' first metric, over the questions that
-    all of them hold; of many arms, each with the first. It is missing where there is nothing to compare.
+    ``scores`` has a row an arm, without marks: ``tests`` says which arms differ. It compares each two arms by their
+    tasks' first metric, over the questions that all of them hold; of many arms, each with the first. It is missing
+    where there is nothing to compare.
     """
-    tables = {"scores": score_table_of(results, scores)}
+    tables = {"scores": score_table_of(results, scores, tested=False)}
     if len(results) > 1:
         try:
             arms = compare({arm.name: arm.transcripts() for arm in results}).arms
@@ -112,7 +135,7 @@ def _asset(*names: str) -> str:
 
 def _words(table: Table) -> list[bool]:
     """Which columns hold words alone."""
-    return [all(row[n].value is None for row in table.rows) for n in range(len(table.columns))]
+    return [not table.has_figures(n) for n in range(len(table.columns))]
 
 
 def _drawn(table: Table) -> int | None:
@@ -137,7 +160,7 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     for found in (
         {arm.config.data for arm in results if arm.config},
         {arm.config.variant for arm in results if arm.config},
-        {model for arm in results if arm.config for model in arm.config.models.values()},
+        {without_folders(model) for arm in results if arm.config for model in arm.config.models.values()},
     ):
         if found and len(found) <= _NAMED:
             facts.append(", ".join(sorted(found)))
@@ -181,16 +204,28 @@ def _of(arm: Results) -> dict[str, str]:
         "published set": config.dataset or "",
         "drawn with seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",
-        "models": ", ".join(f"{role}: {model}" for role, model in config.models.items()),
+        "models": ", ".join(f"{role}: {without_folders(model)}" for role, model in config.models.items()),
         "knowledge": _knowledge(config.protocol.knowledge),
         "settings": changed_settings(config.protocol),
-        "served by": "; ".join(f"{source}: {served}" for source, served in config.sources.items()),
-        "estimator": config.estimator or "",
+        "served by": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
+        "estimator": without_folders(config.estimator or ""),
         "first round": f"given from outside ({config.given_sha256[:12]})" if config.given_sha256 else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",
         "versions": _versions(arm.path),
     }
     return {name: value for name, value in settings.items() if value}
+
+
+_FOLDERS = re.compile(
+    r"(?<=\()[^(),:]*/(?=[^/(),]+, \w+\))"  # (FOLDER/NAME, FINGERPRINT), as sources describe an index
+    r"|(?<![\w:/.~])(?:~|\.\.?)?/(?:[^\s/(),;]+/)*"  # an absolute path, or one from here; no address of the web
+    r"|(?<=\w/)/(?:[^\s/(),;]+/)*"  # that of hf//PATH and scripted//PATH
+)
+
+
+def without_folders(text: str) -> str:
+    """The text with nothing but the last part of each path of a machine that it names."""
+    return _FOLDERS.sub("", text)
 
 
 def _knowledge(knowledge: Knowledge | None) -> str:

@@ -6,19 +6,22 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.report.annotation import FIXED, SCALES, Key, Scale
-from madke.scoring.agreement import Agreement, agreement, rank_agreement
+from madke.scoring.agreement import Agreement, agreement, one_judge_interval, rank_agreement
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG
-from madke.scoring.rows import Row, over_questions
+from madke.scoring.rows import over_questions
 from madke.scoring.statistics import Estimate
 
 Grades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade; rows and scales that were left empty are not in it."""
+
+_Given = Mapping[str, tuple[float, ...]]
+"""Scale -> the grades of all who graded a row; a scale on which nobody did is not in it."""
 
 F1_RIGHT = 0.5
 """From which F1 on an answer counts as right beside people, who know no degrees (EVOUNA; Wang et al., 2023)."""
@@ -47,7 +50,8 @@ class HumanScores:
     """What people found."""
 
     scores: Mapping[str, Mapping[str, Estimate]]
-    """Arm -> scale -> the mean over questions, of a row's grades by several people first, then of repeats.
+    """Arm -> scale -> the mean over questions, of a row's grades by several people first, then of repeats; where
+    people differ, with the interval of one person's grades (:func:`madke.scoring.agreement.one_judge_interval`).
     Abstentions count as ``no``; a grade of quality they do not have."""
     compared: tuple[Compared, ...]
     graded: Mapping[str, int]
@@ -102,7 +106,7 @@ def human_scores(key: Key, sheets: Mapping[str, Grades]) -> HumanScores:
         key: The key to all sheets.
         sheets: A person's name -> their grades.
     """
-    means = {code: _means([grades.get(code, {}) for grades in sheets.values()], key.scales) for code in key.rows}
+    given = {code: _given([grades.get(code, {}) for grades in sheets.values()], key.scales) for code in key.rows}
     pairs = [
         compared
         for (one, ours), (other, theirs) in combinations(sheets.items(), 2)
@@ -118,18 +122,18 @@ def human_scores(key: Key, sheets: Mapping[str, Grades]) -> HumanScores:
         if (compared := _metric(person, grades, metric, key, SCALES[name]))
     ]
     return HumanScores(
-        scores={arm: dict(_scores(arm, key, means)) for arm in key.arms},
+        scores={arm: dict(_scores(arm, key, given)) for arm in key.arms},
         compared=(*pairs, *against),
         graded={person: sum(bool(given) for given in grades.values()) for person, grades in sheets.items()},
-        ungraded=sum(len(found) < len(key.scales) for found in means.values()),
+        ungraded=sum(len(found) < len(key.scales) for found in given.values()),
         abstained={arm: sum(each.arm == arm for each in key.abstained) for arm in key.arms},
     )
 
 
-def _means(given: Sequence[Mapping[str, float]], scales: Sequence[str]) -> Row:
-    """The means of several people's grades of one row; a scale on which nobody graded it is not in it."""
-    grades = {name: [each[name] for each in given if name in each] for name in scales}
-    return {name: sum(found) / len(found) for name, found in grades.items() if found}
+def _given(given: Sequence[Mapping[str, float]], scales: Sequence[str]) -> _Given:
+    """Several people's grades of one row."""
+    grades = {name: tuple(each[name] for each in given if name in each) for name in scales}
+    return {name: found for name, found in grades.items() if found}
 
 
 def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -169,19 +173,24 @@ def _grade(cell: str, scale: Scale, code: str, path: Path, line: int) -> float |
     return grade
 
 
-def _scores(arm: str, key: Key, means: Mapping[str, Row]) -> Iterator[tuple[str, Estimate]]:
-    rows: dict[str, list[Row]] = {}
+def _scores(arm: str, key: Key, given: Mapping[str, _Given]) -> Iterator[tuple[str, Estimate]]:
+    rows: dict[str, list[_Given]] = {}
     for code, row in key.rows.items():
-        for given in row.given:
-            if given.arm == arm:
-                rows.setdefault(row.id, []).append(means[code])
-    wrong = {name: 0.0 for name in key.scales if not SCALES[name].ordinal}
+        for by in row.given:
+            if by.arm == arm:
+                rows.setdefault(row.id, []).append(given[code])
+    wrong = {name: (0.0,) for name in key.scales if not SCALES[name].ordinal}
     for each in key.abstained:
         if each.arm == arm:
             rows.setdefault(each.id, []).append(wrong)
     for name in key.scales:
-        if found := over_questions(rows, name):
-            yield name, found
+        grades = {id_: found for id_, held in rows.items() if (found := [row[name] for row in held if name in row])}
+        means = {id_: [{name: sum(row) / len(row)} for row in found] for id_, found in grades.items()}
+        if mean := over_questions(means, name):
+            if any(len(set(row)) > 1 for found in grades.values() for row in found):
+                low, high = one_judge_interval(list(grades.values()))
+                mean = replace(mean, low=low, high=high)
+            yield name, mean
 
 
 def _people(one: str, ours: Grades, other: str, theirs: Grades, scale: Scale) -> Compared | None:

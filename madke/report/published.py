@@ -54,7 +54,7 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
         columns=tuple(columns),
         rows=tuple(rows),
         notes=(
-            f"From {recipe.source}. Shares are in percent.",
+            f"Published: {recipe.source}. Shares are in percent.",
             "Other models, samples and prompts: nobody expects the figures to be equal.",
         ),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from itertools import zip_longest
+from typing import Literal
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -70,8 +71,8 @@ def rich_table(table: tables.Table, without: Container[str] = ()) -> Table:
     )
     kept = [n for n, heading in enumerate(table.columns) if heading not in without]
     for n in kept:
-        figures = any(row[n].value is not None for row in table.rows)
-        shown.add_column(Text(_line(table.columns[n])), justify="right" if figures else "left", overflow="fold")
+        justify: Literal["right", "left"] = "right" if table.has_figures(n) else "left"
+        shown.add_column(Text(_line(table.columns[n])), justify=justify, overflow="fold")
     for row in table.rows:
         shown.add_row(*(Text(_line(f"{row[n].text}{row[n].mark}")) for n in kept))
     return shown

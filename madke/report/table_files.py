@@ -59,7 +59,7 @@ def table_latex(table: Table) -> str:
 
     Everything is escaped, so that text of others is shown and never run.
     """
-    figures = [any(row[n].value is not None for row in table.rows) for n in range(len(table.columns))]
+    figures = [table.has_figures(n) for n in range(len(table.columns))]
     lines = [
         r"\begin{table}",
         r"\centering",

@@ -33,7 +33,7 @@ class Cell:
     value: float | None = None
     """The figure, in the unit of the column's heading; None for words and where there is none."""
     low: float | None = None
-    """Its 95 % interval, in the same unit."""
+    """Its 95 % interval, in the same unit; of a range without a value, its ends."""
     high: float | None = None
     mark: str = ""
     """Follows the text; a note of the table says what it means."""
@@ -49,6 +49,10 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     """What a reader has to know to read it, a sentence each."""
+
+    def has_figures(self, column: int) -> bool:
+        """Whether the column, by its place, holds figures or ranges of them, which stand to the right."""
+        return any(row[column].value is not None or row[column].low is not None for row in self.rows)
 
 
 NOTHING = Cell(text="-")
@@ -252,17 +256,16 @@ def _figure(found: Estimate, mark: str) -> Cell:
     return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
 
 
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def csv_cell(text: str) -> str:
     """Text of others as a spreadsheet may hold it: printable, with an apostrophe before what it takes for a formula.
 
-    Control and formatting characters are left out (:func:`madke.terminal.printable`). A formula is what starts with
-    ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is no number (OWASP, "CSV Injection"). Quoting commas and
-    line breaks is left to the csv module.
+    Control and formatting characters, carriage returns among them, are left out (:func:`madke.terminal.printable`). A
+    formula is what then starts with ``=``, ``+``, ``-``, ``@`` or a tab and is no number (OWASP, "CSV Injection").
+    Quoting commas and line breaks is left to the csv module.
     """
     clean = printable(text)
-    starts = clean.startswith(_STARTS_FORMULA) or text.startswith(_STARTS_FORMULA)
-    return f"'{clean}" if starts and not _NUMBER.fullmatch(clean) else clean
+    return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean

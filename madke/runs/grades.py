@@ -7,6 +7,7 @@ again asks only for what it lacks; another model or another grading prompt is an
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
@@ -27,6 +28,8 @@ from madke.runs.results import Results
 from madke.runs.scored import GRADER, answers_of, beside, keep_scores
 from madke.scoring.grader import GradingPrompt, read_grade
 from madke.yaml_file import read_yaml
+
+_log = logging.getLogger(__name__)
 
 UNREAD = "no grade in the reply"
 """Why an answer has no grade although the grader replied."""
@@ -130,23 +133,25 @@ def grade_results(
 ) -> int:
     """Grade the answers of an arm and keep the grades with it, where scores, comparisons and reports find them.
 
-    An abstained answer is wrong without a call; a failed question has no grade.
+    An abstained answer is wrong without a call, and so is an arm of nothing else, of which a warning tells; a failed
+    question has no grade.
 
     Returns:
         How many answers have no grade because their call failed: grading again asks for them again.
 
     Raises:
-        UserError: As :func:`grade`; there is no answer to grade; or not one got a grade: then what was kept before is
-            left as it is.
+        UserError: As :func:`grade`; or not one of the answers got a grade: then what was kept before is left as it is.
     """
     held = answers_of(results.transcripts())
     with_reference = {key: found for key, found in held.items() if found[0].answers}
-    if not with_reference:
-        raise UserError("holds no answer with a reference, so there is nothing for a grader", file=results.path)
-    grades = grade(with_reference.values(), grader, beside(results.path, "grades.sqlite"), watch=watch)
+    if with_reference:
+        grades = grade(with_reference.values(), grader, beside(results.path, "grades.sqlite"), watch=watch)
+    else:
+        _log.warning("%s: holds no answer with a reference, so nothing is asked of the grader", results.path)
+        grades = Grades(model=grader.model, right={}, missing={})
     pairs = {key: (question.id, answer) for key, (question, answer) in with_reference.items()}
     missing = Counter(grades.missing[pair] for pair in pairs.values() if pair in grades.missing)
-    if not grades.right:
+    if with_reference and not grades.right:
         raise UserError(f"{grades.model} graded no answer: {missing.most_common(1)[0][0]}", file=results.path)
     if without := len(held) - len(with_reference):
         missing[_NO_REFERENCE] = without

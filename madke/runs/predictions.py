@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -46,8 +46,8 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     what the system gave; ``null`` or a blank one is an abstention. From an ``output``, a model's whole text, the answer
     is read as from a debater's reply, and where none can be read it is an abstention. An abstention is never right.
 
-    Questions that the file does not answer are left out of all means; a warning says how many, and another how many
-    answers the task cannot read.
+    Questions without a line count as abstained, as in the evaluation scripts of SQuAD and HotpotQA, where a missing
+    prediction is wrong; a warning says how many, and another how many answers the task cannot read.
 
     Args:
         path: JSON Lines; ``.gz`` is unpacked.
@@ -75,21 +75,22 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         transcripts.append(_transcript(line, asked[line.id], path.name))
     if not transcripts:
         raise UserError(f"holds no prediction; {_FORM}", file=path)
-    _warn(path, transcripts, asked)
-    return tuple(transcripts)
-
-
-def _warn(path: Path, transcripts: Sequence[Transcript], asked: Collection[str]) -> None:
-    """Say what makes scores better, or worse, than the system is."""
+    _warn_as_given(path, transcripts)
     answered = {transcript.id for transcript in transcripts}
     if missing := [id_ for id_ in asked if id_ not in answered]:
         _log.warning(
-            "%s: holds no answer to %d of %d questions, %r first; they are left out of its scores",
+            "%s: has no line for %d of %d questions, %r first; they count as abstained, which is wrong",
             path,
             len(missing),
             len(asked),
             missing[0],
         )
+    transcripts += [_transcript(_Line(id=id_, answer=None), asked[id_], path.name) for id_ in missing]
+    return tuple(transcripts)
+
+
+def _warn_as_given(path: Path, transcripts: Sequence[Transcript]) -> None:
+    """Say how many answers the task cannot read, which makes scores worse than the system is."""
     if odd := [transcript for transcript in transcripts if transcript.final.rule == _AS_GIVEN]:
         _log.warning(
             "%s: %d answers are none of their task, %r to the %s question %r first; they are compared as they are. "

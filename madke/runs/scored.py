@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import sha256
@@ -158,26 +158,48 @@ def external_values(arm: Path | Results) -> dict[str, dict[Key, float]]:
         values = {(each.id, each.repeat): each.score for each in scored.scores}
         if name == GRADER:
             values |= {(t.id, t.repeat): 0.0 for t in transcripts() if t.status == "abstained" and t.answers}
-        found[name] = values
+        if values:
+            found[name] = values
     return found
+
+
+def require_answers(arms: Sequence[Results], *, references: bool = False) -> None:
+    """Refuse arms of which none holds an answer, before scorers outside start.
+
+    Args:
+        arms: One alone may have abstained throughout.
+        references: Only answers to questions with gold answers count.
+
+    Raises:
+        UserError: There is no answer.
+    """
+    for arm in arms:
+        if any(t.status == "ok" and t.answer is not None and (t.answers or not references) for t in arm.transcripts()):
+            return
+    who = "holds" if len(arms) == 1 else f"and {len(arms) - 1} more hold"
+    what = "answer with a reference, so there is nothing for a grader" if references else ""
+    raise UserError(f"{who} no {what or 'answer, so there is nothing for a scorer'}", file=arms[0].path)
 
 
 def score_outside(arm: Results, scorers: Mapping[str, CommandScorer]) -> None:
     """Have scorers outside score the answers of an arm, each all of them in one batch, and keep what they say.
 
-    It takes the place of what a scorer of that name said before, when all of them are done.
+    It takes the place of what a scorer of that name said before, when all of them are done. An arm without an answer
+    has no such score, and a warning says so.
 
     Raises:
-        UserError: There is no answer, a scorer failed, or what it said cannot be written.
+        UserError: A scorer failed, or what it said cannot be written.
     """
     answers = answers_of(arm.transcripts())
     if not answers:
-        raise UserError("holds no answer, so there is nothing for a scorer", file=arm.path)
+        _log.warning("%s: holds no answer, so it has no score of %s", arm.path, ", ".join(scorers))
     items = [
         Item(source=question.question, candidate=answer, references=question.answers)
         for question, answer in answers.values()
     ]
-    found = {name: dict(zip(answers, scorer.scores(items), strict=True)) for name, scorer in scorers.items()}
+    found = {
+        name: dict(zip(answers, scorer.scores(items), strict=True)) if items else {} for name, scorer in scorers.items()
+    }
     for name, values in found.items():
         keep_scores(arm.path, name, answers, command=scorers[name].command, scores=values)
 

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.statistics import BOOTSTRAP_SEED, Estimate, estimate
+
+_RESAMPLES = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +33,29 @@ def agreement(left: Sequence[float], right: Sequence[float], *, ordinal: bool = 
     if same is None:
         return None
     return Agreement(same=same, kappa=cohen_kappa(left, right, quadratic if ordinal else nominal))
+
+
+def one_judge_interval(grades: Sequence[Sequence[Sequence[float]]]) -> tuple[float, float]:
+    """A 95 % interval of the mean over questions, as it is known from one judge's grades.
+
+    The percentile bootstrap, with a fixed seed: each resample draws questions, and for each answer one of its judges.
+    Judges who never agree thus make it wide, where means of their grades are all alike and would make it vanish.
+
+    Args:
+        grades: For each question, for each of its answers (repeats), the grades of all who judged it.
+    """
+    import numpy
+
+    draw = numpy.random.default_rng(BOOTSTRAP_SEED)
+    n = len(grades)
+    drawn = draw.multinomial(n, [1 / n] * n, size=_RESAMPLES)
+    total = numpy.zeros(_RESAMPLES)
+    for times, answers in zip(drawn.T, grades, strict=True):
+        for judged in answers:
+            by_judge = draw.multinomial(times, [1 / len(judged)] * len(judged))
+            total += by_judge @ numpy.asarray(judged, dtype=float) / len(answers)
+    low, high = numpy.percentile(total / n, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def nominal(one: float, other: float) -> float:

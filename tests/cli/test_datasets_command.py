@@ -53,7 +53,7 @@ def test_what_is_converted_reads_as_the_published_file(tmp_path, name):
 
 
 def test_a_sample_is_that_of_read_dataset(tmp_path):
-    path = write(tmp_path / "d.jsonl", [{"question": f"Which, {n}?", "answer": "a"} for n in range(30)])
+    path = write(tmp_path / "d.jsonl", [{"question": f"Which, {n}?", "answer": ["a"]} for n in range(30)])
     converted("nq_open", path, "--out", tmp_path / "q.jsonl", "--limit", 5, "--sample-seed", 3)
     drawn = read_dataset(path, dataset="nq_open", limit=5, sample_seed=3)
     assert read_dataset(tmp_path / "q.jsonl") == drawn != read_dataset(path, dataset="nq_open", limit=5)

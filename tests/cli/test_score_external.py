@@ -175,6 +175,21 @@ def test_a_command_that_fails_leaves_everything_as_it_was(run, scorer, body, sai
 def test_a_run_without_an_answer(tmp_path):
     run = write_run(tmp_path / "run", entry("q0", None))
     assert "holds no answer, so there is nothing for a scorer" in refused("score", run, "--scorer", "comet=cat")
+    other = write_run(tmp_path / "other", entry("q0", None))
+    said = refused("score", run, other, "--scorer", "comet=cat")
+    assert "and 1 more hold no answer, so there is nothing for a scorer" in said
+
+
+def test_a_run_without_an_answer_leaves_the_others_their_scores(run, tmp_path, scorer):
+    none = write_run(tmp_path / "none", entry("q0", BAIKAL))
+    option = scorer("len", LENGTHS)
+    done("score", none, *option)
+    write_run(none, entry("q0", None), entry("q1", None))
+    shown = done("score", none, run, *option)
+    assert shown.stderr.count("\n") == 1
+    assert "none: holds no answer, so it has no score of len" in shown.stderr
+    assert ("len" in metrics(none), "len" in metrics(run)) == (False, True)
+    assert done("score", none, run).stderr == ""
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"len": {}}', '{"len": 1}', "\udcff"])

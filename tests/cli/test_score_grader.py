@@ -57,6 +57,15 @@ def scores(finished):
     return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
+def test_an_arm_that_abstained_throughout_is_wrong_and_holds_nothing_up(run, tmp_path, grader):
+    none = write_run(tmp_path / "none", entry("q0", None), entry("q1", None), entry("q2", None))
+    shown = done("score", none, run, *grader, "--json")
+    assert shown.stderr.count("holds no answer with a reference") == 1
+    assert [arm["metrics"]["grader"]["value"] for arm in scores(shown)] == [0.0, pytest.approx(1 / 3)]
+    said = refused("score", none, *grader)
+    assert "none: holds no answer with a reference, so there is nothing for a grader" in said
+
+
 def test_grades_are_kept_and_shown_without_the_grader(run, grader):
     graded = done("score", run, *grader, "--json")
     (found,) = scores(graded)

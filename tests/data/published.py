@@ -61,9 +61,13 @@ GSM = {"question": "Two lakes and two more?", "answer": "2+2=<<2+2=4>>4\n#### 4,
 BBH = {
     "canary": "none",
     "examples": [
-        {"input": "Three lakes. Which is first?\nOptions:\n(A) Como\n(B) Ohrid\n(C) Lake Garda", "target": "(C)"}
+        {
+            "input": "Lakes arranged in a fixed order. Which is first?\nOptions:\n(A) Como\n(B) Ohrid\n(C) Lake Garda",
+            "target": "(C)",
+        }
     ],
 }
+SHAPES = {"examples": [{"input": "This SVG path element draws a\nOptions:\n(A) lake\n(B) line", "target": "(B)"}]}
 RAMDOCS = {
     "question": "How deep is the lake?",
     "documents": [
@@ -107,7 +111,7 @@ FILES: dict[str, tuple[str, object]] = {
     "ciar": ("ciar.json", CIAR),
     "math500": ("test.jsonl", MATH),
     "bbh_logical_deduction": ("logical_deduction_three_objects.json", BBH),
-    "bbh_geometric_shapes": ("geometric_shapes.json", BBH),
+    "bbh_geometric_shapes": ("geometric_shapes.json", SHAPES),
     "gsm8k": ("test.jsonl", GSM),
     "ramdocs": ("RAMDocs_test.jsonl", RAMDOCS),
 }

@@ -4,7 +4,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
-from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, TRIVIA, write
+from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, SHAPES, TRIVIA, write
 
 BROKEN = [
     ("triviaqa", "d.json", [], "holds no question"),
@@ -16,13 +16,13 @@ BROKEN = [
     (
         "nq_open",
         "d.jsonl",
-        [{"question": "Which?", "answer": "a"}, {"answer": "a"}],
+        [{"question": "Which?", "answer": ["a"]}, {"answer": ["a"]}],
         "d.jsonl:2: there is no 'question'",
     ),
     ("nq_open", "d.jsonl", '{"question": "Which?"\n', "d.jsonl:1: is not JSON"),
     ("nq_open", "d.json", '{"question": "a"}\n{"question": "b"}\n', "d.json:2: is not JSON: Extra data"),
     ("nq_open", "d.json", ["a"], "item 1: expected an object, found str"),
-    ("nq_open", "d.json", r'[{"question": "\ud800", "answer": "a"}]', "half of a surrogate pair"),
+    ("nq_open", "d.json", r'[{"question": "\ud800", "answer": ["a"]}]', "half of a surrogate pair"),
     ("hotpotqa", "d.json", [HOTPOT, HOTPOT], "item 2: id 'h1' is that of item 1 already; ids must differ"),
     ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake"]]}], "item 1: 'context': expected a list of pairs"),
     ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake", "text"]]}], "the sentences of 'Lake' are str"),
@@ -47,7 +47,7 @@ BROKEN = [
     (
         "bbh_logical_deduction",
         "d.json",
-        {"examples": [{"input": "Which?\nOptions:\n(A) x\n(C) y", "target": "(A)"}]},
+        {"examples": [{"input": "Lakes arranged in a fixed order.\nOptions:\n(A) x\n(C) y", "target": "(A)"}]},
         "expected lines (A) ..., (B) ... in order",
     ),
     ("bbh_logical_deduction", "d.json", {"examples": [BBH["examples"][0] | {"target": "C"}]}, "'target' is 'C'"),
@@ -120,3 +120,61 @@ def test_a_wrong_file_of_ours_is_taken_for_no_other(tmp_path):
     with pytest.raises(UserError, match="unknown key 'answer'") as caught:
         read_dataset(path)
     assert "--dataset" not in str(caught.value)
+
+
+WIKI = HOTPOT | {"type": "compositional", "evidences": [["Baikal", "depth", "1642"]]}
+WRONG_DATASET = [
+    ("nq_open", "d.jsonl", GSM, "d.jsonl:1: 'answer' is '2+2=<<2+2=4>>4\\n#### 4,000'; expected a list", "gsm8k"),
+    ("nq_open", "d.json", [HOTPOT], "d.json: item 1: 'answer' is 'Baikal'; expected a list", "hotpotqa"),
+    ("nq_open", "d.json", CIAR, "which are those of ciar; expected an entry of nq_open", "ciar"),
+    ("hotpotqa", "d.jsonl", FILES["nq_open"][1], "d.jsonl:1: 'answer' is ['Baikal', 'Lake Baikal']", "nq_open"),
+    ("hotpotqa", "d.jsonl", GSM, "'answer' holds '####', as the worked solutions of GSM8K", "gsm8k"),
+    ("hotpotqa", "d.jsonl", RAMDOCS, "which are those of ramdocs; expected an entry of hotpotqa", "ramdocs"),
+    ("hotpotqa", "d.jsonl", {"id": "w", "question": "?", "answers": ["x"]}, "'answers' is ['x']", "2wikimultihopqa"),
+    ("hotpotqa", "d.json", [WIKI], "'type' is 'compositional'; expected bridge, comparison", "2wikimultihopqa"),
+    ("2wikimultihopqa", "d.json", [HOTPOT | {"type": "bridge"}], "'type' is 'bridge'; expected compo", "hotpotqa"),
+    ("gsm8k", "d.jsonl", FILES["nq_open"][1], "'answer' is ['Baikal', 'Lake Baikal']; expected a text", "nq_open"),
+    ("triviaqa", "d.json", {"Data": [HOTPOT]}, "there is no 'QuestionId'", None),
+    ("bbh_logical_deduction", "d.json", SHAPES, "with the words 'arranged in a fixed order'", "bbh_geometric_shapes"),
+    ("bbh_geometric_shapes", "d.json", BBH, "with the words 'SVG path element'", "bbh_logical_deduction"),
+]
+
+
+@pytest.mark.parametrize(("dataset", "name", "content", "said", "fits"), WRONG_DATASET)
+def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(tmp_path, dataset, name, content, said, fits):
+    with pytest.raises(UserError) as caught:
+        read_dataset(write(tmp_path / name, content), dataset=dataset)
+    text, _, hint = str(caught.value).partition("; it can be read with --dataset ")
+    assert said in text
+    assert fits in hint.split(" or ") if fits else not hint
+
+
+@pytest.mark.parametrize("dataset", [name for name in FILES if FILES[name][0].endswith((".json", ".jsonl"))])
+def test_our_own_form_is_no_published_one(tmp_path, dataset):
+    ours = {"id": "1", "question": "Which?", "golden_answers": ["Baikal"]}
+    with pytest.raises(
+        UserError, match=r"q\.jsonl:1: found 'golden_answers': this is madke's own JSONL; leave --dataset"
+    ):
+        read_dataset(write(tmp_path / "q.jsonl", ours), dataset=dataset)
+
+
+def test_a_file_without_gold_answers_is_said_once(tmp_path, caplog):
+    rows = [{"_id": "a", "question": "Which?"}, {"_id": "b", "question": "Who?"}]
+    read_dataset(write(tmp_path / "test.json", rows), dataset="hotpotqa")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'test.json'}: none of the 2 questions has a gold answer: no answer can be scored"
+    ]
+    caplog.clear()
+    read_dataset(write(tmp_path / "ours.jsonl", {"id": "1", "question": "Which?"}))
+    assert "none of the 1 questions has a gold answer" in caplog.text
+    caplog.clear()
+    read_dataset(
+        write(tmp_path / "half.json", [*rows, {"_id": "c", "question": "?", "answer": "x"}]), dataset="hotpotqa"
+    )
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(("name", "dataset"), [("q.jsonl.gz", None), ("q.jsonl.gz", "nq_open"), ("q.json.gz", "ciar")])
+def test_what_is_named_gz_and_is_not_packed(tmp_path, name, dataset):
+    with pytest.raises(UserError, match=r"gz: is not gzip, or is damaged \("):
+        read_dataset(write(tmp_path / name, '{"id": "1", "question": "Which?"}\n'), dataset=dataset)

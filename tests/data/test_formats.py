@@ -137,7 +137,7 @@ def test_mathematics(tmp_path):
 
 def test_bbh_options_become_choices(tmp_path):
     question = only(tmp_path, "bbh_logical_deduction")
-    assert question.question == "Three lakes. Which is first?"
+    assert question.question == "Lakes arranged in a fixed order. Which is first?"
     assert (question.choices, question.answers) == (("Como", "Ohrid", "Lake Garda"), ("C",))
 
 

@@ -9,7 +9,7 @@ from madke.core.errors import UserError
 from madke.data.cards import card
 from madke.data.dataset import read_published
 from madke.data.hugging_face import read_hugging_face
-from tests.data.published import BBH, FILES, GSM, HOTPOT, MATH, RAMDOCS, write
+from tests.data.published import BBH, FILES, GSM, HOTPOT, MATH, RAMDOCS, SHAPES, write
 
 CONTEXT = {
     "title": [title for title, _ in HOTPOT["context"]],
@@ -41,7 +41,7 @@ ROWS = {
     "mmlu_med": [row | {"subject": "anatomy"} for row in MMLU],
     "math500": [MATH],
     "bbh_logical_deduction": BBH["examples"],
-    "bbh_geometric_shapes": BBH["examples"],
+    "bbh_geometric_shapes": SHAPES["examples"],
     "gsm8k": [GSM],
     "ramdocs": [RAMDOCS],
 }

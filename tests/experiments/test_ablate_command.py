@@ -68,7 +68,9 @@ def test_arms_share_every_call_that_is_the_same(tmp_path):
     shared = logical(found["wiki-three"]) - paid(found["wiki-three"])
     assert shared >= 3 * 5
     assert "published" in done.stdout
-    assert (tmp_path / "out" / "report.html").exists()
+    assert "Planned and paid" in done.stdout
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert all(part in page for part in ("<h1>Sources</h1>", "EM, published", "EM, ours", "paid calls planned"))
     assert read_config(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
 
 

@@ -94,7 +94,8 @@ def many(n):
 
 
 def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path, caplog):
-    results = arms(tmp_path, ours={"1": "Como", "2": "x"}, theirs={"2": "y", "3": "z"})
+    results = arms(tmp_path, LAKES[:2], ours={"1": "Como", "2": "x"})
+    results += arms(tmp_path, LAKES[1:], theirs={"2": "y", "3": "z"})
     _, key = write_sheet(results, tmp_path / "sheet.csv")
     assert {row.id for row in key.rows.values()} == {"2"}
     assert "2 questions are left out: not every arm has an outcome" in caplog.text
@@ -167,6 +168,18 @@ def test_two_people_are_averaged_and_compared(tmp_path, written):
     assert (found.graded, found.ungraded) == ({"anna": 4, "bert": 2}, 0)
 
 
+def test_people_who_never_agree_leave_a_wide_interval(tmp_path):
+    questions = many(10)
+    _, key = write_sheet(arms(tmp_path, questions, ours={q.id: q.answers[0] for q in questions}), tmp_path / "s.csv")
+    sheets = {name: {row: {"right": grade} for row in key.rows} for name, grade in (("anna", 1.0), ("bert", 0.0))}
+    found = human_scores(key, sheets).scores["ours"]["right"]
+    assert (found.value, found.n) == (0.5, 10)
+    # One person's ten grades, half of them yes: the bootstrap's 95 % are 2 to 8 of them.
+    assert (found.low, found.high) == pytest.approx((0.2, 0.8), abs=0.01)
+    agreed = human_scores(key, {"anna": sheets["anna"], "carl": sheets["anna"]}).scores["ours"]["right"]
+    assert agreed == human_scores(key, {"anna": sheets["anna"]}).scores["ours"]["right"]
+
+
 def test_people_can_share_a_sheet(tmp_path, written):
     rows, key = written
     parts = [read_sheet(fill(tmp_path / f"{n}.csv", rows[n::2], RIGHT), key) for n in (0, 1)]
@@ -235,8 +248,10 @@ def test_files_that_are_no_sheet_or_key_are_refused(tmp_path, written):
         read_key(tmp_path / "missing.json")
 
 
-def test_a_sheet_is_never_written_over(tmp_path):
+def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path):
     results = arms(tmp_path, ours=OURS)
+    with pytest.raises(UserError, match=r"sheet.txt: expected a file that ends in .csv"):
+        write_sheet(results, tmp_path / "sheet.txt")
     write_sheet(results, tmp_path / "sheet.csv")
     with pytest.raises(UserError, match=r"sheet.csv: is there already"):
         write_sheet(results, tmp_path / "sheet.csv")
@@ -249,8 +264,9 @@ def test_what_cannot_be_graded_together_is_refused(tmp_path):
     mixed = [LAKES[0], Question(id="2", question="吃", answers=("Eat.",), task="translation")]
     with pytest.raises(UserError, match="short_answer and translation are graded differently"):
         write_sheet(arms(tmp_path, mixed, ours={"1": "x", "2": "Eat."}), tmp_path / "sheet.csv")
+    apart = [*arms(tmp_path, LAKES[:1], ours={"1": "x"}), *arms(tmp_path, LAKES[1:2], theirs={"2": "x"})]
     with pytest.raises(UserError, match="no question in common"):
-        write_sheet(arms(tmp_path, ours={"1": "x"}, theirs={"2": "x"}), tmp_path / "sheet.csv")
+        write_sheet(apart, tmp_path / "sheet.csv")
     with pytest.raises(UserError, match="--sample 4: there are 3 questions"):
         write_sheet(arms(tmp_path, ours=OURS), tmp_path / "sheet.csv", sample=4)
     with pytest.raises(UserError, match="no answer that could be graded"):

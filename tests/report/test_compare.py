@@ -131,7 +131,10 @@ def test_notes_say_what_n_means_and_that_calls_differ():
     del runs["c"], scores["c"]
     two = notes(compare(runs), scores)
     assert every[1:] == ["not at equal cost: calls a question: a 10.0, b 11.0, c 12.0."]
-    # 1 of 11 is less than a tenth.
+    # 1 of 11 is less than a tenth. Nobody knows what answers from elsewhere took.
+    runs["d"] = run(BAIKAL, usage={})
+    scores["d"] = score(runs["d"])
+    assert notes(compare(runs), scores) == two
     assert len(two) == 1
     assert "500 questions, as the papers have: \u00b14.4" in two[0]
 
@@ -203,6 +206,19 @@ def test_each_answer_has_its_mark_and_its_rounds():
     assert "+ Lake Baikal (1)" in first
     assert "- Lake Tanganyika (1)" in first
     assert "- no answer (1)" in second
+
+
+def test_what_answers_from_elsewhere_took_is_not_shown():
+    (row,) = compare({"a": run(BAIKAL), "b": run(BAIKAL, usage={})}).questions
+    assert [(of.rounds, of.calls, of.tokens) for of in row.runs] == [(1, 2, 110), (None, None, None)]
+    (line,) = [line for line in shown(question_table([row])).splitlines() if " q0 " in line]
+    assert line.count("(1)") == 1
+    assert "Ended by" not in columns({"b": answered("q0", BAIKAL, usage={})})
+
+
+def test_an_endless_id_is_cut():
+    rows = compare({name: [answered("x" * 10_000, BAIKAL)] for name in "ab"}).questions
+    assert len(shown(question_table(rows))) < 2_000
 
 
 def columns(runs, width=140):

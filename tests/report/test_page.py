@@ -12,8 +12,9 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.report import html
-from madke.report.html import write_page, write_report
+from madke.report.html import without_folders, write_page, write_report
 from madke.report.page.blocks import Blocks
+from madke.report.tables import Cell, Table
 from madke.runs.results import open_results
 from madke.runs.scored import scores_of
 from tests.report.run_folders import PASSAGES, debate, write_run
@@ -153,6 +154,7 @@ def test_answers_from_elsewhere_stand_beside_a_run(tmp_path):
     assert [body["answer"] for body in data["debates-0"]] == [RIGHT, "Lake Superior"]
     assert len(data["index"]["questions"]["id"]) == 1
     assert "answers from elsewhere: other.jsonl" in page
+    assert data["index"]["debates"]["tokens"] == [1100, None]
 
 
 def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path):
@@ -163,6 +165,37 @@ def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path):
     assert 'class="interval"' in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
+
+
+def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path):
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
+    table = Table(title="More <b>", columns=("arm", "n"), rows=((Cell(text="one"), Cell(text="7", value=7)),))
+    write_report({run: scores_of(run)}, tmp_path / "page.html", title="Lakes <i>", source="a test", tables=[table])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h1>Lakes &lt;i&gt;</h1>" in page
+    assert '<p class="source">a test</p>' in page
+    assert "<h2>More &lt;b&gt;</h2>" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("BM25 over 900 passages (/home/my index/wiki, ab12)", "BM25 over 900 passages (wiki, ab12)"),
+        (
+            "x vectors (runs/idx, ab12), texts from ../texts/wiki (cd34)",
+            "x vectors (idx, ab12), texts from wiki (cd34)",
+        ),
+        ("hf//srv/models/qwen#ab12", "hf/qwen#ab12"),
+        ("openai/org/m@http://localhost:8000/v1", "openai/org/m@http://localhost:8000/v1"),
+        ("web search through https://serper.example/search (num=10)",) * 2,
+        (
+            "sentence-transformers/all-MiniLM-L6-v2 and ~/bin/score.py --x",
+            "sentence-transformers/all-MiniLM-L6-v2 and score.py --x",
+        ),
+    ],
+)
+def test_folders_of_a_machine_are_left_out(text, shown):
+    assert without_folders(text) == shown
 
 
 def test_one_run_has_nothing_to_be_compared_with(tmp_path):

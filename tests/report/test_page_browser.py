@@ -27,6 +27,9 @@ MARKUP = "<img src=x onerror='window.hacked=1'>"
 CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]")
 
 
+LENGTHY = "a reply " * 100_000
+
+
 def hostile():
     """A debate in which everything that comes from outside is hostile."""
     made = debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), final=Final(by="summarizer", text=HOSTILE))
@@ -34,7 +37,7 @@ def hostile():
 
 
 def lakes(answer):
-    """Ninety debates, so that the list has more than it draws at first."""
+    """Ninety debates and more, so that the list has more than it draws at first."""
     return [debate(f"n{n:02}", [answer, answer]) for n in range(80)] + [
         debate("corrected", [WRONG, WRONG], [RIGHT, RIGHT]),
         debate("collapsed", [RIGHT, RIGHT], [WRONG, WRONG]),
@@ -45,6 +48,8 @@ def lakes(answer):
         debate("rivers", [RIGHT, RIGHT], dataset="rivers"),
         debate("again", [RIGHT, RIGHT]),
         debate("again", [WRONG, WRONG], repeat=1),
+        debate("lengthy", [RIGHT, RIGHT], final=Final(by="summarizer", answer=RIGHT, text=LENGTHY)),
+        debate("elsewhere", [RIGHT, RIGHT], usage={}),
     ]
 
 
@@ -123,7 +128,7 @@ def test_it_opens_with_scores_and_figures(opened):
 @pytest.mark.parametrize(
     ("outcome", "count"),
     [
-        ("right", 85),
+        ("right", 87),
         ("wrong", 2),
         ("corrected", 1),
         ("collapsed", 2),
@@ -136,7 +141,7 @@ def test_it_opens_with_scores_and_figures(opened):
 def test_debates_are_filtered_by_how_they_came_out(opened, outcome, count):
     page = opened("#debates")
     combobox(page, "Outcome").select_option(outcome)
-    expect(page.locator("#count")).to_have_text(f"{count} of 89 debates")
+    expect(page.locator("#count")).to_have_text(f"{count} of 91 debates")
     expect(rows(page)).to_have_count(min(count, 60))
 
 
@@ -146,7 +151,7 @@ def test_debates_are_filtered_by_run_and_dataset_and_the_address_says_so(opened)
     combobox(page, "Dataset").select_option("rivers")
     expect(rows(page)).to_have_count(1)
     page.reload()
-    expect(page.locator("#count")).to_have_text("1 of 89 debates")
+    expect(page.locator("#count")).to_have_text("1 of 91 debates")
     expect(combobox(page, "Run")).to_have_value(MARKUP)
 
 
@@ -154,7 +159,7 @@ def test_search_finds_all_words_in_question_and_answers(opened):
     page = opened("#debates")
     search = page.get_by_role("searchbox")
     search.fill("tanganyika DEEPEST")
-    expect(page.locator("#count")).to_have_text("3 of 89 debates")
+    expect(page.locator("#count")).to_have_text("3 of 91 debates")
     search.fill("tanganyika is or")
     expect(rows(page)).to_have_count(1)
     search.fill("no such lake")
@@ -165,7 +170,7 @@ def test_more_rows_come_when_the_end_comes_near(opened):
     page = opened("#debates")
     expect(rows(page)).to_have_count(60)
     rows(page).last.scroll_into_view_if_needed()
-    expect(rows(page)).to_have_count(89)
+    expect(rows(page)).to_have_count(91)
 
 
 def test_a_debate_is_read_from_question_to_tokens(opened):
@@ -185,7 +190,7 @@ def test_a_debate_is_read_from_question_to_tokens(opened):
     page.locator("#debate").get_by_text("Tokens by stage").click()
     expect(page.locator("#debate").get_by_role("cell", name="1,000")).to_be_visible()
     page.go_back()
-    expect(page.locator("#count")).to_have_text("1 of 89 debates")
+    expect(page.locator("#count")).to_have_text("1 of 91 debates")
 
 
 def test_a_chosen_number_leads_to_its_passage(opened):
@@ -202,6 +207,31 @@ def test_a_long_passage_is_shown_whole_when_asked_for(opened):
     short = text.bounding_box()["height"]
     page.get_by_role("button", name="more").click()
     assert text.bounding_box()["height"] > short
+
+
+def test_a_very_long_reply_is_folded(opened):
+    page = opened(f"#{GOOD}/lengthy")
+    said = page.locator(".final .prose")
+    assert len(said.inner_text()) < 4100
+    page.locator(".final").get_by_role("button", name="more").click()
+    assert len(said.inner_text()) > 700_000
+    page.locator(".final").get_by_role("button", name="less").click()
+    assert len(said.inner_text()) < 4100
+
+
+def test_what_an_answer_from_elsewhere_took_is_not_told(opened):
+    page = opened("#debates?q=elsewhere")
+    expect(rows(page).first.locator(".facts")).to_be_empty()
+    rows(page).first.click()
+    expect(page.locator(".result .facts")).to_have_text("answer from elsewhere")
+
+
+def test_on_a_phone_words_stack_and_figures_keep_their_size(opened):
+    page = opened(viewport={"width": 390, "height": 740})
+    stacked = page.locator(".stacked").first
+    assert stacked.locator("td").first.bounding_box()["x"] == stacked.locator("th[scope=row]").first.bounding_box()["x"]
+    expect(page.locator(".stacked thead").first).to_have_css("position", "absolute")
+    assert page.locator(".plot svg").first.bounding_box()["width"] >= 480
 
 
 def test_links_lead_to_debates_and_say_where_there_is_none(opened):
@@ -233,7 +263,7 @@ def test_the_list_shows_where_two_runs_differ(opened):
     page = opened("#debates")
     combobox(page, "Compare with").select_option(MARKUP)
     combobox(page, "Outcome").select_option("differ")
-    expect(page.locator("#count")).to_have_text("80 of 89 debates")
+    expect(page.locator("#count")).to_have_text("80 of 91 debates")
     expect(rows(page).first).to_contain_text(WRONG)
 
 
@@ -257,7 +287,7 @@ def test_it_is_used_by_keyboard_alone(opened):
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", level=2)).to_contain_text("survey n03")
     page.keyboard.press("Escape")
-    expect(page.locator("#count")).to_have_text("10 of 89 debates")
+    expect(page.locator("#count")).to_have_text("10 of 91 debates")
     expect(rows(page).nth(3).get_by_role("link")).to_be_focused()
 
 

@@ -25,9 +25,11 @@ def ours(folder, transcripts, metric, *, dataset="all", grades=()):
     recipe = Recipe.model_validate(
         {"title": "A test", "source": "a test", "arms": [{"name": "one"}], "published": published}
     )
-    *_, theirs, cell = published_table(recipe, [arm]).columns
-    assert list(theirs.cells) == ["50.0"]
-    return list(cell.cells)
+    table = published_table(recipe, [arm])
+    (row,) = table.rows
+    assert [cell.text for cell in row[:4]] == ["one", dataset, "gpt-9", "50.0"]
+    assert table.notes[0].startswith("Published: a test.")
+    return row[4].text
 
 
 def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path):
@@ -38,11 +40,11 @@ def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path):
         debate("q3", (RIGHT, RIGHT)),
     ]
     values = [1, 1, 0, 0]
-    assert ours(tmp_path, played, "co2_judge_grader", grades=[1, 1, 1, 0]) == [interval(estimate(values))]
+    assert ours(tmp_path, played, "co2_judge_grader", grades=[1, 1, 1, 0]) == interval(estimate(values))
 
 
 def test_without_grades_there_is_no_co2_by_a_grader(tmp_path):
-    assert ours(tmp_path, [debate("q0", (RIGHT, RIGHT))], "co2_judge_grader") == [""]
+    assert ours(tmp_path, [debate("q0", (RIGHT, RIGHT))], "co2_judge_grader") == "-"
 
 
 @pytest.mark.parametrize("dataset", ["all", "lakes"])
@@ -57,4 +59,9 @@ def test_questions_of_several_datasets_are_clustered_by_them(tmp_path, dataset):
         expected = estimate([float(t.answer == RIGHT) for t in played], [t.dataset for t in played])
     else:
         expected = estimate([1.0] * 9 + [0.0])
-    assert ours(tmp_path, played, "em", dataset=dataset) == [interval(expected)]
+    assert ours(tmp_path, played, "em", dataset=dataset) == interval(expected)
+
+
+def test_a_recipe_that_quotes_nothing_has_no_table():
+    recipe = Recipe.model_validate({"title": "A test", "source": "a test", "arms": [{"name": "one"}]})
+    assert published_table(recipe) is None

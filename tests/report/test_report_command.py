@@ -36,9 +36,20 @@ def test_figures_are_written_for_papers_too(tmp_path, run):
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".pdf"}
 
 
+def test_that_there_is_no_figure_is_said(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "questions.jsonl").write_text(json.dumps({"id": "q", "question": "?", "golden_answers": ["a"]}))
+    (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "a"}\n')
+    done = madke("report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl", "--figures", "svg")
+    assert done.returncode == 0, done.stderr
+    assert "no figure" in done.stdout
+    assert not (tmp_path / "figures").exists()
+
+
 def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path):
     arms = [{"name": "one"}, {"name": "two"}, {"name": "later"}]
-    recipe = {"title": "Lakes", "source": "a test", "arms": arms, "reference": "two"}
+    published = {"gpt-9": {"two": {"all": {"em": 0.5}}}}
+    recipe = {"title": "Lakes", "source": "a test", "arms": arms, "reference": "two", "published": published}
     (tmp_path / "experiment.json").write_text(json.dumps({"recipe": recipe}))
     assert "no arm has begun" in refused("report", tmp_path)
     for name in ("one", "two"):
@@ -47,6 +58,8 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'<th scope="row"><span class="name">(\w+)<', page)[:2] == ["two", "one"]
+    assert "<h1>Lakes</h1>" in page
+    assert "EM, published" in page
 
 
 def test_answers_from_elsewhere_have_a_page(tmp_path):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,8 +18,11 @@ from madke.report.compare import compare
 from madke.report.side_by_side import rich_table
 from madke.report.table_files import latex, table_csv, table_latex, write_table
 from madke.report.tables import Cell, Table, csv_cell, score_table_of
+from madke.report.text import score_table
 from madke.runs.results import Results
 from madke.scoring.scores import score
+from madke.scoring.statistics import Estimate
+from madke.terminal import printable
 from tests.report.test_compare import shown
 from tests.support.transcripts import transcript
 
@@ -56,10 +60,11 @@ def test_a_score_table_has_a_row_an_arm():
     assert [row[0].text for row in table.rows] == ["one", "two"]
     counts = [cell(table, 0, name).value for name in ("questions", "answered", "failed", "calls", "paid", "tokens")]
     assert counts == [4, 2, 1, 8, 4, 440]
-    correct = cell(table, 0, "correct %")
+    correct = cell(table, 0, "correct (EM) %")
     assert (correct.text, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
-    assert cell(table, 0, "EM %").value == correct.value
+    assert table.columns[:3] == ("arm", "correct (EM) %", "F1 %")
+    assert "EM %" not in table.columns
     assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * (0 + 0 + 1 + 0.5) / 4)
     assert cell(table, 0, "rounds").text == "1.00"
     assert "sd over repeats" not in table.columns
@@ -72,8 +77,8 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction():
         arm("good", debates(*[BAIKAL] * 12)),
         arm("same", debates(*["x"] * 11, BAIKAL)),
     )
-    assert [cell(table, row, "correct %").mark for row in range(3)] == ["", "*", ""]
-    assert [cell(table, row, "EM %").mark for row in range(3)] == ["", "*", ""]
+    assert [cell(table, row, "correct (EM) %").mark for row in range(3)] == ["", "*", ""]
+    assert [cell(table, row, "F1 %").mark for row in range(3)] == ["", "*", ""]
     assert any(
         note.startswith("* differs from bad: p < 0.05 after Holm's correction over the 6") for note in table.notes
     )
@@ -83,7 +88,25 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction():
 def test_a_difference_that_holms_correction_takes_away_has_no_mark():
     # Six questions to none are p = 0.03 alone, and 0.09 as one of three metrics.
     six = [arm("left", debates(*["x"] * 6)), arm("right", debates(*[BAIKAL] * 6))]
-    assert cell(scored(*six), 1, "EM %").mark == ""
+    assert cell(scored(*six), 1, "correct (EM) %").mark == ""
+
+
+def test_beside_a_table_of_tests_there_are_no_marks():
+    arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
+    table = score_table_of(arms, {each.name: score(each.transcripts()) for each in arms}, tested=False)
+    assert not any(each.mark for row in table.rows for each in row)
+    assert not any("Holm" in note for note in table.notes)
+
+
+def test_what_answers_from_elsewhere_took_is_unknown():
+    arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
+    scores = {each.name: score(each.transcripts()) for each in arms}
+    for table in (score_table_of(arms, scores), tables.cost_table(scores)):
+        costs = [n for n, name in enumerate(table.columns) if name.startswith(("rounds", "calls", "paid", "tokens"))]
+        assert len(costs) == 4
+        assert all(table.rows[1][n] is tables.NOTHING and table.rows[0][n].value is not None for n in costs)
+    text = shown(score_table(list(scores.items())), 200)
+    assert [line.split()[-5:-2] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
 
 
 def test_a_note_says_how_intervals_over_several_datasets_are_made():
@@ -111,7 +134,7 @@ def test_figures_stay_with_their_own_arm_where_stages_differ():
     assert cell(table, 0, "label %") == tables.NOTHING
     assert cell(table, 1, "EM %") == tables.NOTHING
     assert cell(table, 1, "label %").value == 0
-    order = [table.columns.index(name) for name in ("correct %", "EM %", "label %", "Cons %", "calls")]
+    order = [table.columns.index(name) for name in ("correct %", "F1 %", "label %", "Cons %", "calls", "questions")]
     assert order == sorted(order)
 
 
@@ -133,6 +156,12 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit():
     assert {"McNemar, exact: em.", "paired permutation, bootstrap interval: comet."} < set(table.notes)
 
 
+def test_differences_that_round_to_nothing_have_no_minus():
+    (test,) = compare({name: debates(*[BAIKAL] * 5) for name in ("one", "two")}).tests(["em"])
+    tiny = replace(test, difference=Estimate(value=-1e-9, low=-1e-9, high=0.0, n=5))
+    assert cell(tables.paired_table([tiny]), 0, "difference").text == "+0.0 (+0.0 to +0.0)"
+
+
 def test_no_tests_are_an_empty_table():
     assert tables.paired_table([]).rows == ()
 
@@ -148,9 +177,14 @@ def test_a_table_of_cost_is_per_question():
     assert [each.value for each in row[2:]] == [1, 3, 1, 50]
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-", "+1 apple"])
+@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "-", "+1 apple"])
 def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text):
     assert csv_cell(text) == f"'{text}"
+
+
+def test_cells_hold_no_control_characters():
+    assert csv_cell("a\x00b\x1b[2J\u202ec\nd") == "ab[2Jc\nd"
+    assert csv_cell("\r\x1b=1") == "'=1"
 
 
 @pytest.mark.parametrize("text", ["", "-5", "+0.5", "-1e-9", ".5", "-.5", "5.", "a=b", "Lake Baikal", " =1", "'=1"])
@@ -178,8 +212,22 @@ def hostile():
 def test_csv_holds_plain_figures_and_safe_words(hostile):
     rows = list(csv.reader(io.StringIO(table_csv(hostile), newline="")))
     assert rows[0] == ["arm", "score %", "score % low", "score % high", "score % mark", "'=n"]
-    assert rows[1] == [f"'{HOSTILE}", "1.5", "1.0", "2.0", "*", "3"]
+    assert rows[1] == [f"'{printable(HOSTILE)}", "1.5", "1.0", "2.0", "*", "3"]
     assert rows[2] == ["plain", "", "", "", "", "4"]
+
+
+def test_what_is_missing_is_empty_in_files(tmp_path):
+    rows = tuple(
+        (Cell(text=name), tables.NOTHING, figure)
+        for name, figure in (("a", tables.NOTHING), ("-", Cell(text="1", value=1)))
+    )
+    table = Table(title="Gaps", columns=("arm", "words", "figures"), rows=rows)
+    assert table_csv(table).splitlines()[1:] == ["a,,", "'-,,1"]
+    write_table(table, tmp_path / "gaps.parquet")
+    assert parquet.read_table(tmp_path / "gaps.parquet").to_pylist() == [
+        {"arm": "a", "words": None, "figures": None},
+        {"arm": "-", "words": None, "figures": 1},
+    ]
 
 
 def test_parquet_has_typed_columns(hostile, tmp_path):
@@ -254,7 +302,7 @@ def test_answers_as_csv_are_safe_for_spreadsheets(answers):
     path = answers("out.csv", arm("=one", debates(HOSTILE, None, golds=("a", "=b"))))
     with path.open(newline="") as file:
         first, second = csv.DictReader(file)
-    assert (first["arm"], first["answer"], first["gold"]) == ("'=one", f"'{HOSTILE}", "a | =b")
+    assert (first["arm"], first["answer"], first["gold"]) == ("'=one", f"'{printable(HOSTILE)}", "a | =b")
     assert (second["answer"], second["correct"]) == ("", "0.0")
 
 

@@ -188,11 +188,13 @@ def test_grades_of_other_answers_are_left_out(tmp_path, caplog):
     assert "--grader MODEL scores them anew" in caplog.text
 
 
-def test_an_arm_without_answers_or_references_is_refused(tmp_path):
+def test_an_arm_without_an_answer_to_grade_is_wrong_without_a_call(tmp_path, caplog):
     results = arm(tmp_path, entry("q0", None), entry("q1", BAIKAL, golds=()))
-    with pytest.raises(UserError, match="no answer with a reference"):
-        grade_results(results, script(tmp_path, rule("[True]")))
+    with caplog.at_level(logging.WARNING):
+        assert grade_results(results, script(tmp_path, rule("[True]"))) == 0
+    assert caplog.text.count("holds no answer with a reference") == 1
     assert not (results.path / "grades.sqlite").exists()
+    assert scores_of(results).metrics["grader"].value == 0.0
 
 
 def test_grades_of_predictions_stand_beside_the_file(tmp_path):

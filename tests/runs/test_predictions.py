@@ -85,11 +85,14 @@ def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path):
     assert list(found.transcripts()) == [transcript]
 
 
-def test_questions_without_a_line_are_left_out_and_said(tmp_path, caplog):
+def test_questions_without_a_line_count_as_abstained_and_are_said(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         found = opened(tmp_path, {"id": "2", "answer": "Nile"})
-    assert "holds no answer to 2 of 3 questions, '1' first; they are left out" in caplog.text
-    assert score(found.transcripts()).metrics["em"].n == 1
+    assert "has no line for 2 of 3 questions, '1' first; they count as abstained" in caplog.text
+    assert answers(found) == {("2", 0): ("Nile", "ok"), ("1", 0): (None, "abstained"), ("3", 0): (None, "abstained")}
+    scores = score(found.transcripts())
+    assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 2)
+    assert scores.parse_failures == {}
 
 
 def test_answers_that_are_none_of_their_task_are_said(tmp_path, caplog):

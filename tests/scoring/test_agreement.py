@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from madke.scoring.agreement import agreement, cohen_kappa, quadratic, rank_agreement
+from madke.scoring.agreement import agreement, cohen_kappa, one_judge_interval, quadratic, rank_agreement
 
 
 def judged(table):
@@ -55,3 +55,12 @@ def test_rank_agreement_is_kendalls():
     assert rank_agreement([1, 2, 3, 4], [10, 20, 30, 40]) == 1.0
     assert rank_agreement([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(4 / 6)
     assert rank_agreement([1, 1], [1, 2]) is None
+
+
+def test_the_interval_of_one_judge():
+    low, high = one_judge_interval([[(1.0, 5.0)]] * 400)
+    # Grades of 1 and 5 have a standard deviation of 2, their mean over 400 answers one of 0.1.
+    assert (low, high) == pytest.approx((3 - 0.196, 3 + 0.196), abs=0.02)
+    # Two repeats of each question halve the variance.
+    low, high = one_judge_interval([[(1.0, 5.0), (5.0, 1.0)]] * 400)
+    assert (low, high) == pytest.approx((3 - 0.139, 3 + 0.139), abs=0.02)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 
@@ -23,10 +24,12 @@ def _rows(path: Path) -> Iterator[Row]:
     return json_rows(path, under="examples")
 
 
-def _item(row: Row) -> Item:
+def _item(wording: str, row: Row) -> Item:
     question, mark, listed = row.text("input").partition(_OPTIONS)
     if not mark:
         raise row.error("'input' has no line 'Options:'")
+    if wording not in question:
+        raise row.error(f"'input' is {short(question)}; expected a question with the words {wording!r}")
     options = [_OPTION.fullmatch(line) for line in listed.strip().split("\n")]
     letters = [option[1] if option else None for option in options]
     if letters != list(ascii_uppercase[: len(options)]):
@@ -37,6 +40,11 @@ def _item(row: Row) -> Item:
     return Item(question=question, answers=(target[1],), choices=tuple(option[2] for option in options if option))
 
 
-_SIGNS = (frozenset({"input", "target"}),)
-LOGICAL_DEDUCTION = Format(name="bbh_logical_deduction", task="choice", rows=_rows, item=_item, signs=_SIGNS)
-GEOMETRIC_SHAPES = Format(name="bbh_geometric_shapes", task="choice", rows=_rows, item=_item, signs=_SIGNS)
+def _subset(name: str, wording: str) -> Format:
+    """A task of BBH, whose files differ from those of the others only in the wording that all its questions share."""
+    signs = (frozenset({"input", "target"}),)
+    return Format(name=name, task="choice", rows=_rows, item=partial(_item, wording), signs=signs)
+
+
+LOGICAL_DEDUCTION = _subset("bbh_logical_deduction", "arranged in a fixed order")
+GEOMETRIC_SHAPES = _subset("bbh_geometric_shapes", "SVG path element")

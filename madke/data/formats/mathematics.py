@@ -5,7 +5,8 @@ from __future__ import annotations
 from madke.data.formats.record import Format, Item, Row
 from madke.data.formats.rows import json_rows
 
-_RESULT = "####"
+GSM8K_RESULT = "####"
+"""What stands before the result, at the end of a worked solution."""
 
 
 def _math500(row: Row) -> Item:
@@ -18,9 +19,9 @@ def _math500(row: Row) -> Item:
 
 
 def _gsm8k(row: Row) -> Item:
-    _, mark, result = row.text("answer").rpartition(_RESULT)
+    _, mark, result = row.text("answer").rpartition(GSM8K_RESULT)
     if not mark or not result.strip():
-        raise row.error(f"'answer' does not end with {_RESULT} and a number")
+        raise row.error(f"'answer' does not end with {GSM8K_RESULT} and a number")
     return Item(question=row.text("question"), answers=(result.strip(),))
 
 

@@ -7,14 +7,21 @@ both are columns. Also read: files without paragraphs, and the layout that has t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from madke.data.formats.mathematics import GSM8K_RESULT
 from madke.data.formats.record import Format, Item, Paragraph, Row, short, unique
 from madke.data.formats.rows import json_rows
 
+_HOTPOT_TYPES = ("bridge", "comparison")
+_WIKI_TYPES = ("compositional", "comparison", "inference", "bridge_comparison")
 
-def _item(row: Row) -> Item:
+
+def _item(types: Collection[str], answers: Callable[[Row], tuple[str, ...]], row: Row) -> Item:
+    if row.fields.get("type") and row.fields["type"] not in types:
+        raise row.error(f"'type' is {short(row.fields['type'])}; expected {', '.join(types)}")
     paired = "para_a" in row.fields
     pages = _paired(row) if paired else _pairs(row, "context", "sentences")
     if paired:
@@ -27,18 +34,27 @@ def _item(row: Row) -> Item:
     return Item(
         id=row.text("_id", "id") if {"_id", "id"} & set(row.fields) else None,
         question=row.text("question"),
-        answers=_answers(row),
+        answers=answers(row),
         metadata=metadata,
         paragraphs=tuple(_paragraph(row, title, sentences, gold) for title, sentences in pages),
     )
 
 
-def _answers(row: Row) -> tuple[str, ...]:
-    """Test splits have none."""
-    for key in ("answer", "answers"):
-        if row.fields.get(key) is not None:
-            return row.texts(key)
-    return ()
+def _answer(row: Row) -> tuple[str, ...]:
+    """One text; test splits have none."""
+    if "answers" in row.fields:
+        raise row.error(f"'answers' is {short(row.fields['answers'])}; expected a text under 'answer'")
+    value = row.fields.get("answer")
+    if value is None:
+        return ()
+    if GSM8K_RESULT in (answer := row.checked(value, "answer")):
+        raise row.error(f"'answer' holds {GSM8K_RESULT!r}, as the worked solutions of GSM8K; expected a short answer")
+    return (answer,)
+
+
+def _answer_or_list(row: Row) -> tuple[str, ...]:
+    """2WikiMultiHopQA is passed on with a list of ``answers`` too."""
+    return row.texts("answers") if row.fields.get("answers") is not None else _answer(row)
 
 
 def _pairs(row: Row, key: str, second: str) -> list[tuple[Any, Any]]:
@@ -77,13 +93,18 @@ HOTPOTQA = Format(
     name="hotpotqa",
     task="short_answer",
     rows=json_rows,
-    item=_item,
+    item=partial(_item, _HOTPOT_TYPES, _answer),
     signs=(frozenset({"question", "answer"}), frozenset({"question", "answer", "supporting_facts"})),
 )
 TWO_WIKI = Format(
     name="2wikimultihopqa",
     task="short_answer",
     rows=json_rows,
-    item=_item,
-    signs=(frozenset({"question", "answer"}), frozenset({"question", "answer", "supporting_facts", "evidences"})),
+    item=partial(_item, _WIKI_TYPES, _answer_or_list),
+    signs=(
+        frozenset({"question", "answer"}),
+        frozenset({"question", "answers"}),
+        frozenset({"question", "answer", "supporting_facts"}),
+        frozenset({"question", "answer", "supporting_facts", "evidences"}),
+    ),
 )

@@ -7,6 +7,7 @@ from madke.data.formats.rows import json_rows
 
 
 def _item(row: Row) -> Item:
+    row.list_of("answer")
     return Item(question=row.text("question"), answers=row.texts("answer"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -118,6 +118,10 @@ class Format:
     """One row, of a file or of the Hugging Face repository that the card names."""
     signs: tuple[frozenset[str], ...] = ()
     """For each of its layouts that has keys: those by which one knows it."""
+
+    def fit(self, keys: Set[str]) -> int:
+        """How well these keys fit: how many belong to the largest layout that they hold; 0 where they hold none."""
+        return max((len(signs) for signs in self.signs if signs <= keys), default=0)
 
 
 def unique(texts: Iterator[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.data.formats.record import Row
-from madke.files import read_jsonl
+from madke.files import NO_GZIP, read_jsonl
 
 
 def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
@@ -108,5 +108,7 @@ def _bytes(path: Path) -> bytes:
             with gzip.open(path, "rb") as file:
                 return file.read()
         return path.read_bytes()
+    except gzip.BadGzipFile as error:
+        raise UserError(NO_GZIP.format(error), file=path) from None
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None

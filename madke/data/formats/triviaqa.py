@@ -80,7 +80,8 @@ TRIVIAQA = Format(
     item=_item,
     signs=(
         frozenset({"Question", "Answer"}),
-        frozenset({"answer", "output", "provenance"}),
+        frozenset({"id", "output", "answer"}),
+        frozenset({"question", "question_id", "answer"}),
         frozenset({"question", "answers"}),
     ),
 )
