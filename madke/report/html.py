@@ -23,7 +23,7 @@ from madke.report.page.data import data_elements
 from madke.report.tables import Cell, Table, paired_table, score_table_of
 from madke.report.text import ORACLE, score_details
 from madke.runs.results import Results, open_results
-from madke.scoring.paired import paired_tests
+from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
@@ -111,21 +111,25 @@ def write_page(
 def score_tables(results: Sequence[Results], scores: Mapping[str, Scores]) -> dict[str, Table]:
     """The tables of a report by name.
 
-    ``scores`` has a row an arm, without marks: ``tests`` says which arms differ. It compares each two arms by their
-    tasks' first metric, over the questions that all of them hold; of many arms, each with the first. It is missing
-    where there is nothing to compare.
+    ``tests`` compares each two arms by their tasks' first metric, over the questions that all of them hold; of many
+    arms, each with the first. It is missing where there is nothing to compare. ``scores`` has a row an arm, and marks
+    what these tests say of it and the first arm.
     """
-    tables = {"scores": score_table_of(results, scores, tested=False)}
-    if len(results) > 1:
-        try:
-            arms = compare({arm.name: arm.transcripts() for arm in results}).arms
-        except UserError:
-            # No question is in all of them.
-            return tables
-        pairs = combinations(arms, 2) if len(arms) <= _EACH_OTHER else product(arms[:1], arms[1:])
-        if tests := paired_tests(list(pairs), ("correct",)):
-            tables["tests"] = paired_table(tests)
-    return tables
+    tests = _tests(results)
+    tables = {"scores": score_table_of(results, scores, tests=tests)}
+    return tables | ({"tests": paired_table(tests)} if tests else {})
+
+
+def _tests(results: Sequence[Results]) -> list[PairedTest]:
+    if len(results) < 2:
+        return []
+    try:
+        arms = compare({arm.name: arm.transcripts() for arm in results}).arms
+    except UserError:
+        # No question is in all of them.
+        return []
+    pairs = combinations(arms, 2) if len(arms) <= _EACH_OTHER else product(arms[:1], arms[1:])
+    return list(paired_tests(list(pairs), ("correct",)))
 
 
 def _asset(*names: str) -> str:

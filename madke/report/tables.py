@@ -15,7 +15,7 @@ from madke.scoring.arms import Arm
 from madke.scoring.metrics import METRICS
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
-from madke.scoring.statistics import Estimate, between_repeats
+from madke.scoring.statistics import Estimate, between_repeats, enough
 from madke.terminal import printable
 
 MARK = "*"
@@ -59,21 +59,24 @@ NOTHING = Cell(text="-")
 """Where a figure does not apply, or nobody knows it; in files the cell is empty."""
 
 
-def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores], *, tested: bool = True) -> Table:
+def score_table_of(
+    results: Sequence[Results], scores: Mapping[str, Scores], *, tests: Sequence[PairedTest] | None = None
+) -> Table:
     """The scores of arms, a row each, with a mark where one differs from the first arm.
 
-    Every value that stands in a column and can be compared is tested against the first arm's on the questions that
-    both hold, and corrected for all of these tests together (Holm). Transcripts are read once. Where all tasks have the
-    same first metric, it has no column of its own: it is what ``correct`` says.
+    Unless tests are given, every value that stands in a column and can be compared is tested against the first arm's on
+    the questions that both hold, and corrected for all of these tests together (Holm). Transcripts are read once. Where
+    all tasks have the same first metric, it has no column of its own: it is what ``correct`` says.
 
     Args:
         results: The arms, at least one; the first is what the others are tested against.
         scores: By the arms' names.
-        tested: Whether there are tests and marks; without, for where a table of tests stands beside this one.
+        tests: Those of a table that stands beside this one, which the marks then repeat.
     """
     arms = [arm_of(arm) for arm in results]
-    tests = paired_tests([(arms[0], other) for other in arms[1:]]) if tested else []
-    marks = {(test.right, test.metric): MARK for test in tests if test.significant}
+    if tests is None:
+        tests = paired_tests([(arms[0], other) for other in arms[1:]])
+    marks = {(test.right, test.metric): MARK for test in tests if test.significant and test.left == arms[0].name}
     firsts = {arm.first_metric for arm in arms}
     first = firsts.pop() if len(firsts) == 1 else "correct"
     groups = [_score_cells(arm, scores[arm.name], marks, first) for arm in arms]
@@ -83,10 +86,12 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores], *, 
         "Rates: Wilson; other means: bootstrap.",
         "Failed questions are in no mean; abstained ones are wrong.",
     ]
-    if any(len(set(arm.questions.values())) > 1 for arm in arms):
+    if any(enough(list(arm.questions.values())) for arm in arms):
         notes.insert(
             1, "Several datasets are pooled: intervals hold t intervals, standard errors clustered by dataset, as well."
         )
+    elif any(len(set(arm.questions.values())) == 2 for arm in arms):
+        notes.insert(1, "Two datasets are pooled as one sample: the intervals say nothing about other datasets.")
     if _REPEATS in columns:
         notes.append(f"{_REPEATS}: standard deviation of the means of single repeats.")
     if any(scores[arm.name].cons_judge is None and scores[arm.name].cons_matcher for arm in arms):
@@ -96,8 +101,7 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores], *, 
     if tests:
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
         notes.append(
-            f"{MARK} differs from {arms[0].name}: p < 0.05 after Holm's correction over the {len(tests)} tests of this "
-            f"table ({kinds})."
+            f"{MARK} differs from {arms[0].name}: p < 0.05 after Holm's correction over {len(tests)} tests ({kinds})."
         )
     notes += [f"{arm.name}: {ORACLE}." for arm in arms if scores[arm.name].read_golds]
     rows = _filled(columns, (ChainMap(*of_arm) for of_arm in groups))
@@ -150,7 +154,7 @@ def _score_cells(arm: Arm, scores: Scores, marks: Mapping[tuple[str, str], str],
         return marks.get((arm.name, metric), "")
 
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
-    right = {"arm": Cell(text=arm.name), named: _percent(scores.correct, mark(arm.first_metric))}
+    right = {"arm": Cell(text=arm.name), named: _percent(scores.correct, mark(arm.first_metric) or mark("correct"))}
     if spread := between_repeats(arm.values.get("correct", {}).values()):
         right[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} ({spread.repeats} repeats)", value=100 * spread.sd)
     metrics = {}

@@ -196,9 +196,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
             f"\n{printable(', '.join(outside))}: a scale of its own, not percent; over the n questions with an answer."
         )
     if any(scores.datasets > 1 for _, scores in runs):
-        by += (
-            "\nSeveral datasets are pooled: few say little about others, so intervals are wide; see score --by-dataset."
-        )
+        by += "\nSeveral datasets are pooled; `madke score --by-dataset` gives each its own row."
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=by, caption_justify="left")
     table.add_column("run", overflow="fold", min_width=12)
     headings = [HEADINGS[name] for name in metrics]

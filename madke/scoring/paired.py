@@ -20,6 +20,7 @@ from madke.scoring.statistics import (
     clustered,
     clustered_error,
     clustered_p,
+    enough,
     widened,
     wilson,
 )
@@ -217,7 +218,7 @@ def _compared(one: Sequence[float], two: Sequence[float], datasets: Sequence[str
     differences = [b - a for a, b in zip(one, two, strict=True)]
     discordant = _discordant(one, two)
     alone = _graded(differences) if discordant is None else _rates(discordant)
-    return _with_clusters(alone, differences, datasets) if len(set(datasets)) > 1 else alone
+    return _with_clusters(alone, differences, datasets) if enough(datasets) else alone
 
 
 def _with_clusters(alone: _Compared, differences: Sequence[float], datasets: Sequence[str | None]) -> _Compared:

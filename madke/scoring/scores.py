@@ -26,7 +26,7 @@ class Scores:
 
     questions: int
     datasets: int
-    """How many datasets they come from, those of no name as one. Of several, intervals are widened by dataset."""
+    """How many datasets they come from, those of no name as one. Three and more widen intervals."""
     transcripts: int
     """Questions times repeats."""
     abstained: int

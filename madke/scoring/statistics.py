@@ -6,6 +6,8 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+_FEWEST = 3
+"""Clusters that say how much clusters differ."""
 _RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
 """How many bootstrap resamples are held in memory together: about 50 MB for 20,000 questions."""
@@ -38,7 +40,7 @@ def estimate(values: Sequence[float], clusters: Sequence[Hashable] = ()) -> Esti
 
     Rates (all values 0 or 1): Wilson's score interval. Other means: the percentile bootstrap over questions with
     2,000 resamples and a fixed seed. A single value, or equal ones, bootstrap to an interval of no width. Questions of
-    several clusters: widened by :func:`clustered`, and kept in 0 .. 1 where all values are.
+    several clusters, if they are :func:`enough`: widened by :func:`clustered`, and kept in 0 .. 1 where all values are.
 
     Args:
         values: Where a question has repeats, their mean.
@@ -47,11 +49,20 @@ def estimate(values: Sequence[float], clusters: Sequence[Hashable] = ()) -> Esti
     if not values:
         return None
     alone = _of_one_sample(values)
-    if len(set(clusters)) < 2:
+    if not enough(clusters):
         return alone
     found = widened(alone, clustered(values, clusters))
     share = min(values) >= 0 and max(values) <= 1
     return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)) if share else found
+
+
+def enough(clusters: Sequence[Hashable]) -> bool:
+    """Whether clusters say anything about how much clusters differ: three or more.
+
+    Of two, t has one degree of freedom, and no difference between arms could be seen whatever the number of questions.
+    Their questions are taken as one sample, which says something about these two and nothing about others.
+    """
+    return len(set(clusters)) >= _FEWEST
 
 
 def widened(alone: Estimate, by_cluster: Estimate) -> Estimate:

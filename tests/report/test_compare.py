@@ -63,12 +63,12 @@ def test_the_flip_rate_is_over_questions_that_failed_in_neither():
 
 
 def test_the_flip_rate_over_several_datasets_is_clustered():
-    # In one of two sets all answers differ, in the other none.
+    # In one of three sets all answers differ, in the others none.
     def entries(flipped):
         return [
             answered(f"{name}{n}", flipped if name == "fever" else BAIKAL, metadata={"dataset": name})
-            for name in ("fever", "hotpotqa")
-            for n in range(50)
+            for name, count in (("fever", 50), ("hotpotqa", 25), ("nq_open", 25))
+            for n in range(count)
         ]
 
     (pair,) = compare({"a": entries("x"), "b": entries("y")}).pairs

@@ -14,12 +14,13 @@ from madke.core.errors import UserError
 from madke.core.transcript import StageUsage
 from madke.report import tables
 from madke.report.answers import write_answers
-from madke.report.compare import compare
+from madke.report.compare import arm_of, compare
 from madke.report.side_by_side import rich_table
 from madke.report.table_files import latex, table_csv, table_latex, write_table
 from madke.report.tables import Cell, Table, csv_cell, score_table_of
 from madke.report.text import score_table
 from madke.runs.results import Results
+from madke.scoring.paired import paired_tests
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -80,7 +81,7 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction():
     assert [cell(table, row, "correct (EM) %").mark for row in range(3)] == ["", "*", ""]
     assert [cell(table, row, "F1 %").mark for row in range(3)] == ["", "*", ""]
     assert any(
-        note.startswith("* differs from bad: p < 0.05 after Holm's correction over the 6") for note in table.notes
+        note.startswith("* differs from bad: p < 0.05 after Holm's correction over 6 tests") for note in table.notes
     )
     assert not any("*" in note for note in scored(arm("alone", debates(BAIKAL))).notes)
 
@@ -91,11 +92,13 @@ def test_a_difference_that_holms_correction_takes_away_has_no_mark():
     assert cell(scored(*six), 1, "correct (EM) %").mark == ""
 
 
-def test_beside_a_table_of_tests_there_are_no_marks():
+def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests():
     arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
-    table = score_table_of(arms, {each.name: score(each.transcripts()) for each in arms}, tested=False)
-    assert not any(each.mark for row in table.rows for each in row)
-    assert not any("Holm" in note for note in table.notes)
+    scores = {each.name: score(each.transcripts()) for each in arms}
+    tests = paired_tests([tuple(arm_of(each) for each in arms)], ("correct",))
+    marked = score_table_of(arms, scores, tests=tests)
+    assert [each.mark for each in marked.rows[1] if each.mark] == ["*"]
+    assert not any(each.mark for row in score_table_of(arms, scores, tests=()).rows for each in row)
 
 
 def test_what_answers_from_elsewhere_took_is_unknown():
@@ -110,13 +113,14 @@ def test_what_answers_from_elsewhere_took_is_unknown():
 
 
 def test_a_note_says_how_intervals_over_several_datasets_are_made():
-    one, other = (
+    debates = [
         transcript(name, said=["x"], consensus=False, answer="x", metadata={"dataset": name})
-        for name in ("fever", "hotpotqa")
-    )
-    said = "standard errors clustered by dataset"
-    assert any(said in note for note in scored(arm("pooled", [one, other])).notes)
-    assert not any(said in note for note in scored(arm("alone", [one])).notes)
+        for name in ("fever", "hotpotqa", "nq_open")
+    ]
+    said = {n: " ".join(scored(arm("pooled", debates[:n])).notes) for n in (1, 2, 3)}
+    assert "standard errors clustered by dataset" in said[3]
+    assert "Two datasets are pooled as one sample" in said[2]
+    assert "dataset" not in said[1]
 
 
 def test_repeats_have_their_spread():

@@ -189,30 +189,38 @@ def test_only_shared_questions_count_and_failed_ones_are_counted_apart():
 
 
 def test_questions_of_several_datasets_are_clustered():
-    left = arm("left", [0.0] * 20, datasets=["a"] * 10 + ["b"] * 10)
-    right = arm("right", [1.0] * 10 + [0.0] * 10, datasets=["a"] * 10 + ["b"] * 10)
+    datasets = ["a"] * 10 + ["b"] * 10 + ["c"] * 10
+    left = arm("left", [0.0] * 30, datasets=datasets)
+    right = arm("right", [1.0] * 10 + [0.0] * 20, datasets=datasets)
     pooled = paired_test(left, right, "em")
-    # All ten gains are of one dataset: McNemar would see p = 0.002.
-    assert pooled.test == "the more cautious of McNemar, exact, and t with standard errors clustered by 2 datasets"
-    assert pooled.p == pytest.approx(0.5)
+    # All ten gains are of one dataset: McNemar alone sees p = 0.002.
+    assert pooled.test == "the more cautious of McNemar, exact, and t with standard errors clustered by 3 datasets"
+    # Residuals sum to 20/3, -10/3 and -10/3 in 30 questions; times 3/2 under the root, the error is 1/3, and t is 1
+    # with two degrees of freedom.
+    assert pooled.p == pytest.approx(0.42265, abs=1e-5)
     assert pooled.difference.low < 0 < pooled.difference.high
-    assert pooled.detectable > 1
     assert pooled.discordant.only_right == 10
-    # Residuals sum to 5 and -5 in 20 questions; t has one degree of freedom.
-    assert pooled.detectable == pytest.approx(14.0826 * (2 * 50) ** 0.5 / 20, abs=1e-4)
+    assert pooled.detectable == pytest.approx((4.302653 + 1.060660) / 3, abs=1e-4)
+
+
+def test_two_datasets_are_one_sample():
+    left, right = [0.0] * 20, [1.0] * 10 + [0.0] * 10
+    two = ["a"] * 10 + ["b"] * 10
+    pooled = paired_test(arm("left", left, datasets=two), arm("right", right, datasets=two), "em")
+    assert pooled == paired_test(arm("left", left), arm("right", right), "em")
 
 
 @pytest.mark.parametrize("better", [1.0, 0.6])
 def test_equal_gains_in_each_dataset_are_no_certainty(better):
-    # One better answer of ten in each of two sets: the clustered error is 0.
-    datasets = ["a"] * 10 + ["b"] * 10
-    left = [0.0] * 20
-    right = ([better] + [0.0] * 9) * 2
+    # One better answer of ten in each of three sets: the clustered error is 0.
+    datasets = ["a"] * 10 + ["b"] * 10 + ["c"] * 10
+    left = [0.0] * 30
+    right = ([better] + [0.0] * 9) * 3
     pooled = paired_test(arm("left", left, datasets=datasets), arm("right", right, datasets=datasets), "em")
     alone = paired_test(arm("left", left), arm("right", right), "em")
     assert (pooled.p, pooled.difference, pooled.detectable) == (alone.p, alone.difference, alone.detectable)
-    # The two gains fall on the same arm in half of all ways.
-    assert pooled.p == pytest.approx(0.5, abs=0.02)
+    # The three gains fall on the same arm in a quarter of all ways.
+    assert pooled.p == pytest.approx(0.25, abs=0.02)
     assert pooled.difference.low < pooled.difference.high
 
 

@@ -129,8 +129,8 @@ def test_replies_to_one_question_are_one_observation():
 def test_replies_to_questions_of_several_datasets_are_clustered():
     entries = [
         transcript(f"{name}{n}", said=said, consensus=False, answer=BAIKAL, metadata={"dataset": name})
-        for name, said in (("fever", [None]), ("hotpotqa", [BAIKAL]))
-        for n in range(50)
+        for name, said, count in (("fever", [None], 50), ("hotpotqa", [BAIKAL], 25), ("nq_open", [BAIKAL], 25))
+        for n in range(count)
     ]
     unread = score(entries).parse_failures["speak"]
     assert (unread.value, unread.low, unread.high) == (0.5, 0, 1)
