@@ -125,6 +125,7 @@ def test_the_doctor_says_which_keys_are_set_and_never_shows_them():
     assert "canary" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_a_dead_endpoint():
     done = madke("doctor", "--base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 1

@@ -11,6 +11,8 @@ from tests.support.dataset import write_dataset
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
+pytestmark = pytest.mark.slow
+
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 
 

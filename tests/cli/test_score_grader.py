@@ -13,6 +13,8 @@ from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
+pytestmark = pytest.mark.slow
+
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 
 

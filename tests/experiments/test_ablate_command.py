@@ -74,6 +74,7 @@ def test_arms_share_every_call_that_is_the_same(tmp_path):
     assert read_config(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
 
 
+@pytest.mark.slow
 def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path):
     with openai_server(debating) as server:
         planned = madke(*arguments(tmp_path, server, "--plan", "--json"))
@@ -92,6 +93,7 @@ def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path):
     assert one["least"]["calls"] == one["most"]["calls"] == 3 * 6  # 2nr + r + 1
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path):
     calm = tmp_path / "calm"
     calm.mkdir()
@@ -119,6 +121,7 @@ def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path):
     assert answers[0] == answers[1]
 
 
+@pytest.mark.slow
 def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path):
     prices = tmp_path / "prices.yaml"
     prices.write_text("openai/m: {prompt: 1000, completion: 1000}")
@@ -135,6 +138,7 @@ def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path):
     assert all(len(transcripts) == 3 for transcripts in arms(tmp_path).values())
 
 
+@pytest.mark.slow
 def test_an_arm_can_be_as_dear_as_another(tmp_path):
     recipe = """
 title: Equal cost
@@ -152,6 +156,7 @@ arms:
     assert logical(found["calls"]) / 3 == round(logical(found["madke"]) / 3)
 
 
+@pytest.mark.slow
 def test_a_position_audit_takes_the_first_round_over_in_another_order(tmp_path):
     recipe = """
 title: Position
@@ -174,6 +179,7 @@ arms:
     assert stages["speak"] == 3 * 2
 
 
+@pytest.mark.slow
 def test_an_arm_waits_for_what_it_needs(tmp_path):
     recipe = """
 title: Equal cost
@@ -204,6 +210,7 @@ arms:
     )
 
 
+@pytest.mark.slow
 def test_a_start_that_was_refused_leaves_the_folder_free(tmp_path):
     with openai_server(debating) as server:
         command = arguments(tmp_path, server)
@@ -214,6 +221,7 @@ def test_a_start_that_was_refused_leaves_the_folder_free(tmp_path):
         assert madke(*command).returncode == 0
 
 
+@pytest.mark.slow
 def test_what_a_recipe_only_says_about_itself_may_change(tmp_path):
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
@@ -231,6 +239,7 @@ def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path):
         assert "2 questions have the id 'questions/q0'" in said
 
 
+@pytest.mark.slow
 def test_the_store_says_who_paid_what(tmp_path):
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
@@ -271,12 +280,14 @@ def test_a_grid_that_nobody_can_run_is_refused(tmp_path):
         assert "make 1,600 arms" in refused(*arguments(tmp_path, server, recipe=recipe))
 
 
+@pytest.mark.slow
 def test_with_more_questions_than_before_the_limit_is_named(tmp_path):
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
         assert "3 questions, not 2 (--limit, or the data)" in refused(*arguments(tmp_path, server, "--limit", 2))
 
 
+@pytest.mark.slow
 def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path):
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0

@@ -14,7 +14,10 @@ from tests.report.run_folders import PASSAGES, debate, write_run
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
+]
 expect = sync_api.expect
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
