@@ -114,7 +114,7 @@ def command(
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
     budget = Budget(prices=known, most=max_cost)
-    budget.check({model for job in setting.jobs() for model in job.models.values()})
+    budget.check({model for job in setting.jobs for model in job.models.values()})
     effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, budget=budget)
     _run(setting, planner, out, effort, budget)
 
@@ -134,12 +134,11 @@ def _list_recipes() -> None:
 
 def _check(setting: Setting) -> None:
     """Refuse what no arm would use, and arms that lack something, before anything is asked."""
-    jobs = list(setting.jobs())
-    if setting.base_url is not None and not any(job.base_url for job in jobs):
+    if setting.base_url is not None and not any(job.base_url for job in setting.jobs):
         raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
-    if setting.estimator is not None and not any(job.estimator for job in jobs):
+    if setting.estimator is not None and not any(job.estimator for job in setting.jobs):
         raise UserError("--estimator is for finish = rerank; no arm has it")
-    for arm, job in zip(setting.arms, jobs, strict=True):
+    for arm, job in zip(setting.arms, setting.jobs, strict=True):
         options.check_needs(job.variant, setting.questions, given=arm.given is not None, estimator=job.estimator)
 
 
@@ -189,6 +188,7 @@ def _holds_all(setting: Setting) -> bool:
 
 def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
     from madke.cli.planning import plans_as_json, show_plans
+    from madke.report.published import published_table
 
     plans = _plans(setting, planner, None)
     if as_json:
@@ -200,12 +200,6 @@ def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
         typer.echo(printable(recipe.about.strip()))
     typer.echo(f"{len(setting.questions):,} questions of {printable(setting.data)}")
     show_plans(plans, planner.prices, planner.reply_tokens)
-    _show_published(recipe)
-
-
-def _show_published(recipe: Recipe) -> None:
-    from madke.report.published import published_table
-
     _show_tables([published_table(recipe)])
 
 

@@ -90,9 +90,15 @@ class Setting:
                     raise UserError(f"arm {arm.name!r}: source {name!r} is {spec!r}, and {found[name]!r} before")
         return found
 
-    def jobs(self) -> Iterator[Job]:
+    @cached_property
+    def jobs(self) -> tuple[Job, ...]:
         """The run of each arm, as far as it is known before any has run."""
-        return (self.job(arm) for arm in self.arms)
+        return tuple(self.job(arm) for arm in self.arms)
+
+    @cached_property
+    def data_sha256(self) -> str:
+        """Of the questions, see :func:`madke.runs.config.questions_sha256`."""
+        return questions_sha256(self.questions)
 
     def job(self, arm: Arm, *, given: Given | None = None, debaters: int | None = None) -> Job:
         """The run of one arm.
@@ -112,7 +118,7 @@ class Setting:
         kept = variant.protocol.knowledge.sources if variant.protocol.knowledge else ()
         return Job(
             data=self.data,
-            data_sha256=questions_sha256(self.questions),
+            data_sha256=self.data_sha256,
             dataset=", ".join(self.datasets) or None,
             sample_seed=self.sample_seed,
             questions=self.questions,
@@ -190,7 +196,7 @@ class Experiment:
             merge_pools(setting.pools, setting.questions, self.pools, sources=specs)
             return {}
         built = self.path / "asked.jsonl" if setting.pools else self.pools
-        depths = [depth(job.variant.protocol.knowledge) for job in setting.jobs() if job.variant.protocol.knowledge]
+        depths = [depth(job.variant.protocol.knowledge) for job in setting.jobs if job.variant.protocol.knowledge]
         found = build_pools(setting.questions, open_sources(asked), max(depths), built, progress=progress)
         if setting.pools:
             merge_pools([*setting.pools, built], setting.questions, self.pools, sources=specs)
@@ -233,7 +239,7 @@ class Experiment:
         dear = arm.debaters_for
         assert dear is not None
         target, unit = (self._mean(name, dear.by) for name in (dear.arm, dear.unit))
-        return max(1, round(target / unit))
+        return _debaters_for(target, unit)
 
     def _mean(self, arm: str, what: str) -> float:
         """Calls or tokens of a debate."""
@@ -248,6 +254,11 @@ class Experiment:
         repeats = arm.repeats or self.setting.repeats
         found = first_rounds(read_transcripts(folder), self.setting.questions, repeats, folder)
         return found.reordered(arm.given.order)
+
+
+def _debaters_for(target: float, unit: float) -> int:
+    """How many debaters of one cost come nearest to another."""
+    return max(1, round(target / unit))
 
 
 def _spent(transcript: Transcript, what: str) -> int:
@@ -294,7 +305,7 @@ def _record(setting: Setting) -> dict[str, Any]:
         "data": setting.data,
         "pools": [fingerprint(file) for file in setting.pools],
         "questions": len(setting.questions),
-        "data_sha256": questions_sha256(setting.questions),
+        "data_sha256": setting.data_sha256,
         "sample_seed": setting.sample_seed,
         "repeats": setting.repeats,
         "seed": setting.seed,
@@ -356,7 +367,7 @@ def planned(setting: Setting, planner: Planner, pools: Path | None) -> list[Plan
         debaters = None
         if arm.debaters_for is not None:
             target, unit = (plans[name] for name in (arm.debaters_for.arm, arm.debaters_for.unit))
-            debaters = max(1, round(_middle(target, arm.debaters_for.by) / _middle(unit, arm.debaters_for.by)))
+            debaters = _debaters_for(_middle(target, arm.debaters_for.by), _middle(unit, arm.debaters_for.by))
         job = setting.job(arm, debaters=debaters)
         protocol = job.variant.protocol
         debaters_of[arm.name] = len(protocol.cast)
