@@ -28,13 +28,17 @@ class CallError(Exception):
         reason: Why, in words fit for a transcript (no secrets).
         retryable: Whether the same request may succeed later (408, 409, 429, 5xx, connection, timeout).
         retry_after: Seconds the server asked us to wait, if it did.
+        overloaded: Whether the server said that it is asked too much (429, 503), so that less should be asked.
     """
 
-    def __init__(self, reason: str, *, retryable: bool, retry_after: float | None = None) -> None:
+    def __init__(
+        self, reason: str, *, retryable: bool, retry_after: float | None = None, overloaded: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.retryable = retryable
         self.retry_after = retry_after
+        self.overloaded = overloaded
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

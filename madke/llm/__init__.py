@@ -5,7 +5,7 @@ that waits for its next attempt holds no slot of the limiter.
 """
 
 from madke.llm.human import HumanChat
-from madke.llm.limiter import Limited, Limiter
+from madke.llm.limiter import Limited, Limiter, LimiterState
 from madke.llm.models import close, open_model
 from madke.llm.openai_client import AzureChat, OpenAIChat
 from madke.llm.retry import Retrying, RetryPolicy
@@ -20,6 +20,7 @@ __all__ = [
     "HumanChat",
     "Limited",
     "Limiter",
+    "LimiterState",
     "OpenAIChat",
     "Recorded",
     "RetryPolicy",

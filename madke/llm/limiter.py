@@ -4,15 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.errors import CallError
+
+SLOW_START = 16
+"""Calls at once to begin with: what any server takes. Sixty-four are reached after two rounds of calls."""
+
+LONGEST_PAUSE = 120.0
+"""Seconds for which one response can make everybody wait; :class:`madke.llm.RetryPolicy` waits no longer in all."""
+
+_SHORTEST = 1e-6
+"""Rounding would ask for waits below that, too short to move the clock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LimiterState:
+    """How a limiter stands, for people."""
+
+    limit: int
+    """Calls at once allowed now."""
+    in_flight: int
+    waiting: int
+    """Calls that wait for room, for a rate, or for the end of a pause."""
+    peak: int
+    """Most calls in flight at once so far."""
+    lowest: int
+    """Lowest limit so far."""
+    episodes: int
+    """How often the server was overloaded and the limit was halved."""
+    paused_seconds: float
+    """How long the server made everybody wait, in all."""
 
 
 class Limiter:
-    """A bound that all calls of a process share; ``async with limiter:`` waits for room.
+    """A bound that all calls of a run share; ``async with limiter:`` waits for room, first come, first served.
 
-    The rates are kept by token buckets that hold one second's worth, so no minute sees more than a sixtieth above
+    **How many at once.** The limit starts low and grows while calls wait for room: by one for each call that succeeds,
+    so that it doubles with each round of calls. When the server says that it is overloaded it is halved (from what
+    is in flight, if that is less), once an *episode*: calls that began before the cut say nothing new. From then on it
+    grows by one for each round of calls. This is TCP's slow start and congestion avoidance (RFC 5681). It never
+    exceeds ``concurrency``.
+
+    **Pauses.** A server's Retry-After, or rate headers that say that nothing is left, hold every call back until
+    then. One longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and calls that fail say so sooner
+    than calls that wait. Models with several endpoints share the limit and the pauses, as debates need them all.
+
+    **Rates** are kept by token buckets that hold one second's worth, so no minute sees more than a sixtieth above
     its share. What a call costs in tokens is known only afterwards: calls start while the bucket is not overdrawn,
     and an overdrawn one is paid back before the next starts. The excess is at most what was in flight.
 
@@ -20,6 +61,7 @@ class Limiter:
         concurrency: Calls in flight at most.
         rpm: Calls a minute at most; None for no bound.
         tpm: Prompt and completion tokens a minute at most; None for no bound.
+        start: Calls in flight at first; ``concurrency`` for models on this machine, which no one else asks.
         clock: Seconds that never go back.
         sleep: Waits for so many seconds.
     """
@@ -30,36 +72,140 @@ class Limiter:
         rpm: int | None = None,
         tpm: int | None = None,
         *,
+        start: int = SLOW_START,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._slots = asyncio.Semaphore(concurrency)
+        self._most = concurrency
+        self._limit = float(min(start, concurrency))
+        self._lowest = int(self._limit)
         self._calls = _Bucket(rpm, clock)
         self._tokens = _Bucket(tpm, clock)
+        self._clock = clock
         self._sleep = sleep
+        self._in_flight = 0
+        self._peak = 0
+        self._episodes = 0
+        self._paused_until = 0.0
+        self._paused_seconds = 0.0
+        self._closed = False
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+
+    def state(self) -> LimiterState:
+        """How it stands now."""
+        return LimiterState(
+            limit=int(self._limit),
+            in_flight=self._in_flight,
+            waiting=sum(not place.done() for place in self._queue),
+            peak=self._peak,
+            lowest=self._lowest,
+            episodes=self._episodes,
+            paused_seconds=self._paused_seconds,
+        )
 
     def spend(self, tokens: int) -> None:
         """Count the tokens of a call that has ended."""
         self._tokens.take(tokens)
 
-    async def __aenter__(self) -> None:
-        await self._slots.acquire()
-        try:
-            while wait := max(self._calls.wait(), self._tokens.wait()):
-                await self._sleep(wait)
-            self._calls.take(1)
-        except BaseException:
-            self._slots.release()
-            raise
+    def back_off(self, began: int) -> None:
+        """Halve the limit, unless it was since the call began that tells of the overload.
 
-    async def __aexit__(self, *error: object) -> None:
-        self._slots.release()
+        Args:
+            began: What ``async with limiter as began:`` gave: the number of episodes before the call.
+        """
+        if began == self._episodes:
+            self._episodes += 1
+            self._limit = max(1.0, min(self._limit, self._in_flight) / 2)
+            self._lowest = min(self._lowest, int(self._limit))
+
+    def pause(self, seconds: float) -> None:
+        """Let no call begin for so long; without effect beyond :data:`LONGEST_PAUSE`."""
+        if 0 < seconds <= LONGEST_PAUSE:
+            now = self._clock()
+            self._paused_seconds += max(0.0, now + seconds - max(now, self._paused_until))
+            self._paused_until = max(self._paused_until, now + seconds)
+
+    def close(self) -> None:
+        """Let no call begin any more: those that wait, wait for ever. Calls in flight end as they would."""
+        self._closed = True
+
+    async def drained(self) -> None:
+        """Wait until no call is in flight."""
+        while self._in_flight:
+            self._idle.clear()
+            await self._idle.wait()
+
+    async def __aenter__(self) -> int:
+        if self._queue or not self._room() or self._wait():
+            place = asyncio.get_running_loop().create_future()
+            self._queue.append(place)
+            self._admit()
+            try:
+                await place
+            except asyncio.CancelledError:
+                if place.done() and not place.cancelled():
+                    self._leave()
+                raise
+        else:
+            self._enter()
+        return self._episodes
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # More would have been asked if more were allowed, and what was asked succeeded.
+        if kind is None and self._queue and self._in_flight == int(self._limit) < self._most:
+            self._limit += 1 / self._limit if self._episodes else 1
+        self._leave()
+
+    def _room(self) -> bool:
+        return self._in_flight < int(self._limit) and not self._closed
+
+    def _wait(self) -> float:
+        """Seconds until a call may begin if there is room."""
+        pause = self._paused_until - self._clock() if self._paused_until else 0.0
+        return max(pause if pause > _SHORTEST else 0.0, self._calls.wait(), self._tokens.wait())
+
+    def _enter(self) -> None:
+        self._calls.take(1)
+        self._in_flight += 1
+        self._peak = max(self._peak, self._in_flight)
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()
+        self._admit()
+
+    def _admit(self) -> None:
+        """Let those in who have room; somebody must come back when a wait is over."""
+        while self._queue and self._room():
+            if self._queue[0].done():  # cancelled
+                self._queue.popleft()
+            elif self._wait():
+                if self._timer is None or self._timer.done():
+                    self._timer = asyncio.get_running_loop().create_task(self._admit_later())
+                return
+            else:
+                self._enter()
+                self._queue.popleft().set_result(None)
+
+    async def _admit_later(self) -> None:
+        while seconds := self._wait():
+            await self._sleep(seconds)
+        self._timer = None
+        self._admit()
 
 
 class Limited:
-    """A model whose calls wait for a limiter.
+    """A model whose calls wait for a limiter, and tell it what the server said of its load.
 
     Put it under :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
+
+    Args:
+        model: Who is asked. CallErrors that are ``overloaded`` are heeded, and the attribute ``hold``, if it has one:
+            seconds for which no call should begin (:class:`madke.llm.OpenAIChat` reads them from rate headers).
+        limiter: Shared by all models of a run.
     """
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
@@ -69,8 +215,16 @@ class Limited:
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Wait for room, ask, count the tokens."""
-        async with self._limiter:
-            completion = await self._model.complete(request)
+        async with self._limiter as began:
+            try:
+                completion = await self._model.complete(request)
+            except CallError as error:
+                if error.overloaded:
+                    self._limiter.back_off(began)
+                    self._limiter.pause(error.retry_after or 0.0)
+                raise
+            finally:
+                self._limiter.pause(getattr(self._model, "hold", 0.0))
             self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
             return completion
 
@@ -93,8 +247,7 @@ class _Bucket:
         self._level = min(self._size, self._level + (now - self._seen) * self._rate)
         self._seen = now
         lacking = 1.0 - self._level
-        # Below that, rounding would ask for waits too short to move the clock.
-        return lacking / self._rate if lacking > 1e-6 else 0.0
+        return lacking / self._rate if lacking > _SHORTEST else 0.0
 
     def take(self, units: int) -> None:
         self._level -= units

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
+from pickle import UnpicklingError
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
+from madke.llm.chat_tokens import ChatTokens
 
-_PROBE = "madke-system-probe"
+_log = logging.getLogger(__name__)
 
 
 class LocalModel:
@@ -21,24 +24,33 @@ class LocalModel:
     for a server. Each reply has a random generator of its own, seeded with the request's seed: which requests share
     a batch changes a reply no more than the rounding of batched arithmetic does.
 
+    Messages hold text of the web and of other models. Where it spells one of the model's control tokens (``<|im_end|>``
+    would end the message), a space after the first character makes plain text of it. Code that comes with a model is
+    never run.
+
     Args:
         name: A folder, or a name on the Hugging Face Hub.
         device: ``cuda``, ``cpu``, ...; by default ``cuda`` where there is one.
+        batch_size: Requests computed together at most.
 
     Raises:
         UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
     """
 
-    def __init__(self, name: str, device: str | None = None) -> None:
+    batch_size: int
+    """Requests computed together at most: as given, until memory ran out with so many."""
+
+    def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
         try:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
         except ImportError as error:
             raise UserError(f"hf/{name} needs the package {error.name}: install madke[dense]") from None
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
-            model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
-        except (OSError, ValueError) as error:
+            # Left unsaid, transformers would ask on the terminal whether to run a model's own code.
+            self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)
+            model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", trust_remote_code=False)
+        except (OSError, ValueError, UnpicklingError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserError(f"hf/{name} cannot be loaded as a chat model: {reason}") from None
         if not self._tokenizer.chat_template:
@@ -55,7 +67,8 @@ class LocalModel:
         model.generation_config = GenerationConfig(
             eos_token_id=sorted(self._ends) or None, pad_token_id=self._tokenizer.pad_token_id
         )
-        self._takes_system = self._keeps_system_message()
+        self._chat = ChatTokens(self._tokenizer)
+        self.batch_size = batch_size
         self._closed = threading.Event()
 
     def close(self) -> None:
@@ -63,48 +76,82 @@ class LocalModel:
         self._closed.set()
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[Completion | CallError]:
-        """Answer requests that have temperature, ``max_tokens`` and stop strings in common.
+        """Answer requests, whatever their temperatures, ``max_tokens`` and stop strings.
+
+        They are computed in batches of at most ``batch_size``. Where memory runs out, ``batch_size`` is halved and the
+        batch is tried again in halves.
 
         Returns:
             For each request, in order, its completion, ``too_long`` where prompt and ``max_tokens`` do not fit in the
-            model's context; or, not retryable, why there is none: memory ran out, or the model was closed. Usage
-            counts the model's own tokens, end markers left out.
+            model's context; or, not retryable, why there is none: memory ran out for this one alone, or the model was
+            closed. Usage counts the model's own tokens, end markers left out.
         """
-        prompts = [self._tokenizer(self._prompt(r), add_special_tokens=False)["input_ids"] for r in requests]
-        results: list[Completion | CallError | None] = [
-            self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)
-        ]
-        rows = [i for i, result in enumerate(results) if result is None]
-        if rows:
-            generated = self._generate([prompts[i] for i in rows], [requests[i] for i in rows])
-            for i, result in zip(rows, generated, strict=True):
+        prompts = [self._chat.of(request.messages) for request in requests]
+        results = [self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)]
+        left = [i for i, result in enumerate(results) if result is None]
+        while left:
+            rows = self._fitting(left, prompts, requests)
+            batch = self._generate([prompts[i] for i in rows], [requests[i] for i in rows])
+            if batch is None:
+                self.batch_size = max(1, len(rows) // 2)
+                _log.warning(
+                    "out of memory on %s with %d requests in a batch; %d from now on",
+                    self.device,
+                    len(rows),
+                    self.batch_size,
+                )
+                continue
+            for i, result in zip(rows, batch, strict=True):
                 results[i] = result
+            left = left[len(rows) :]
         return [result for result in results if result is not None]
 
-    def _generate(self, prompts: list[list[int]], requests: list[ChatRequest]) -> list[Completion | CallError]:
+    def _fitting(
+        self, left: Sequence[int], prompts: Sequence[Sequence[int]], requests: Sequence[ChatRequest]
+    ) -> list[int]:
+        """The first of these rows that one batch can hold.
+
+        Every row of a batch has the positions of its longest prompt and longest reply; those beyond the context have
+        no embedding in some models.
+        """
+        rows: list[int] = []
+        prompt = reply = 0
+        for i in left[: self.batch_size]:
+            prompt, reply = max(prompt, len(prompts[i])), max(reply, requests[i].max_tokens)
+            if rows and prompt + reply > self._context:
+                break
+            rows.append(i)
+        return rows
+
+    def _generate(self, prompts: list[list[int]], requests: list[ChatRequest]) -> list[Completion | CallError] | None:
+        """One batch; None where memory ran out and a smaller one may do."""
         import torch
 
-        shared = requests[0]
-        options: dict[str, Any] = {"max_new_tokens": shared.max_tokens, "do_sample": False}
-        if shared.temperature > 0:
-            options["logits_processor"] = [_Sampler(shared.temperature, [r.seed for r in requests], self.device)]
-        if shared.stop:
-            options |= {"stop_strings": list(shared.stop), "tokenizer": self._tokenizer}
         started = time.monotonic()
         try:
             batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self.device)
+            width = batch["input_ids"].shape[1]
+            ends = _RowEnds(self._tokenizer, width, requests, self._closed)
             with torch.inference_mode():
-                output = self._model.generate(**batch, stopping_criteria=[_WhenSet(self._closed)], **options)
+                output = self._model.generate(
+                    **batch,
+                    max_new_tokens=max(r.max_tokens for r in requests),
+                    do_sample=False,
+                    logits_processor=[
+                        _Sampler([r.temperature for r in requests], [r.seed for r in requests], self.device)
+                    ],
+                    stopping_criteria=[ends],
+                )
         except torch.OutOfMemoryError:
-            reason = f"out of memory on {self.device} with {len(requests)} requests in a batch"
-            return [CallError(reason, retryable=False) for _ in requests]
+            if len(requests) > 1:
+                return None
+            return [CallError(f"out of memory on {self.device} with one request", retryable=False)]
         seconds = time.monotonic() - started
         if self._closed.is_set():
             return [CallError("the model was closed", retryable=False) for _ in requests]
-        width = batch["input_ids"].shape[1]
         return [
-            self._read(row[width:], len(prompt), shared.stop, seconds)
-            for row, prompt in zip(output.tolist(), prompts, strict=True)
+            self._read(row[width : width + length], len(prompt), request.stop, seconds)
+            for row, length, prompt, request in zip(output.tolist(), ends.lengths, prompts, requests, strict=True)
         ]
 
     def _read(self, tokens: list[int], prompt_tokens: int, stop: tuple[str, ...], seconds: float) -> Completion:
@@ -124,7 +171,7 @@ class LocalModel:
             seconds=seconds,
         )
 
-    def _too_long(self, prompt_tokens: int, request: ChatRequest) -> Completion | None:
+    def _too_long(self, prompt_tokens: int, request: ChatRequest) -> Completion | CallError | None:
         if prompt_tokens + request.max_tokens <= self._context:
             return None
         error = (
@@ -133,75 +180,64 @@ class LocalModel:
         )
         return Completion(outcome="too_long", error=error, finish_reason="error")
 
-    def _prompt(self, request: ChatRequest) -> str:
-        messages: list[tuple[str, str]] = [(message.role, message.content) for message in request.messages]
-        if not self._takes_system:
-            messages = _merged(messages)
-        return self._render(messages)
-
-    def _render(self, messages: Sequence[tuple[str, str]]) -> str:
-        chat = [{"role": role, "content": content} for role, content in messages]
-        text: str = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-        return text
-
-    def _keeps_system_message(self) -> bool:
-        """Whether the template has a place for it: some refuse it, some drop it without a word."""
-        from jinja2 import TemplateError
-
-        try:
-            return _PROBE in self._render([("system", _PROBE), ("user", "x")])
-        except TemplateError:
-            return False
-
 
 class _Sampler:
     """Makes the greedy choice a draw: the largest of logits / T plus Gumbel noise is a sample of softmax(logits / T).
 
-    The noise of a row comes from that row's generator alone.
+    Each row has its own temperature, 0 for the greedy choice itself, and its own generator; None is a seed of its own.
     """
 
-    def __init__(self, temperature: float, seeds: Sequence[int | None], device: str) -> None:
+    def __init__(self, temperatures: Sequence[float], seeds: Sequence[int | None], device: str) -> None:
         import torch
 
-        self._temperature = temperature
-        self._generators = [torch.Generator(device) for _ in seeds]
-        for generator, seed in zip(self._generators, seeds, strict=True):
-            if seed is None:
+        self._temperatures = torch.tensor([[t if t > 0 else 1.0] for t in temperatures], device=device)
+        self._generators: list[Any] = []
+        for temperature, seed in zip(temperatures, seeds, strict=True):
+            generator = torch.Generator(device) if temperature > 0 else None
+            if generator is not None and seed is None:
                 generator.seed()
-            else:
+            elif generator is not None:
                 generator.manual_seed(seed)
+            self._generators.append(generator)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         import torch
 
-        noise = torch.empty(scores.shape, device=scores.device, dtype=torch.float32)
+        noise = torch.zeros(scores.shape, device=scores.device, dtype=torch.float32)
         for row, generator in zip(noise, self._generators, strict=True):
-            row.exponential_(generator=generator)
-        # -log of an exponential variable is Gumbel. A zero would make a token certain.
-        return scores.float() / self._temperature - noise.clamp_min(1e-30).log()
+            if generator is not None:
+                # -log of an exponential variable is Gumbel. A zero would make a token certain.
+                row.exponential_(generator=generator).clamp_min_(1e-30).log_()
+        return scores.float() / self._temperatures - noise
 
 
-class _WhenSet:
-    """Ends every row when the event is set."""
+class _RowEnds:
+    """Ends each row at its own ``max_tokens`` or stop string, and all of them when the event is set.
 
-    def __init__(self, event: threading.Event) -> None:
-        self._event = event
+    ``lengths`` has the tokens of each row's reply: what comes after them was written while others went on.
+    """
+
+    def __init__(self, tokenizer: Any, width: int, requests: Sequence[ChatRequest], closed: threading.Event) -> None:
+        self.lengths = [request.max_tokens for request in requests]
+        self._tokenizer = tokenizer
+        self._width = width
+        self._stops = {row: request.stop for row, request in enumerate(requests) if request.stop}
+        # A token is at least a byte of text. The first ones of a piece may decode differently from where they stand.
+        self._tails = {row: max(len(s.encode()) for s in stop) + 8 for row, stop in self._stops.items()}
+        self._closed = closed
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         import torch
 
-        return torch.full((input_ids.shape[0],), self._event.is_set(), device=input_ids.device)
-
-
-def _merged(messages: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The messages with the system texts at the head of the first user message."""
-    system = [content for role, content in messages if role == "system"]
-    rest = [(role, content) for role, content in messages if role != "system"]
-    first = next((i for i, (role, _) in enumerate(rest) if role == "user"), None)
-    if not system or first is None:
-        return rest or [("user", "\n\n".join(system))]
-    rest[first] = ("user", "\n\n".join([*system, rest[first][1]]))
-    return rest
+        written = input_ids.shape[1] - self._width
+        for row, stop in list(self._stops.items()):
+            tail = input_ids[row, self._width :][-self._tails[row] :]
+            text = self._tokenizer.decode(tail, skip_special_tokens=True)
+            if any(s in text for s in stop):
+                self.lengths[row] = min(self.lengths[row], written)
+                del self._stops[row]
+        ended = [self._closed.is_set() or written >= length for length in self.lengths]
+        return torch.tensor(ended, device=input_ids.device)
 
 
 def _token_ids(value: int | list[int] | None) -> set[int]:

@@ -7,21 +7,28 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.llm.openai_wire import read_completion, read_error, refused_parameter, refused_prompt
+from madke.llm.limiter import LONGEST_PAUSE
+from madke.llm.openai_wire import rates_wait, read_completion, read_error, refused_parameter, refused_prompt
+from madke.llm.transport import Transport, chosen_transport, open_transport
 
 if TYPE_CHECKING:
+    import httpx2
     from openai import AsyncOpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
 
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
 """Keys that a server may quote in its errors, its own or another's, whole or starred."""
+
+_HEADERS = {"Accept-Encoding": "identity"}
+"""Small replies gain nothing from compression, and a compressed one can hide its length."""
 
 _REASON = 300
 """Characters of a reason; servers send whole pages."""
@@ -34,19 +41,24 @@ class _Chat(ABC):
     (OpenAI's reasoning models) or ``seed`` (Azure's older API versions) gets none: the first 400 that says so switches
     this client over, and the request is repeated at once. ``seed`` and ``stop`` are sent only where the request has
     them.
+
+    Requests go by the package's ``post``, and replies come as plain JSON: its typed way, which we do not need, copies
+    and rebuilds both.
     """
 
-    def __init__(self, model: str, *, name: str, key: str | None, timeout: float) -> None:
+    def __init__(self, model: str, *, name: str, key: str | None, timeout: float, transport: Transport | None) -> None:
         self.name = name
         self._model = model
         self._key = key
         self._timeout = timeout
+        self._transport = transport or chosen_transport()
+        self._free_at = 0.0
         self._refused: set[str] = set()
         self._client: AsyncOpenAI | None = None
 
     @abstractmethod
-    def _connect(self) -> AsyncOpenAI:
-        """The package's client, made in the event loop that uses it."""
+    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
+        """The package's client."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Make one attempt.
@@ -57,10 +69,27 @@ class _Chat(ABC):
         try:
             completion = await self._attempt(request)
         except CallError as error:
-            raise CallError(self._fit(error.reason), retryable=error.retryable, retry_after=error.retry_after) from None
-        if completion.error is None:
-            return completion
-        return replace(completion, error=self._fit(completion.error))
+            raise CallError(
+                self._fit(error.reason),
+                retryable=error.retryable,
+                retry_after=error.retry_after,
+                overloaded=error.overloaded,
+            ) from None
+        return self._without_key(completion)
+
+    def _without_key(self, completion: Completion) -> Completion:
+        """A server that repeats the key, in a reply too, must not bring it into the call store."""
+        if completion.error is not None:
+            completion = replace(completion, error=self._fit(completion.error))
+        if self._key and (self._key in completion.text or self._key in completion.reasoning):
+            text, reasoning = (said.replace(self._key, "[key]") for said in (completion.text, completion.reasoning))
+            completion = replace(completion, text=text, reasoning=reasoning)
+        return completion
+
+    @property
+    def hold(self) -> float:
+        """Seconds for which no call should begin: rate headers of a response said that nothing is left till then."""
+        return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
         """Close the connections, in the event loop that used them."""
@@ -71,7 +100,7 @@ class _Chat(ABC):
         import openai
 
         if self._client is None:
-            self._client = self._connect()
+            self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
         started = time.monotonic()
         requests = 0
         while True:
@@ -80,7 +109,12 @@ class _Chat(ABC):
             try:
                 # The package's own timeout is between two reads: a slow drip would outlive it.
                 async with asyncio.timeout(self._timeout):
-                    response = await self._client.chat.completions.create(**parameters)
+                    response = await self._client.post(
+                        "/chat/completions",
+                        cast_to=object,
+                        body=parameters,
+                        options={"headers": _HEADERS, "security": {"bearer_auth": True}},
+                    )
             except Exception as error:
                 if isinstance(error, openai.BadRequestError) and (refused := refused_parameter(error)) in parameters:
                     self._refused.add(refused)
@@ -92,6 +126,11 @@ class _Chat(ABC):
                     return Completion(outcome=outcome, error=failure.reason, finish_reason="error", attempts=requests)
                 raise failure from None
             return read_completion(response, request, seconds=time.monotonic() - started, attempts=requests)
+
+    def _note_rates(self, headers: Mapping[str, str]) -> None:
+        wait = rates_wait(headers)
+        if 0 < wait <= LONGEST_PAUSE:
+            self._free_at = max(self._free_at, time.monotonic() + wait)
 
     def _parameters(self, request: ChatRequest) -> dict[str, Any]:
         parameters: dict[str, Any] = {
@@ -126,13 +165,20 @@ class OpenAIChat(_Chat):
         base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
         timeout: Seconds that one attempt may take.
         needs_key: False for a model that will not be called.
+        transport: Default: :func:`madke.llm.transport.chosen_transport`.
 
     Raises:
         UserError: The URL is none, or OpenAI's endpoint is asked for without a key.
     """
 
     def __init__(
-        self, model: str, *, base_url: str | None = None, timeout: float = 300.0, needs_key: bool = True
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        timeout: float = 300.0,
+        needs_key: bool = True,
+        transport: Transport | None = None,
     ) -> None:
         self._url = _endpoint(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=f"openai/{model}")
         at_openai = urlsplit(self._url).hostname == urlsplit(OPENAI_URL).hostname
@@ -142,13 +188,13 @@ class OpenAIChat(_Chat):
                 f"OPENAI_API_KEY is not set, and openai/{model} needs it; for a server without keys give its base URL"
             )
         where = "" if at_openai else f"@{public_url(self._url)}"
-        super().__init__(model, name=f"openai/{model}{where}", key=key, timeout=timeout)
+        super().__init__(model, name=f"openai/{model}{where}", key=key, timeout=timeout, transport=transport)
 
-    def _connect(self) -> AsyncOpenAI:
+    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
         # The package refuses to start without a key; local servers ignore it.
-        return AsyncOpenAI(api_key=self._key or "no-key", base_url=self._url, max_retries=0, timeout=self._timeout)
+        return AsyncOpenAI(api_key=self._key or "no-key", base_url=self._url, max_retries=0, http_client=http_client)
 
 
 class AzureChat(_Chat):
@@ -162,6 +208,7 @@ class AzureChat(_Chat):
         api_version: The API version to ask for. Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
         timeout: Seconds that one attempt may take.
         needs_key: False for a model that will not be called.
+        transport: Default: :func:`madke.llm.transport.chosen_transport`.
 
     Raises:
         UserError: There is no endpoint, it is no URL, or there is no key.
@@ -175,6 +222,7 @@ class AzureChat(_Chat):
         api_version: str | None = None,
         timeout: float = 300.0,
         needs_key: bool = True,
+        transport: Transport | None = None,
     ) -> None:
         url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT")
         if not url:
@@ -185,10 +233,14 @@ class AzureChat(_Chat):
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and azure/{deployment} needs it")
         super().__init__(
-            deployment, name=f"azure/{deployment}@{public_url(self._url)} {self._api_version}", key=key, timeout=timeout
+            deployment,
+            name=f"azure/{deployment}@{public_url(self._url)} {self._api_version}",
+            key=key,
+            timeout=timeout,
+            transport=transport,
         )
 
-    def _connect(self) -> AsyncOpenAI:
+    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
 
         return AsyncAzureOpenAI(
@@ -196,7 +248,7 @@ class AzureChat(_Chat):
             azure_endpoint=self._url,
             api_version=self._api_version,
             max_retries=0,
-            timeout=self._timeout,
+            http_client=http_client,
         )
 
 
@@ -216,6 +268,10 @@ def _endpoint(url: str, *, model: str) -> str:
     if not valid:
         raise UserError(
             f"{public_url(url)!r} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1"
+        )
+    if parts.username or parts.password or parts.query:
+        raise UserError(
+            f"the endpoint of {model}, {public_url(url)!r}, came with a user or a query; keys come from the environment"
         )
     return url
 

@@ -5,15 +5,16 @@ Reasons hold the server's own words, whole: whoever shows them takes secrets out
 
 from __future__ import annotations
 
-import email.utils
 import json
 import re
-import time
+import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
+from madke.core.retry_after import retry_after
 from madke.llm.usage import estimated_usage
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def read_completion(response: Any, request: ChatRequest, *, seconds: float, atte
     """The completion in a response with status 200.
 
     Args:
-        response: What the ``openai`` package returned. It does not validate: fields may be missing or of any type,
-            and a body that is no JSON object arrives as it is.
+        response: What the ``openai`` package made of the body: JSON of any shape, or text where the server called it
+            something else.
         request: What was asked, for the estimate of usage where the server sent none.
         seconds: How long it took.
         attempts: Requests it took.
@@ -33,6 +34,9 @@ def read_completion(response: Any, request: ChatRequest, *, seconds: float, atte
     Raises:
         CallError: It is no chat completion (retryable: a proxy's page, an error with the wrong status).
     """
+    if isinstance(response, str):
+        with suppress(ValueError):
+            response = json.loads(response)
     choice = _first(_get(response, "choices"))
     if choice is None:
         if isinstance(response, str):
@@ -69,22 +73,26 @@ def read_error(error: Exception) -> CallError | None:
     """The failed attempt behind an exception of the ``openai`` package; None if it is something else.
 
     408, 409, 429, 5xx, broken connections, time-outs and bodies that are no JSON may succeed later; other statuses
-    will not.
+    will not, nor will a certificate that cannot be verified.
     """
+    import aiohttp
     import openai
 
-    if isinstance(error, TimeoutError | openai.APITimeoutError):
-        return CallError("the server did not answer in time", retryable=True)
-    if isinstance(error, openai.APIConnectionError):
-        cause = error.__cause__
-        told = f"{type(cause).__name__}: {cause}" if cause else error.message
-        return CallError(f"connection failed: {told}", retryable=True)
+    if isinstance(error, TimeoutError | openai.APIConnectionError | aiohttp.ClientError):
+        causes = _causes(error)
+        if any(isinstance(cause, TimeoutError) for cause in causes):
+            return CallError("the server did not answer in time", retryable=True)
+        # The root, for through aiohttp the package takes a broken connection for a timeout.
+        root = causes[-1]
+        trusted = not isinstance(root, ssl.SSLCertVerificationError)
+        return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
     if isinstance(error, openai.APIStatusError):
         status = error.status_code
         return CallError(
             f"HTTP {status}: {_message(error.body)}",
             retryable=status in (408, 409, 429) or status >= 500,
             retry_after=retry_after(error.response.headers),
+            overloaded=status in _OVERLOADED,
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return CallError(f"status 200 with a body that is not JSON: {error}", retryable=True)
@@ -92,6 +100,17 @@ def read_error(error: Exception) -> CallError | None:
         return CallError(error.message, retryable=True)
     return None
 
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The exception, and what it came of, to the root."""
+    causes = [error]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(cause)
+    return causes
+
+
+_OVERLOADED = (429, 503, 529)
+"""Too many requests, no capacity now, and Anthropic's word for the latter."""
 
 _TOO_LONG_CODES = {"context_length_exceeded", "exceed_context_size_error"}
 """OpenAI, Azure, Groq and others as ``code``; llama.cpp's server as ``type``."""
@@ -133,25 +152,27 @@ def refused_parameter(error: openai.BadRequestError) -> str | None:
     return next((p for p in ("max_tokens", "temperature", "seed") if p in named), None)
 
 
-def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Seconds that a response's headers ask us to wait: ``retry-after-ms``, or Retry-After in seconds or as a date.
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms]|$)")
+_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001}
+
+
+def rates_wait(headers: Mapping[str, str]) -> float:
+    """Seconds until a rate of which nothing is left is whole again, by OpenAI's headers; 0 if something is left.
+
+    They are ``x-ratelimit-remaining-requests`` and ``-tokens`` with their ``x-ratelimit-reset-...``: ``1s``,
+    ``6m0s``, ``120ms``, or a bare number of seconds (Azure). What is left is a number; -1 is Azure's word for no bound.
 
     Args:
         headers: The response's, by lower-case name.
-        now: Unix time; by default the present.
     """
-    try:
-        if (milliseconds := headers.get("retry-after-ms")) is not None:
-            seconds = float(milliseconds) / 1000
-        elif (value := headers.get("retry-after")) is None:
-            return None
-        elif value.strip().replace(".", "", 1).isdigit():
-            seconds = float(value)
-        else:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - (time.time() if now is None else now)
-    except ValueError:
-        return None
-    return max(0.0, seconds)
+    longest = 0.0
+    for rate in ("requests", "tokens"):
+        if headers.get(f"x-ratelimit-remaining-{rate}") == "0":
+            reset = headers.get(f"x-ratelimit-reset-{rate}", "").strip()
+            parts = _DURATION.findall(reset)
+            if "".join(number + unit for number, unit in parts) == reset:
+                longest = max(longest, sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    return longest
 
 
 def provider_usage(usage: Any) -> Usage | None:

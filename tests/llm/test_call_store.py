@@ -1,13 +1,16 @@
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
+from hashlib import sha256
 
 import pytest
 
 from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.llm import CallStore, ScriptedChat, Stored
+from madke.llm.store import call_key
 from tests.support.chat_requests import chat_request, purpose
 
 GOOD = Completion(text="1,642 m", usage=Usage(prompt_tokens=9, completion_tokens=4), seconds=0.5, attempts=2)
@@ -115,16 +118,49 @@ def test_everything_is_recorded_in_order_whatever_its_outcome(store):
     odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
     ask(Stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
     first, second = store.recorded()
-    assert first == (chat_request().purpose, chat_request().messages, GOOD)
-    assert second == (odd.purpose, odd.messages, BAD)
+    assert first == (chat_request().purpose, chat_request().messages, GOOD, "scripted")
+    assert second == (odd.purpose, odd.messages, BAD, "scripted")
+
+
+def stored_characters(store):
+    with closing(sqlite3.connect(store.path)) as db:
+        (size,) = db.execute("SELECT sum(length(text)) FROM pieces").fetchone()
+    return size
 
 
 def test_a_text_that_many_prompts_share_is_stored_once(store):
     pool = "A long pool of passages. " * 400
     ask(Stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
-    with closing(sqlite3.connect(store.path)) as db:
-        (size,) = db.execute("SELECT sum(length(text)) FROM texts").fetchone()
-    assert len(pool) <= size < len(pool) + 100
+    assert len(pool) <= stored_characters(store) < len(pool) + 100
+
+
+def test_a_passage_inside_prompts_that_differ_is_stored_once(store):
+    passages = [f"[{n}] " + f"Passage {n} of a pool. " * 20 for n in range(10)]
+    prompts = [f"Task {n}\n" + "\n".join([*passages[n:], *passages[:n]]) + f"\nQuestion {n}?" for n in range(10)]
+    ask(Stored(ScriptedChat(["yes"] * 10), store), *map(chat_request, prompts))
+    assert [call.messages[-1].content for call in store.recorded()] == prompts
+    assert stored_characters(store) < 1.1 * sum(map(len, passages))
+
+
+def test_a_reply_that_comes_back_in_a_prompt_is_stored_once(store):
+    reply = "\n".join(f"Step {n}: " + "reasons, " * 20 for n in range(5))
+    ask(Stored(ScriptedChat([reply, "yes"]), store), chat_request(), chat_request(f"Debater 1:\n{reply}\n\nAgree?"))
+    assert [call.completion.text for call in store.recorded()] == [reply, "yes"]
+    assert stored_characters(store) < len(reply) + 100
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "\n\n\n", "short\n", "a" * 60, "a" * 60 + "\n", "\n" + "a" * 60, "x\r\ny\u2028z\n" * 9, "\0"]
+)
+def test_a_text_comes_back_as_it_was_whatever_its_lines(store, text):
+    ask(Stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
+    (call,) = store.recorded()
+    assert (call.messages[-1].content, call.completion.text) == (text, text)
+
+
+def test_the_key_of_a_call_never_changes():
+    request = chat_request("Z\u00fcrich \ud83d?", stop=("END",), seed=7, temperature=1)
+    assert call_key("openai/m", request) == "c880e1f881164daea0c9d5a724b80b0bf6733d64f1d99a9ab9fe03480e38abfb"
 
 
 def test_equal_calls_at_the_same_time_become_one(store):
@@ -237,12 +273,100 @@ def test_a_folder_that_is_not_there_is_said(tmp_path):
         CallStore(tmp_path / "nowhere" / "calls.sqlite")
 
 
-def test_a_damaged_store_is_said_not_raised_as_a_bug(tmp_path):
-    path = tmp_path / "calls.sqlite"
-    with CallStore(path) as store:
-        ask(Stored(ScriptedChat(["x" * 5000] * 50), store), *[chat_request(str(i)) for i in range(50)])
-    content = bytearray(path.read_bytes())
-    content[4096:] = b"\xff" * (len(content) - 4096)
-    path.write_bytes(content)
-    with pytest.raises(UserError, match="call store"), CallStore(path) as store:
-        list(store.recorded())
+def write_old_store(path, calls):
+    """A store of the first schema, with whole texts, as madke 0.1.0 wrote it before there were pieces."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA application_id = 0x4D41444B")
+        db.execute("PRAGMA user_version = 1")
+        db.execute("CREATE TABLE texts (hash TEXT PRIMARY KEY, text BLOB NOT NULL)")
+        db.execute(
+            "CREATE TABLE calls (id INTEGER PRIMARY KEY, key TEXT NOT NULL, outcome TEXT NOT NULL, "
+            "payer TEXT NOT NULL, model TEXT NOT NULL, request TEXT NOT NULL, completion TEXT NOT NULL, "
+            "written TEXT NOT NULL)"
+        )
+        db.execute("CREATE INDEX calls_by_key ON calls (key, id)")
+        for request, completion in calls:
+            texts = [message.content.encode("utf-8", "surrogatepass") for message in request.messages]
+            hashes = [sha256(text).hexdigest() for text in texts]
+            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", zip(hashes, texts, strict=True))
+            roles = [message.role for message in request.messages]
+            fields = ("temperature", "max_tokens", "stop", "seed")
+            record = {"purpose": asdict(request.purpose), **{name: getattr(request, name) for name in fields}}
+            asked = json.dumps({**record, "messages": list(zip(roles, hashes, strict=True))})
+            key, said = call_key("m", request), json.dumps(asdict(completion))
+            row = (key, completion.outcome, "me", "m", asked, said, "2026-01-01T00:00:00.000Z")
+            db.execute(
+                "INSERT INTO calls (key, outcome, payer, model, request, completion, written) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+
+
+def test_an_older_store_opens_is_read_and_goes_on(tmp_path):
+    calls = [
+        (chat_request("lone \ud83d surrogate\n" + "long " * 50), GOOD),
+        (chat_request("failed", about=purpose(repeat=2)), BAD),
+    ]
+    write_old_store(tmp_path / "calls.sqlite", calls)
+    for _ in range(2):
+        with CallStore(tmp_path / "calls.sqlite") as store:
+            stored = Stored(ScriptedChat([], name="m"), store, payer="me")
+            assert ask(stored, calls[0][0]) == [GOOD]
+            read = [(call.purpose, call.messages, call.completion) for call in store.recorded(payer="me")]
+            assert read[:2] == [(request.purpose, request.messages, completion) for request, completion in calls]
+            assert store.paid()["me", "m"] == (2, GOOD.usage)
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        ask(Stored(ScriptedChat([GOOD], name="m"), store), chat_request("new"))
+        assert [call.messages[-1].content for call in store.recorded()][2] == "new"
+
+
+def log_frames(store):
+    """For each frame of the write-ahead log, how many pages the file has after its commit; 0 within a transaction."""
+    log = store.path.with_name("calls.sqlite-wal").read_bytes()
+    return [int.from_bytes(log[at + 4 : at + 8], "big") for at in range(32, len(log), 24 + 4096)]
+
+
+def test_calls_that_end_together_are_one_transaction(store):
+    async def at_once():
+        model = Stored(ScriptedChat(["yes"] * 20), store)
+        await asyncio.gather(*[model.complete(chat_request(str(n))) for n in range(20)])
+
+    before = log_frames(store)
+    asyncio.run(at_once())
+    assert sum(1 for pages in log_frames(store)[len(before) :] if pages) == 1
+    assert len(list(store.recorded())) == 20
+
+
+def test_a_call_is_in_the_file_before_it_is_answered(store):
+    async def look():
+        model = Stored(ScriptedChat(["yes"] * 9), store)
+
+        async def seen_by_others(n):
+            await model.complete(chat_request(str(n)))
+            with closing(sqlite3.connect(store.path)) as other:
+                return other.execute("SELECT count(*) FROM calls").fetchone()[0]
+
+        return await asyncio.gather(*map(seen_by_others, range(9)))
+
+    assert set(asyncio.run(look())) == {9}
+
+
+def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store):
+    async def cancel():
+        async def answer(request):
+            asyncio.current_task().cancel()  # takes effect where the call next waits: for the file
+            return GOOD
+
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(Stored(ScriptedChat(answer), store).complete(chat_request()))
+
+    asyncio.run(cancel())
+    assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
+
+
+def test_the_order_is_that_of_writing_whatever_the_clock_says(store):
+    ask(Stored(ScriptedChat([BAD, "first", "second"]), store), *[chat_request()] * 2, chat_request("other"))
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute("UPDATE calls SET written = '20' || (99 - id) || '-01-01T00:00:00.000Z'")
+    assert [call.completion.text for call in store.recorded()] == ["", "first", "second"]
+    assert ask(Stored(ScriptedChat([]), store, replay=True), chat_request())[0].text == "first"

@@ -1,4 +1,5 @@
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -118,3 +119,245 @@ def test_without_rates_nobody_sleeps():
         raise AssertionError
 
     assert len(ask(Limited(ScriptedChat(["yes"] * 9), Limiter(2, sleep=never)), 9)) == 9
+
+
+class Gate:
+    """A model whose calls end when the test says how."""
+
+    name = "gate"
+
+    def __init__(self):
+        self.inside = []
+
+    async def complete(self, request):
+        self.inside.append(asyncio.get_running_loop().create_future())
+        return await self.inside[-1]
+
+    async def end(self, n, failure=None):
+        """End the ``n`` oldest calls, and let what follows happen."""
+        ending, self.inside = self.inside[:n], self.inside[n:]
+        for call in ending:
+            if failure is None:
+                call.set_result(Completion(text="yes"))
+            else:
+                call.set_exception(failure)
+        await settle()
+
+
+async def settle():
+    for _ in range(6):
+        await asyncio.sleep(0)
+
+
+def overloaded(retry_after=None):
+    return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
+
+
+def with_calls(limiter, n, play, model=None):
+    """Start ``n`` calls under a limiter, let ``play(gate)`` end some, and drop the rest."""
+
+    async def run():
+        gate = model or Gate()
+        calls = [asyncio.create_task(Limited(gate, limiter).complete(chat_request(str(i)))) for i in range(n)]
+        await settle()
+        try:
+            return await play(gate)
+        finally:
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound():
+    async def play(gate):
+        seen = [len(gate.inside)]
+        for _ in range(5):
+            await gate.end(len(gate.inside))
+            seen.append(len(gate.inside))
+        return seen
+
+    limiter = Limiter(100)
+    assert with_calls(limiter, 1000, play) == [16, 32, 64, 100, 100, 100]
+    assert limiter.state().peak == 100
+
+
+def test_the_limit_does_not_grow_while_nobody_waits():
+    limiter = Limiter(100)
+    with_calls(limiter, 16, lambda gate: gate.end(16))
+    assert (limiter.state().limit, limiter.state().peak) == (16, 16)
+
+
+def test_models_on_this_machine_need_no_slow_start():
+    async def play(gate):
+        return len(gate.inside)
+
+    assert with_calls(Limiter(100, start=100), 200, play) == 100
+
+
+def test_an_overload_halves_the_limit_once_however_many_calls_it_hits():
+    limiter = Limiter(64, start=64)
+
+    async def play(gate):
+        await gate.end(40, overloaded())
+        return limiter.state()
+
+    state = with_calls(limiter, 200, play)
+    assert (state.limit, state.episodes, state.lowest) == (32, 1, 32)
+    assert (state.in_flight, state.waiting) == (32, 128)
+
+
+def test_a_limit_that_was_not_used_is_cut_to_half_of_what_was():
+    limiter = Limiter(64, start=64)
+    with_calls(limiter, 8, lambda gate: gate.end(1, overloaded()))
+    assert limiter.state().limit == 4
+
+
+def test_a_call_that_began_after_the_cut_makes_another_episode():
+    limiter = Limiter(64, start=64)
+
+    async def play(gate):
+        await gate.end(40, overloaded())
+        # The 24 oldest of those in flight began before the cut; the others after it.
+        await gate.end(24, overloaded())
+        before = limiter.state().episodes
+        await gate.end(1, overloaded())
+        return before, limiter.state().episodes
+
+    assert with_calls(limiter, 200, play) == (1, 2)
+
+
+def test_after_an_episode_the_limit_grows_by_one_for_each_round_of_calls():
+    limiter = Limiter(64, start=16)
+
+    async def play(gate):
+        await gate.end(1, overloaded())
+        await gate.end(15)
+        seen = [len(gate.inside)]
+        for _ in range(4):
+            await gate.end(len(gate.inside))
+            seen.append(len(gate.inside))
+        return seen
+
+    rounds = with_calls(limiter, 300, play)
+    assert rounds[0] in (8, 9)
+    assert [later - earlier for earlier, later in pairwise(rounds)] == [1, 1, 1, 1]
+
+
+def test_the_limit_is_never_less_than_one():
+    limiter = Limiter(4)
+
+    async def play(gate):
+        for _ in range(5):
+            await gate.end(len(gate.inside), overloaded())
+        return len(gate.inside)
+
+    assert with_calls(limiter, 30, play) == 1
+    assert limiter.state().lowest == 1
+
+
+def test_other_failures_change_nothing():
+    limiter = Limiter(100)
+    with_calls(limiter, 40, lambda gate: gate.end(16, CallError("HTTP 500: no", retryable=True)))
+    assert (limiter.state().limit, limiter.state().episodes) == (16, 0)
+
+
+def test_a_retry_after_holds_every_call_back_until_then():
+    clock, began = Clock(), []
+    limiter = Limiter(1, clock=clock, sleep=clock.sleep)
+
+    def reply(request):
+        began.append(clock())
+        if len(began) == 1:
+            raise overloaded(retry_after=7.0)
+        return "yes"
+
+    async def run():
+        calls = [Limited(ScriptedChat(reply), limiter).complete(chat_request(str(i))) for i in range(4)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(end) for end in asyncio.run(run())] == [CallError, Completion, Completion, Completion]
+    assert began == [1000.0, 1007.0, 1007.0, 1007.0]
+    assert limiter.state().paused_seconds == 7.0
+
+
+def test_pauses_that_overlap_are_counted_once():
+    clock = Clock()
+    limiter = Limiter(1, clock=clock, sleep=clock.sleep)
+    limiter.pause(10.0)
+    clock.now += 4.0
+    limiter.pause(10.0)
+    limiter.pause(2.0)
+    assert limiter.state().paused_seconds == 14.0
+
+
+def test_an_absurd_retry_after_holds_nobody_back():
+    limiter = Limiter(1)
+    limiter.pause(365 * 86400.0)
+    assert limiter.state().paused_seconds == 0.0
+    assert ask(Limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
+
+
+def test_a_model_that_knows_its_servers_rates_holds_every_call_back():
+    clock, began = Clock(), []
+    model = ScriptedChat(lambda request: began.append(clock()) or "yes")
+    model.hold = 3.0
+    ask(Limited(model, Limiter(1, clock=clock, sleep=clock.sleep)), 3)
+    assert began == [1000.0, 1003.0, 1006.0]
+
+
+def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for():
+    limiter = Limiter(8)
+
+    async def play(gate):
+        limiter.close()
+        drained = asyncio.create_task(limiter.drained())
+        await gate.end(7)
+        still_waiting = not drained.done()
+        await gate.end(1)
+        await asyncio.wait_for(drained, 5)
+        return still_waiting, len(gate.inside)
+
+    assert with_calls(limiter, 20, play) == (True, 0)
+    assert (limiter.state().in_flight, limiter.state().peak) == (0, 8)
+
+
+def test_an_idle_limiter_is_drained():
+    asyncio.run(asyncio.wait_for(Limiter(1).drained(), 5))
+
+
+def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue_to_others():
+    limiter, gate = Limiter(1), Gate()
+
+    async def run():
+        first, second, third = (
+            asyncio.create_task(Limited(gate, limiter).complete(chat_request(str(i)))) for i in range(3)
+        )
+        await settle()
+        second.cancel()
+        await gate.end(1)
+        waiting = limiter.state().waiting
+        await gate.end(1)
+        return (await first).text, (await third).text, second.cancelled(), waiting
+
+    assert asyncio.run(run()) == ("yes", "yes", True, 0)
+
+
+def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back():
+    limiter, gate = Limiter(1), Gate()
+
+    async def run():
+        async def one():
+            await Limited(gate, limiter).complete(chat_request("1"))
+            second.cancel()  # it has the slot, and does not know yet
+
+        first = asyncio.create_task(one())
+        second = asyncio.create_task(Limited(gate, limiter).complete(chat_request("2")))
+        await settle()
+        await gate.end(1)
+        await asyncio.wait([first, second])
+        return second.cancelled(), len(gate.inside)
+
+    assert asyncio.run(run()) == (True, 0)
+    assert limiter.state().in_flight == 0

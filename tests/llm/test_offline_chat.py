@@ -33,7 +33,8 @@ class WordEncoder:
 
     name = "words"
 
-    def __init__(self):
+    def __init__(self, revision="1"):
+        self.revision = revision
         self.encoded = []
 
     def encode_queries(self, texts):
@@ -353,3 +354,13 @@ def test_vectors_are_computed_once_across_processes(tmp_path):
     assert len(first.encoded) == len(set(first.encoded)) > 0
     assert second.encoded == []
     assert texts[0] == texts[1]
+
+
+def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path):
+    encoders = [WordEncoder("1"), WordEncoder("2")]
+    for encoder in encoders:
+        model = OfflineChat(encoder, cache=tmp_path / "vectors.sqlite")
+        ask(model, speak("Who climbed Mount Etna?", [0, 1]))
+        asyncio.run(model.aclose())
+
+    assert set(encoders[0].encoded) == set(encoders[1].encoded) != set()

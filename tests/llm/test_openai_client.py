@@ -325,7 +325,10 @@ def test_the_key_of_the_environment_is_sent(monkeypatch):
 
 
 def test_the_name_says_which_endpoint_without_its_secrets(monkeypatch):
-    assert OpenAIChat("m", base_url="http://me:pw@host:1/v1/?k=s").name == "openai/m@http://host:1/v1"
+    assert OpenAIChat("m", base_url="http://host:1/v1/").name == "openai/m@http://host:1/v1"
+    for secret in ("http://me:pw@host:1/v1", "http://host:1/v1?k=pw"):
+        with pytest.raises(UserError, match="'http://host:1/v1', came with a user or a query"):
+            OpenAIChat("m", base_url=secret)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other/v1")
     assert OpenAIChat("m").name == "openai/m@http://other/v1"
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)

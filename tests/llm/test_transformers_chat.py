@@ -4,48 +4,19 @@ from dataclasses import replace
 import pytest
 
 from madke.core.errors import CallError, UserError
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.question import Question
+from madke.engine.debate import debate
 from madke.llm import HFChat, close, open_model
+from madke.llm.local_model import LocalModel, _Sampler
+from madke.tasks import TASKS
+from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose
+from tests.support.tiny_model import CONTEXT, NO_SYSTEM, save_tiny_model
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("transformers", reason="transformers is not installed")
-
-TEMPLATE = (
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + TEMPLATE
-CONTEXT = 256
-
-
-def save_tiny_model(folder, template=TEMPLATE):
-    """A chat model of two layers with random weights, over single bytes."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", chat_template=template)
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=CONTEXT,
-        initializer_range=0.4,  # far from uniform, so that greedy choices have a margin
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
-    model = LlamaForCausalLM(config)
-    # Settings that published models bring along: ours must win.
-    model.generation_config.update(top_k=1, repetition_penalty=3.0, do_sample=True)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+PreTrainedTokenizerBase = transformers.PreTrainedTokenizerBase
 
 
 @pytest.fixture(scope="module")
@@ -89,20 +60,114 @@ def test_usage_counts_the_models_own_tokens(tiny):
     assert not said.usage.estimated
 
 
-def test_requests_with_other_settings_and_full_batches_are_all_answered(tiny):
-    requests = [greedy(f"{i}", max_tokens=4 + i % 2) for i in range(7)]
-    together = ask(tiny, *requests, batch_size=2)
-    assert [said.text for said in together] == [said.text for said in ask(tiny, *requests, batch_size=1)]
+def batches(monkeypatch):
+    """The requests of every batch that is computed from now on."""
+    seen = []
+    generate = LocalModel._generate
+    monkeypatch.setattr(
+        LocalModel, "_generate", lambda self, ids, requests: seen.append(requests) or generate(self, ids, requests)
+    )
+    return seen
 
 
-def test_waiting_requests_share_a_batch(tiny, monkeypatch):
-    from madke.llm.local_model import LocalModel
+def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(tiny, monkeypatch):
+    stop = ask(tiny, greedy("Name a lake."))[0].text[5]
+    requests = [
+        greedy("Hi", max_tokens=3),
+        greedy("Name a lake.", stop=(stop,)),
+        greedy("Name a lake."),
+        greedy("Name a lake.", stop=("never written", stop), max_tokens=20),
+        chat_request("Hi", temperature=1.0, max_tokens=20, seed=7),
+        chat_request("Hi", temperature=0.3, max_tokens=9, seed=7, stop=(stop,)),
+        greedy("x" * 60, max_tokens=40),
+    ]
+    alone = ask(tiny, *requests, batch_size=1)
+    seen = batches(monkeypatch)
+    together = ask(tiny, *requests)
+    assert [len(batch) for batch in seen] == [7]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.text, one.usage, one.finish_reason) == (other.text, other.usage, other.finish_reason)
+    assert together[1].text == together[3].text != together[2].text
 
+
+def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(tiny, monkeypatch):
+    seen = batches(monkeypatch)
+    requests = [greedy(str(i), max_tokens=2 + i % 3) for i in range(10)]
+    ask(tiny, *requests)
+    assert seen == [requests[:8], requests[8:]]
+
+
+def test_rows_whose_prompt_and_reply_only_together_pass_the_context_are_batches_of_their_own(tiny, monkeypatch):
+    long, patient = greedy("x" * 200, max_tokens=2), greedy("Hi", max_tokens=60)
+    alone = ask(tiny, long, patient, batch_size=1)
+    seen = batches(monkeypatch)
+    assert [said.text for said in ask(tiny, long, patient)] == [said.text for said in alone]
+    assert seen == [[long], [patient]]
+
+
+def test_where_memory_runs_out_half_the_batch_is_tried_again(tiny, monkeypatch, caplog):
+    requests = [greedy(str(i), max_tokens=4) for i in range(8)]
+    alone = ask(tiny, *requests, batch_size=1)
     sizes = []
-    generate = LocalModel.generate
-    monkeypatch.setattr(LocalModel, "generate", lambda self, rs: sizes.append(len(rs)) or generate(self, rs))
-    ask(tiny, *[greedy(str(i), max_tokens=2) for i in range(10)])
-    assert sizes == [8, 2]
+    pad = PreTrainedTokenizerBase.pad
+
+    def room_for_three(self, inputs, **options):
+        sizes.append(len(inputs["input_ids"]))
+        if sizes[-1] > 3:
+            raise torch.OutOfMemoryError
+        return pad(self, inputs, **options)
+
+    monkeypatch.setattr(PreTrainedTokenizerBase, "pad", room_for_three)
+    assert [said.text for said in ask(tiny, *requests)] == [said.text for said in alone]
+    assert sizes == [8, 4, 2, 2, 2, 2]
+    assert "2 from now on" in caplog.text
+
+
+def test_a_request_that_finds_no_memory_alone_fails(tiny, monkeypatch):
+    def no_room(*_, **__):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(PreTrainedTokenizerBase, "pad", no_room)
+    said = ask(tiny, greedy("1"), greedy("2"))
+    assert [(type(error), error.retryable) for error in said] == [(CallError, False)] * 2
+    assert "out of memory" in said[0].reason
+
+
+def test_the_environment_says_how_large_a_batch_may_be(tiny, monkeypatch):
+    seen = batches(monkeypatch)
+    monkeypatch.setenv("MADKE_HF_BATCH_SIZE", "3")
+    ask(tiny, *[greedy(str(i), max_tokens=2) for i in range(6)], batch_size=None)
+    assert [len(batch) for batch in seen] == [3, 3]
+    monkeypatch.setenv("MADKE_HF_BATCH_SIZE", "many")
+    with pytest.raises(UserError, match="MADKE_HF_BATCH_SIZE is 'many'"):
+        HFChat(tiny)
+
+
+def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path, monkeypatch):
+    words = ["[Rome]", "[Oslo]", "[Yes]", "[No]", "[0]", "[No Found]", "well", "so", "I", "think", "that", "it", "is"]
+    path = save_tiny_model(tmp_path / "words", words=words, context=4096)
+    seen = batches(monkeypatch)
+    model = HFChat(path, device="cpu")
+    variant = load_variant("madke").with_settings({"temperature": 1.0, "max_tokens": 6, "rounds": 2})
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    pool = KnowledgePool(passages=(Passage(source="wiki", key="k", title="", text="A city.", score=1.0, rank=0),))
+    left = iter(range(10))
+
+    async def worker():
+        for n in left:
+            question = Question(id=str(n), question="Where is it?", answers=("Rome",))
+            task = TASKS[question.task]
+            await debate(question, variant.protocol, cast, pool, task=task, prompts=variant, seed=n)
+
+    async def eight_at_once():
+        await asyncio.gather(*(worker() for _ in range(8)))
+        await close(model)
+
+    asyncio.run(eight_at_once())
+    assert sum(map(len, seen)) / len(seen) > 4
+    kinds = [{request.purpose.stage for request in batch} for batch in seen]
+    assert set.union(*kinds) >= {"select", "speak", "judge", "summarize"}
+    assert any(len(kind) > 1 for kind in kinds)
 
 
 def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny):
@@ -120,10 +185,8 @@ def test_without_a_seed_samples_differ(tiny):
 
 
 def test_samples_follow_the_models_distribution_at_the_temperature():
-    from madke.llm.local_model import _Sampler
-
     logits = torch.tensor([[2.0, 1.0, 0.0, -float("inf")]]).repeat(4000, 1)
-    drawn = _Sampler(0.5, list(range(4000)), "cpu")(None, logits).argmax(dim=1)
+    drawn = _Sampler([0.5] * 4000, list(range(4000)), "cpu")(None, logits).argmax(dim=1)
     shares = torch.bincount(drawn, minlength=4) / 4000
     assert torch.allclose(shares, torch.softmax(logits[0] / 0.5, dim=0), atol=0.03)
     assert shares[3] == 0
@@ -165,8 +228,6 @@ def test_a_model_without_a_system_role_reads_it_in_the_first_user_message(tmp_pa
 
 
 def test_a_bug_in_generation_reaches_every_caller(tiny, monkeypatch):
-    from madke.llm.local_model import LocalModel
-
     def broken(self, requests):
         raise ZeroDivisionError
 

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 Reply = tuple[int, Mapping[str, str], Any]
 """Status, extra headers, body: bytes, text, pieces of bytes (written one by one), or anything that is JSON."""
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """A reply that is written as it is, without any HTTP around it, before the connection is closed in good order."""
+
+    text: bytes = b""
+
 
 USAGE = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
 
@@ -25,6 +35,8 @@ class Seen:
     path: str
     headers: Mapping[str, str]
     """By lower-case name."""
+    port: int
+    """The client's; the same for all requests of a connection."""
     body: dict[str, Any]
 
 
@@ -51,11 +63,14 @@ def error(status: int, message: str, headers: Mapping[str, str] | None = None, *
 
 
 @contextmanager
-def openai_server(reply: Callable[[dict[str, Any], int], Reply] | Reply) -> Iterator[OpenAIServer]:
+def openai_server(
+    reply: Callable[[dict[str, Any], int], Reply | LastWords] | Reply, *, certificate: Path | None = None
+) -> Iterator[OpenAIServer]:
     """Serve for the length of the block, on a free port.
 
     Args:
         reply: What answers each request, in a thread of its own; or the one answer to all.
+        certificate: A file with a certificate and its key, for HTTPS.
     """
     lock = threading.Lock()
 
@@ -67,14 +82,18 @@ def openai_server(reply: Callable[[dict[str, Any], int], Reply] | Reply) -> Iter
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
             with lock:
-                server.requests.append(Seen(path=self.path, headers=headers, body=body))
+                server.requests.append(Seen(path=self.path, headers=headers, port=self.client_address[1], body=body))
                 n = len(server.requests)
             try:
-                status, headers, content = reply(body, n) if callable(reply) else reply
+                said = reply(body, n) if callable(reply) else reply
             except Exception:
                 self.reset()
                 return
-            self.send(status, headers, content)
+            if isinstance(said, LastWords):
+                self.wfile.write(said.text)
+                self.close_connection = True
+            else:
+                self.send(*said)
 
         def send(self, status: int, headers: Mapping[str, str], content: Any) -> None:
             if isinstance(content, bytes | str):
@@ -123,7 +142,13 @@ def openai_server(reply: Callable[[dict[str, Any], int], Reply] | Reply) -> Iter
             pass
 
     httpd = Server(("127.0.0.1", 0), Handler)
-    server = OpenAIServer(url=f"http://127.0.0.1:{httpd.server_port}/v1")
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        # The handshake waits for the handler's thread: one that fails there does not stop the server.
+        httpd.socket = context.wrap_socket(httpd.socket, server_side=True, do_handshake_on_connect=False)
+    scheme = "http" if certificate is None else "https"
+    server = OpenAIServer(url=f"{scheme}://127.0.0.1:{httpd.server_port}/v1")
     thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

@@ -23,7 +23,12 @@ class QueryEncoder(Protocol):
 
     @property
     def name(self) -> str:
-        """Identifies the weights; part of the cache's key."""
+        """What loads it."""
+        ...
+
+    @property
+    def revision(self) -> str:
+        """Which weights that name stands for here; see :class:`madke.encoders.Encoder`."""
         ...
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -35,7 +40,8 @@ class Embeddings:
     """Unit vectors of texts, from memory, from disk, or from the encoder, in this order.
 
     Vectors are rounded to half precision before anything uses them, so that a fresh one and a cached one are equal.
-    Safe to share between threads; several processes may share the file.
+    Other weights of the same name have vectors of their own. Safe to share between threads; several processes may share
+    the file.
 
     Args:
         encoder: Computes what is missing, all missing texts of one request in one call.
@@ -55,7 +61,8 @@ class Embeddings:
         """The vectors of ``texts``, shape (n, d), float32."""
         import numpy as np
 
-        keys = [hashlib.blake2b(f"{self._encoder.name}\0{text}".encode(), digest_size=16).digest() for text in texts]
+        weights = f"{self._encoder.name}\0{self._encoder.revision}"
+        keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
         with self._lock:
             wanted = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._memory}
             self._load(list(wanted))

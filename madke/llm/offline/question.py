@@ -47,9 +47,6 @@ _NUMBER_FOCUS = re.compile(
 )
 _YEAR_FOCUS = re.compile(r"\byears?\b", re.I)
 _DATE_FOCUS = re.compile(r"\b(?:date|day|month|century|decade|season)\b", re.I)
-_COPULA = re.compile(
-    r"\s*(?:is|are|was|were)\s+(?:the|a|an)\s+(?:(?:full |first |real |original )?name of (?:the |a |an )?)?(.+)", re.I
-)
 _PLACE_WORDS = word_set(
     """
     city country state county town village continent region province island place location nation river mountain

@@ -1,0 +1,173 @@
+"""``madke run`` in a real process that is killed, again and again, or finds no room: what is there in the end."""
+
+import re
+import sqlite3
+import subprocess
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from madke.llm import CallStore
+from madke.runs.transcripts import read_transcripts
+from tests.support.cli import madke, refused, started
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import openai_server
+from tests.support.small_disk import fill_up
+
+QUESTIONS = 40
+CONCURRENCY = 4
+KILLS = 20
+PATIENCE = 200
+"""Seconds until something that does not happen fails a test; machines that run tests may be slow."""
+
+
+def run(folder, server, out, n=QUESTIONS):
+    questions, pools = write_dataset(folder, n)
+    endpoint = ("--model", "openai/m", "--base-url", server.url, "--concurrency", CONCURRENCY)
+    return ("run", questions, "--pools", pools, *endpoint, "--out", out)
+
+
+def outcomes(out):
+    """Id -> transcript without wall time; each question at most once."""
+    transcripts = list(read_transcripts(out))
+    by_id = {transcript.id: transcript for transcript in transcripts}
+    assert len(by_id) == len(transcripts)
+    return {name: replace(each, usage=timeless(each.usage)) for name, each in by_id.items()}
+
+
+def timeless(usage):
+    return {stage: replace(used, seconds=0.0) for stage, used in usage.items()}
+
+
+def stored(out):
+    """How many calls the store holds, which must be in order."""
+    path = out / "calls.sqlite"
+    with CallStore(path) as store:
+        keys = [(call.purpose, call.messages) for call in store.recorded()]
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert len(set(keys)) == len(keys)
+    return len(keys)
+
+
+def seeds_of(server):
+    return Counter(seen.body["seed"] for seen in server.requests)
+
+
+def lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def moments(random, server, out):
+    """When each attempt is to be killed: functions that are asked every few milliseconds."""
+
+    def after_seconds(seconds):
+        started_at = time.monotonic()
+        return lambda: time.monotonic() - started_at > seconds
+
+    def after_requests(count):
+        before = len(server.requests)
+        return lambda: len(server.requests) - before >= count
+
+    def at_start(n):
+        return lambda: after_seconds(random.uniform(0.02, 1.5))
+
+    def in_the_middle(n):
+        return lambda: after_requests(random.randrange(1, 30))
+
+    def at_the_last_write():
+        return lambda: lines(out / "transcripts.jsonl") >= QUESTIONS
+
+    def while_scoring():
+        return lambda: (out / "metrics.json").exists()
+
+    begin = [at_start(n) for n in range(3)] + [in_the_middle(n) for n in range(11)] + [at_start(n) for n in range(2)]
+    random.shuffle(begin)
+    return [*begin, at_the_last_write, at_start(0), while_scoring, at_start(0)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path):
+    out = tmp_path / "out"
+    with openai_server(debating) as server:
+        assert madke(*run(tmp_path, server, tmp_path / "calm")).returncode == 0
+        calls = len(server.requests)
+        server.requests.clear()
+
+        kills = 0
+        for moment in moments(Random(6), server, out):
+            with started(*run(tmp_path, server, out)) as process:
+                reached = moment()
+                deadline = time.monotonic() + PATIENCE
+                while not reached() and process.poll() is None:
+                    assert time.monotonic() < deadline
+                    try:
+                        process.wait(0.003)
+                    except subprocess.TimeoutExpired:
+                        continue
+                process.kill()
+                kills += process.wait() == -9
+            if (out / "transcripts.jsonl").exists():
+                assert set(outcomes(out)) <= {f"q{n}" for n in range(QUESTIONS)}
+        assert kills >= KILLS - 2  # the last ones may find nothing to do
+        sent_to_killed = len(server.requests)
+
+        done = madke(*run(tmp_path, server, out))
+        assert done.returncode == 0, done.stderr
+        total = len(server.requests)
+        assert madke(*run(tmp_path, server, out)).returncode == 0
+        assert len(server.requests) == total
+
+        assert outcomes(out) == outcomes(tmp_path / "calm")
+        assert stored(out) == calls == len(seeds_of(server))
+        assert calls <= total <= calls + kills * CONCURRENCY
+        assert sent_to_killed > calls // 2
+
+
+def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def held_up(body, n):
+        reached.set()
+        go_on.wait(PATIENCE)
+        return debating(body, n)
+
+    with openai_server(held_up) as server:
+        command = run(tmp_path, server, tmp_path / "out", n=2)
+        with started(*command) as first:
+            assert reached.wait(PATIENCE)
+            assert "another process is writing this run" in refused(*command)
+            go_on.set()
+            first.communicate(timeout=PATIENCE)
+        assert first.returncode == 0
+        assert set(outcomes(tmp_path / "out")) == {"q0", "q1"}
+        assert stored(tmp_path / "out") == len(server.requests)
+
+
+def test_a_disk_that_fills_up_in_mid_run_is_one_line_and_the_same_command_goes_on(tmp_path, small_disk):
+    out = small_disk / "out"
+    fillers = []
+
+    def filling(body, n):
+        if n == 9:
+            fillers.append(fill_up(small_disk, 0))
+        return debating(body, n)
+
+    with openai_server(filling) as server:
+        command = run(tmp_path, server, out, n=3)
+        stopped = madke(*command)
+        assert (stopped.returncode, stopped.stdout) == (2, "")
+        said = [line for line in stopped.stderr.splitlines() if "questions, " not in line]  # progress
+        assert len(said) == 1
+        assert re.fullmatch(r"madke: .*/out/calls\.sqlite: cannot be written: the disk is full; make room.*", said[0])
+        fillers[0].unlink()
+        assert madke(*command).returncode == 0
+        assert set(outcomes(out)) == {"q0", "q1", "q2"}
+        # What was under way when there was no room, and what began before the run had stopped.
+        assert len(server.requests) <= stored(out) + 2 * CONCURRENCY

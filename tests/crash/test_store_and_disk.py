@@ -1,0 +1,53 @@
+"""A call store on a disk that is full, and in a folder that nobody may write to."""
+
+import asyncio
+
+import pytest
+
+from madke.core.chat import Completion
+from madke.core.errors import UserError
+from madke.llm import CallStore, ScriptedChat, Stored
+from tests.crash.conftest import freeze
+from tests.support.chat_requests import chat_request
+from tests.support.small_disk import fill_up
+
+
+def long_reply(n):
+    return Completion(text=f"{n}: " + "because of this, " * 2_000)
+
+
+def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_stored(small_disk):
+    path = small_disk / "calls.sqlite"
+    with CallStore(path) as store:
+        asyncio.run(Stored(ScriptedChat([long_reply(0)]), store).complete(chat_request("0")))
+        filler = fill_up(small_disk, 100_000)
+        model = Stored(ScriptedChat([long_reply(n) for n in range(1, 9)]), store)
+
+        async def at_once():
+            calls = [model.complete(chat_request(str(n))) for n in range(1, 9)]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        said = asyncio.run(at_once())
+        assert all(isinstance(each, UserError) and "the disk is full" in str(each) for each in said)
+        filler.unlink()
+        asyncio.run(Stored(ScriptedChat([long_reply(9)]), store).complete(chat_request("9")))
+        assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]
+    with CallStore(path) as store:
+        assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]
+
+
+def test_no_room_for_a_new_store_is_one_error(small_disk):
+    filler = fill_up(small_disk, 0)
+    with pytest.raises(UserError, match=r"calls\.sqlite"):
+        CallStore(small_disk / "calls.sqlite")
+    filler.unlink()
+    CallStore(small_disk / "calls.sqlite").close()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["store", "no-store"])
+def test_a_read_only_folder_is_one_error(read_only, there):
+    if there:
+        CallStore(read_only / "calls.sqlite").close()
+    freeze(read_only)
+    with pytest.raises(UserError, match="must be there and writable"):
+        CallStore(read_only / "calls.sqlite")

@@ -1,0 +1,244 @@
+"""Everything a server can do wrong to one call of a run: retried or not as it should be, counted, never an answer.
+
+Six questions are debated against a server on the loopback. Exactly one call is hit: the first time that a debater of
+question q3 speaks. The transcripts of the others must be those of a run without faults.
+"""
+
+import asyncio
+import json
+import re
+import threading
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from madke.core.transcript import to_json
+from madke.data import read_questions
+from madke.llm import OpenAIChat, Retrying, RetryPolicy
+from madke.llm.bounded_reply import MAX_REPLY
+from madke.runs import cast
+from madke.runs.directory import RunDirectory
+from madke.runs.job import Effort, Job, play
+from madke.runs.transcripts import read_transcripts
+from madke.variants import load_variant
+from tests.support.dataset import debating, stage_of, write_dataset
+from tests.support.openai_server import LastWords, chat, error, openai_server
+
+HIT = "q3"
+QUESTIONS = 6
+ATTEMPTS = 3
+TRAP = "Lake Ladoga"
+"""The answer in everything that must never become one."""
+
+wire = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What the server does to a call, and what should come of it."""
+
+    reply: object
+    """A reply of the server, or a function of it that makes one."""
+    reason: str
+    """Words in the reason that the transcript gives, where the call fails for good."""
+    timeout: float = 20.0
+
+
+def reset(server):
+    raise ConnectionResetError
+
+
+def hang(server):
+    server.stopping.wait(30)
+    return chat(f"The answer is [{TRAP}].")
+
+
+def drip(server):
+    def pieces():
+        while not server.stopping.wait(0.05):
+            yield b" "
+
+    return 200, {}, pieces()
+
+
+def flood(server):
+    def pieces():
+        while not server.stopping.is_set():
+            yield b" " * (1 << 20)
+
+    return 200, {}, pieces()
+
+
+HALF = (200, {"Content-Length": "9000"}, json.dumps(chat(f"The answer is [{TRAP}].")[2]))
+
+BROKEN = {
+    "reset": Wrong(reset, "connection failed"),
+    "half-a-body": Wrong(HALF, "connection failed"),
+    "closed-when-idle": Wrong(LastWords(), "connection failed"),
+    "not-http": Wrong(LastWords(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), "connection failed"),
+    "hang": Wrong(hang, "in time", timeout=1.5),
+    "slow-drip": Wrong(drip, "in time", timeout=1.5),
+}
+"""What the transports have to notice; it may pass."""
+
+PASSING = {
+    "429": Wrong(error(429, f"The answer is [{TRAP}]."), "HTTP 429"),
+    "429-retry-after": Wrong(error(429, "slow down", {"Retry-After": "0.05"}), "HTTP 429"),
+    "408": Wrong(error(408, "slow"), "HTTP 408"),
+    "500": Wrong(error(500, f"The answer is [{TRAP}]."), "HTTP 500"),
+    "503": Wrong(error(503, "loading"), "HTTP 503"),
+    "invalid-json": Wrong((200, {}, f'{{"choices": [{{"message": {{"content": "[{TRAP}]'), "not JSON"),
+    "html": Wrong((200, {"Content-Type": "text/html"}, f"<html>The answer is [{TRAP}].</html>"), "not JSON"),
+    "error-with-200": Wrong(error(200, f"The answer is [{TRAP}]."), "without a reply"),
+    "no-choices": Wrong((200, {}, {"choices": []}), "without a reply"),
+}
+"""What a server says that may pass."""
+
+LASTING = {
+    "401": Wrong(error(401, f"No key for [{TRAP}]"), "HTTP 401"),
+    "404-wrong-model": Wrong(error(404, f"The model [{TRAP}] does not exist", code="model_not_found"), "HTTP 404"),
+    "empty": Wrong(chat(""), "empty"),
+    "null": Wrong(chat(None), "empty"),
+    "refusal": Wrong(chat(None, refusal=f"I will not say [{TRAP}]."), "refused"),
+    "content-filter": Wrong(chat(f"The answer is [{TRAP}].", finish_reason="content_filter"), "filter"),
+    "filtered-prompt": Wrong(error(400, f"[{TRAP}]", code="content_filter"), "HTTP 400"),
+    "retry-after-a-year": Wrong(error(429, "quota", {"Retry-After": str(365 * 86400)}), "beyond the limit"),
+    "endless-reply": Wrong(flood, f"longer than {MAX_REPLY:,} bytes"),
+}
+"""What the same request would meet again."""
+
+
+def is_hit(body):
+    return stage_of(body) == "speak" and f"survey {HIT[1:]}?" in body["messages"][-1]["content"]
+
+
+def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
+    """One run. Transcripts by id, how often the hit call was asked, and the server's record."""
+    questions, pools = write_dataset(folder, QUESTIONS)
+    lock, hits = threading.Lock(), []
+
+    def is_wrong(body):
+        with lock:
+            # The other debater's first call differs in its seed.
+            if wrong is None or not is_hit(body) or body != (hits[0] if hits else body):
+                return False
+            hits.append(body)
+            return len(hits) <= times
+
+    def reply(body, n):
+        if is_wrong(body):
+            return wrong.reply(server) if callable(wrong.reply) else wrong.reply
+        return debating(body, n)
+
+    async def no_sleep(seconds):
+        await asyncio.sleep(0)
+
+    with openai_server(reply) as server:
+        model = OpenAIChat("m", base_url=server.url, transport=transport, timeout=wrong.timeout if wrong else 20.0)
+        policy = RetryPolicy(attempts=ATTEMPTS)
+        monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
+        monkeypatch.setattr(cast, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
+        variant = load_variant("madke")
+        job = Job(
+            data="questions.jsonl",
+            data_sha256="",
+            questions=read_questions(questions),
+            variant=variant,
+            models=dict.fromkeys(variant.protocol.roles, "openai/m"),
+            source_specs={},
+            seed=0,
+        )
+        with RunDirectory(folder / "out") as directory:
+            play(job, directory, lambda: pools, Effort(concurrency=3))
+        transcripts = {t.id: json.loads(to_json(t)) for t in read_transcripts(folder / "out")}
+        return transcripts, len(hits), server
+
+
+def without(transcript, *names):
+    """The transcript without these fields of its stages' usage; seconds are never compared."""
+    stages = {
+        stage: {name: value for name, value in used.items() if name not in ("seconds", *names)}
+        for stage, used in transcript["usage"].items()
+    }
+    return {**transcript, "usage": stages}
+
+
+def total(transcript, name):
+    return sum(used[name] for used in transcript["usage"].values())
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """The transcripts of a run without faults."""
+    with pytest.MonkeyPatch.context() as patch:
+        transcripts, _, _ = debated(tmp_path_factory.mktemp("calm"), patch)
+    assert {t["status"] for t in transcripts.values()} == {"ok"}
+    return transcripts
+
+
+def assert_others_are_calm(transcripts, calm):
+    assert transcripts.keys() == calm.keys()
+    for name in calm.keys() - {HIT}:
+        assert without(transcripts[name]) == without(calm[name])
+
+
+def assert_repeated_once(transcripts, asked, calm):
+    assert_others_are_calm(transcripts, calm)
+    assert asked == 2
+    assert (total(transcripts[HIT], "retries"), total(transcripts[HIT], "failed")) == (1, 0)
+    assert without(transcripts[HIT], "retries") == without(calm[HIT], "retries")
+
+
+def assert_failed_for_good(transcripts, asked, calm, *, reason, attempts):
+    assert_others_are_calm(transcripts, calm)
+    hit = transcripts[HIT]
+    assert asked == attempts
+    assert (total(hit, "retries"), total(hit, "failed")) == (attempts - 1, 1)
+    (failed,) = [turn["stance"] for turn in hit["rounds"][0]["turns"] if turn["stance"]["status"] == "failed"]
+    assert failed["answer"] is None
+    assert reason in failed["error"]
+    assert hit["degraded"]
+    assert hit["answer"] != TRAP
+
+
+@wire
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_connection_is_repeated_and_nothing_else_changes(tmp_path, monkeypatch, calm, name, transport):
+    transcripts, asked, server = debated(tmp_path, monkeypatch, wrong=BROKEN[name], times=1, transport=transport)
+    assert_repeated_once(transcripts, asked, calm)
+    if name == "closed-when-idle":
+        ports = [seen.port for seen in server.requests]
+        speaking = [n for n, seen in enumerate(server.requests) if is_hit(seen.body)]
+        assert ports[speaking[0]] in ports[: speaking[0]]  # on a connection that had served before
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_may_pass_is_repeated_and_nothing_else_changes(tmp_path, monkeypatch, calm, name):
+    transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=PASSING[name], times=1)
+    assert_repeated_once(transcripts, asked, calm)
+
+
+@pytest.mark.parametrize("name", ["reset", "not-http", *PASSING])
+def test_what_does_not_pass_is_given_up_after_the_last_attempt(tmp_path, monkeypatch, calm, name):
+    wrong = {**BROKEN, **PASSING}[name]
+    transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=wrong, times=99)
+    assert_failed_for_good(transcripts, asked, calm, reason=wrong.reason, attempts=ATTEMPTS)
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_what_will_not_pass_is_not_repeated(tmp_path, monkeypatch, calm, name):
+    transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=LASTING[name], times=99)
+    assert_failed_for_good(transcripts, asked, calm, reason=LASTING[name].reason, attempts=1)
+
+
+def test_a_reply_cut_at_its_length_is_text_without_an_answer(tmp_path, monkeypatch, calm):
+    cut = Wrong(chat(f"The answer is [{TRAP}", finish_reason="length"), "")
+    transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=cut, times=99)
+    assert_others_are_calm(transcripts, calm)
+    hit = transcripts[HIT]
+    assert (asked, total(hit, "failed"), total(hit, "retries")) == (1, 0, 0)
+    stances = [turn["stance"] for turn in hit["rounds"][0]["turns"]]
+    assert [stance["answer"] for stance in stances if stance["status"] == "abstained"] == [None]
+    assert hit["answer"] != TRAP
+    assert re.search(TRAP, json.dumps(hit["rounds"][0]))

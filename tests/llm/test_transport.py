@@ -1,0 +1,259 @@
+import asyncio
+import datetime
+import gzip
+import ipaddress
+import json
+import zlib
+
+import pytest
+
+from madke.core.errors import CallError, UserError
+from madke.llm import AzureChat, OpenAIChat, close
+from madke.llm.bounded_reply import MAX_PACKED_REPLY, MAX_REPLY
+from madke.llm.openai_wire import rates_wait
+from madke.llm.transport import chosen_transport
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import chat, error, openai_server
+
+TRANSPORTS = ["aiohttp", "httpx"]
+both = pytest.mark.parametrize("transport", TRANSPORTS)
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    monkeypatch.delenv("MADKE_TRANSPORT", raising=False)
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def ask(url, transport, *, timeout=5.0):
+    """The completion of one request; connections are closed."""
+
+    async def once():
+        model = OpenAIChat("m", base_url=url, transport=transport, timeout=timeout)
+        try:
+            return await model.complete(chat_request())
+        finally:
+            await close(model)
+
+    return asyncio.run(once())
+
+
+def failure(reply, transport, *, timeout=5.0):
+    with openai_server(reply) as server, pytest.raises(CallError) as caught:
+        ask(server.url, transport, timeout=timeout)
+    return caught.value
+
+
+def test_aiohttp_is_the_default_and_the_environment_chooses(monkeypatch):
+    assert chosen_transport() == "aiohttp"
+    monkeypatch.setenv("MADKE_TRANSPORT", "httpx")
+    assert chosen_transport() == "httpx"
+    monkeypatch.setenv("MADKE_TRANSPORT", "httpp")
+    with pytest.raises(UserError, match="did you mean 'httpx'"):
+        OpenAIChat("m", base_url="http://host/v1")
+
+
+@pytest.mark.parametrize(
+    ("proxy", "transport"),
+    [("http://proxy:3128", "aiohttp"), ("proxy:3128", "aiohttp"), ("https://p:1", "httpx"), ("socks5://p:1", "httpx")],
+)
+def test_a_proxy_that_aiohttp_does_not_speak_to_means_httpx(monkeypatch, proxy, transport):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    assert chosen_transport() == transport
+
+
+@both
+def test_a_proxy_that_nobody_knows_is_bad_input(monkeypatch, transport):
+    monkeypatch.setenv("ALL_PROXY", "gopher://proxy:70")
+    with pytest.raises(UserError, match="proxy"):
+        ask("http://host/v1", transport)
+
+
+@both
+def test_requests_go_through_the_proxy_of_the_environment_unless_it_is_excepted(monkeypatch, transport):
+    with openai_server(chat("by proxy")) as proxy, openai_server(chat("direct")) as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        assert ask("http://model.invalid/v1", transport).text == "by proxy"
+        assert proxy.requests[0].path == "http://model.invalid/v1/chat/completions"
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert ask(server.url, transport).text == "direct"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A self-signed certificate for 127.0.0.1, with its key, in one file."""
+    x509 = pytest.importorskip("cryptography.x509", reason="cryptography makes the certificate")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    file.write_bytes(
+        made.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return file
+
+
+@both
+def test_a_server_whose_certificate_nobody_vouches_for_is_refused(monkeypatch, certificate, transport):
+    with openai_server(chat("secret"), certificate=certificate) as server:
+        with pytest.raises(CallError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+            ask(server.url, transport)
+        assert not caught.value.retryable
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert ask(server.url, transport).text == "secret"
+
+
+def reset(body, n):
+    raise ConnectionResetError
+
+
+@both
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ((200, {"Content-Length": "1000"}, '{"choices": ['), "connection failed"),
+        ((200, {"Content-Type": "application/json"}, '{"choices": ['), "not JSON"),
+        (reset, "connection failed"),
+    ],
+    ids=["half-a-body", "bad-json", "reset"],
+)
+def test_what_breaks_on_the_wire_has_the_same_reason_on_both(transport, reply, words):
+    failed = failure(reply, transport)
+    assert (failed.retryable, failed.overloaded) == (True, False)
+    assert words in failed.reason
+
+
+@both
+def test_a_server_that_hangs_is_given_up_in_time(transport):
+    def hang(body, n):
+        server.stopping.wait(30)
+        return chat()
+
+    with openai_server(hang) as server, pytest.raises(CallError, match="in time"):
+        ask(server.url, transport, timeout=0.2)
+
+
+@both
+def test_json_under_another_content_type_is_read(transport):
+    _, _, body = chat("plain")
+    with openai_server((200, {"Content-Type": "text/plain"}, json.dumps(body))) as server:
+        assert ask(server.url, transport).text == "plain"
+
+
+@both
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_reply_without_an_end_is_cut_off(transport, status):
+    sent = 0
+
+    def flood():
+        nonlocal sent
+        while not server.stopping.is_set():
+            yield b" " * (1 << 20)
+            sent += 1 << 20
+
+    def reply(body, n):
+        return status, {}, flood()
+
+    with openai_server(reply) as server, pytest.raises(CallError, match="longer than") as caught:
+        ask(server.url, transport, timeout=30.0)
+    assert not caught.value.retryable
+    assert sent < 3 * MAX_REPLY
+
+
+@both
+def test_a_compressed_reply_is_read_if_it_is_short(transport):
+    _, _, body = chat("packed")
+    packed = gzip.compress(json.dumps(body).encode())
+    with openai_server((200, {"Content-Encoding": "gzip"}, packed)) as server:
+        assert ask(server.url, transport).text == "packed"
+        assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+@both
+def test_a_reply_that_unpacks_to_far_more_is_refused(transport):
+    packer = zlib.compressobj(9)
+    bomb = b"".join([packer.compress(b" " * (1 << 20)) for _ in range(64)]) + packer.flush()
+    assert len(bomb) > MAX_PACKED_REPLY
+    assert "longer than" in failure((200, {"Content-Encoding": "deflate"}, bomb), transport).reason
+    assert "not asked for" in failure((200, {"Content-Encoding": "zstd"}, b"x"), transport).reason
+
+
+@both
+@pytest.mark.parametrize("status", [429, 503, 529])
+def test_a_server_that_is_asked_too_much_says_so(transport, status):
+    failed = failure(error(status, "busy", {"Retry-After": "7"}), transport)
+    assert (failed.overloaded, failed.retry_after) == (True, 7)
+
+
+def test_a_key_for_administration_is_sent_to_nobody(monkeypatch):
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "canary")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another")
+
+    async def both_kinds(url):
+        for model in (OpenAIChat("m", base_url=url), AzureChat("m", endpoint=url)):
+            await model.complete(chat_request())
+            await close(model)
+
+    with openai_server(chat()) as server:
+        asyncio.run(both_kinds(server.url))
+    assert len(server.requests) == 2
+    assert not any("canary" in str(seen.headers) for seen in server.requests)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"remaining-requests": "0", "reset-requests": "1s"}, 1.0),
+        ({"remaining-requests": "0", "reset-requests": "6m0s"}, 360.0),
+        ({"remaining-tokens": "0", "reset-tokens": "120ms"}, 0.12),
+        ({"remaining-tokens": "0", "reset-tokens": "1h2m3.5s"}, 3723.5),
+        ({"remaining-tokens": "0", "reset-tokens": "10"}, 10.0),
+        ({"remaining-requests": "0", "reset-requests": "2s", "remaining-tokens": "0", "reset-tokens": "1s"}, 2.0),
+        ({"remaining-requests": "1", "reset-requests": "2s"}, 0.0),
+        ({"remaining-requests": "-1", "reset-requests": "2s"}, 0.0),
+        ({"remaining-requests": "0"}, 0.0),
+        ({"remaining-requests": "0", "reset-requests": "soon"}, 0.0),
+        ({"remaining-requests": "0", "reset-requests": "-5s"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_rate_headers_say_how_long_to_wait_when_nothing_is_left(headers, seconds):
+    assert rates_wait({f"x-ratelimit-{name}": value for name, value in headers.items()}) == pytest.approx(seconds)
+
+
+def test_a_model_holds_calls_back_as_its_servers_rate_headers_say():
+    status, _, body = chat()
+
+    def used_up(body_, n):
+        # A day is no rate but a quota.
+        reset = "24h0m0s" if n == 1 else "50s"
+        return status, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": reset}, body
+
+    async def holds(url):
+        model = OpenAIChat("m", base_url=url)
+        held = [model.hold]
+        for _ in range(2):
+            await model.complete(chat_request())
+            held.append(model.hold)
+        await close(model)
+        return held
+
+    with openai_server(used_up) as server:
+        first, quota, rate = asyncio.run(holds(server.url))
+    assert (first, quota) == (0.0, 0.0)
+    assert 40.0 < rate <= 50.0
