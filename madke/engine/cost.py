@@ -58,7 +58,7 @@ def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     if p.stop == "judge":
         add("judge", "r", r)
     elif p.stop == "agreement_then_judge":
-        add("judge", "(r - 1 or r)", r - 1, r)
+        add("judge", "(r - 1 or r)", r - 1, r - 1 if last and not p.judge_finishes else r)
     if p.finish == "judge_extract":
         if p.extract == "each_round":
             add("extract", "r", r)

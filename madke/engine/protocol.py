@@ -201,9 +201,14 @@ class Protocol(_Strict):
         return _alike(self.debaters) if isinstance(self.debaters, int) else self.debaters
 
     @property
+    def judge_finishes(self) -> bool:
+        """Whether the judge takes the answer."""
+        return self.finish in ("judge_extract", "judge_pick")
+
+    @property
     def has_judge(self) -> bool:
         """Whether somebody plays the judge."""
-        return self.stop in ("judge", "agreement_then_judge") or self.finish in ("judge_extract", "judge_pick")
+        return self.stop in ("judge", "agreement_then_judge") or self.judge_finishes
 
     @property
     def has_summarizer(self) -> bool:

@@ -40,6 +40,8 @@ Estimate = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
 _SHARE = 8
 """A prompt that is too long loses an eighth of its stances, or passages, at each attempt."""
 
+_NO_CUT = Cut()
+
 
 @dataclass(kw_only=True, slots=True)
 class Scene:
@@ -63,6 +65,19 @@ class Scene:
     """Debater -> why its preparation failed."""
     found: dict[int, PoolEntry] = field(default_factory=dict)
     """Pool numbers that debaters' searches added."""
+    _shared: dict[str, Any] = field(init=False)
+    """What every template may show."""
+    _lines: dict[int, tuple[int, str, str]] = field(default_factory=dict, init=False)
+    """Pool number -> the passage as prompts show it."""
+
+    def __post_init__(self) -> None:
+        self._shared = {
+            # Without golds and metadata: no template may show what is to be found out.
+            "question": replace(self.question, answers=(), metadata={}),
+            "rounds": self.protocol.rounds,
+            "debaters": tuple(debater.name for debater in self.protocol.cast),
+            "level": self.protocol.level,
+        }
 
     def read(self, raw: str) -> str | None:
         """The task's reader for this question."""
@@ -106,7 +121,7 @@ class Scene:
         """
         purpose = self.purpose(stage, agent, round_n)
         kept = dict(values)
-        cut = Cut()
+        cut = _NO_CUT
         retries = 0
         while True:
             request = ChatRequest(
@@ -118,7 +133,7 @@ class Scene:
                 seed=call_seed(self.seed, purpose),
             )
             completion = await self.cast[agent].complete(request)
-            retries += completion.attempts - 1
+            retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
                 break
             if (smaller := self._shortened(kept, cut, droppable)) is None:
@@ -128,13 +143,11 @@ class Scene:
         if completion.outcome == "ok" and completion.text.strip() and not said and self.protocol.marker != "text":
             # It was cut off while it reasoned, say. Where the whole reply is the answer, an empty one is one.
             completion = replace(completion, outcome="empty", error="the reply holds hidden reasoning and nothing else")
-        self.account(stage, replace(completion, attempts=retries + 1))
+        self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        return replace(completion, text=said, error=error and _writable(error)), None if cut == Cut() else cut
-
-    def account(self, stage: str, completion: Completion) -> None:
-        """Add a call to the stage's usage."""
-        self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion)
+        if said != completion.text or error is not None:
+            completion = replace(completion, text=said, error=error and _writable(error))
+        return completion, None if cut == _NO_CUT else cut
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
         """The pool numbers of passages that a search found; those the pool lacks are added to it."""
@@ -157,27 +170,21 @@ class Scene:
         return tuple(self.found.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
 
     def _messages(self, stage: str, round_n: int, values: Mapping[str, Any], prompt: str | None) -> tuple[Message, ...]:
-        shown = {
-            # Without golds and metadata: no template may show what is to be found out.
-            "question": replace(self.question, answers=(), metadata={}),
-            "round": round_n,
-            "rounds": self.protocol.rounds,
-            "debaters": tuple(debater.name for debater in self.protocol.cast),
-            "level": self.protocol.level,
-            **values,
-        }
+        shown = {**self._shared, "round": round_n, **values}
         if "knowledge" in values:
-            shown["knowledge"] = self._numbered(values["knowledge"])
+            shown["knowledge"] = [self._line(n) for n in values["knowledge"]]
         chat: Sequence[Spoken] = ()
         if self.protocol.sees.form == "chat" and "history" in values:
             chat, shown["history"] = values["history"], ()
         messages = self.prompts.render(stage, self.task.name, shown, prompt=prompt)
         return _with_chat(messages, chat, self.question.question) if chat else messages
 
-    def _numbered(self, numbers: Sequence[int]) -> list[tuple[int, str, str]]:
-        """(number, title, text) of pool passages. White space is folded: a passage is one line of a prompt."""
-        passages = self.pool.passages
-        return [(n, " ".join(passages[n].title.split()), " ".join(passages[n].text.split())) for n in numbers]
+    def _line(self, n: int) -> tuple[int, str, str]:
+        """(number, title, text) of a pool passage. White space is folded: a passage is one line of a prompt."""
+        if n not in self._lines:
+            passage = self.pool.passages[n]
+            self._lines[n] = (n, " ".join(passage.title.split()), " ".join(passage.text.split()))
+        return self._lines[n]
 
     def _shortened(self, values: dict[str, Any], cut: Cut, droppable: int) -> tuple[dict[str, Any], Cut] | None:
         """The values without some of the oldest stances, or else lowest-ranked passages; None if none is left."""
@@ -242,13 +249,13 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _added(total: StageUsage, completion: Completion) -> StageUsage:
+def _added(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
     used = completion.usage
     return StageUsage(
         calls=total.calls + 1,
         paid=total.paid + completion.paid,
         failed=total.failed + (completion.outcome != "ok"),
-        retries=total.retries + max(0, completion.attempts - 1),
+        retries=total.retries + retries,
         prompt_tokens=total.prompt_tokens + used.prompt_tokens,
         cached_tokens=total.cached_tokens + used.cached_tokens,
         completion_tokens=total.completion_tokens + used.completion_tokens,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from hashlib import sha256
 
 from madke.core.chat import Purpose
@@ -15,5 +14,7 @@ def call_seed(seed: int | None, purpose: Purpose) -> int | None:
     """
     if seed is None:
         return None
-    digest = sha256(repr((seed, *astuple(purpose))).encode()).digest()
+    p = purpose
+    parts = (seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat)
+    digest = sha256(repr(parts).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1

@@ -45,9 +45,10 @@ async def agreement(scene: Scene, rounds: Sequence[Round]) -> Outcome:
 
 
 async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Outcome:
-    """The matcher sees agreement, or else the judge does."""
+    """The matcher sees agreement, or else the judge does; after the last round only where the finish takes that."""
     entry, reason = await agreement(scene, rounds)
-    return (entry, reason) if reason else await judge(scene, rounds)
+    asked = entry.n < scene.protocol.rounds or scene.protocol.judge_finishes
+    return await judge(scene, rounds) if asked and not reason else (entry, reason)
 
 
 async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Outcome:

@@ -15,6 +15,9 @@ _LETTER_THEN_TEXT = re.compile(
     re.DOTALL,
 )
 
+_SIGN = re.compile(r"(?<![\w.])-(?=\.?\d)")
+_POINT = re.compile(r"\.(?=\d)")
+
 
 def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
     """The options with their letters: ``[("A", first), ("B", second), ...]``."""
@@ -38,10 +41,10 @@ class Choice(Task):
             letter, mark, rest = found.groups()
             told = dict(options).get(letter)
             # After a comma or a dash "A" may be an article; the text must be that option's then.
-            certain = mark[0] in ").:" or (told is not None and squad_normalize(rest) == squad_normalize(told))
+            certain = mark[0] in ").:" or (told is not None and _wording(rest) == _wording(told))
             if told is not None and certain:
                 return str(letter)
-        named = [letter for letter, option in options if squad_normalize(option) == squad_normalize(text)]
+        named = [letter for letter, option in options if _wording(option) == _wording(text)]
         return named[0] if len(named) == 1 else None
 
     def same(self, left: str, right: str) -> bool:
@@ -55,3 +58,8 @@ class Choice(Task):
             return f"a choice needs 2 to 26 choices, found {len(question.choices)}"
         wrong = [answer for answer in question.answers if answer not in letters]
         return f"golden answer {wrong[0]!r} is not a letter of A to {letters[-1]}" if wrong else None
+
+
+def _wording(text: str) -> str:
+    """What tells one option from another: its words, and the signs and decimal points of its numbers."""
+    return squad_normalize(_POINT.sub("point", _SIGN.sub("minus", text)))

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
 
 from madke.assets import asset
 from madke.core.chat import Message
@@ -23,6 +22,7 @@ from madke.engine.protocol import Knowledge, Protocol
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.engine.view import Group, Spoken
 from madke.tasks.choice import lettered
+from madke.variants.sandbox import Sandbox
 from madke.variants.tasks import TaskPrompt, task_prompt
 from madke.yaml_file import read_mapping, validated
 
@@ -30,6 +30,9 @@ _BLOCKS = ("system", "user")
 """A template needs both."""
 _OPENING = "opening"
 """A template may have this block too: a user message that stands before a history which is shown as a chat."""
+
+
+_BLANK_LINES = re.compile(r"\n{3,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +51,8 @@ class Variant:
     _blocks: dict[str, dict[str, list[Any]]] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def _environment(self) -> Environment:
-        environment = ImmutableSandboxedEnvironment(
-            loader=FileSystemLoader([self.folder, asset("prompts", "_shared")]),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,  # an included file is whole lines
-            auto_reload=False,  # what was checked and fingerprinted is what is used
-            autoescape=False,  # prompts are plain text
-        )
+    def _environment(self) -> Sandbox:
+        environment = Sandbox(self.folder, asset("prompts", "_shared"))
         environment.filters["marked"] = lambda answer: marked(answer, self.protocol.marker)
         return environment
 
@@ -67,7 +62,7 @@ class Variant:
         """The messages of a stage: the blocks ``system``, ``opening`` and ``user``, empty ones left out."""
         if task not in self._tasks:
             self._tasks[task] = task_prompt(task, self.protocol.marker)
-        name = self.template_file(stage, prompt).name
+        name = self._template(stage, prompt)
         options = lettered(values["question"].choices)
         try:
             return self._rendered(name, {**values, "task": self._tasks[task], "options": options})
@@ -111,8 +106,11 @@ class Variant:
 
     def template_file(self, stage: str, prompt: str | None = None) -> Path:
         """The template of a stage, a debater's own (``<stage>.<prompt>.j2``) where the folder has it."""
-        own = self.folder / f"{stage}.{prompt}.j2"
-        return own if prompt and own.is_file() else self.folder / f"{stage}.j2"
+        return self.folder / self._template(stage, prompt)
+
+    def _template(self, stage: str, prompt: str | None) -> str:
+        own = f"{stage}.{prompt}.j2"
+        return own if prompt and (self.folder / own).is_file() else f"{stage}.j2"
 
     def with_settings(self, settings: Mapping[str, Any]) -> Variant:
         """The same variant with some protocol fields replaced.
@@ -341,4 +339,6 @@ def _try(
 
 def _tidy(text: str) -> str:
     """Without the blank lines that template logic leaves behind."""
-    return re.sub(r"\n{3,}", "\n\n", text).strip()
+    if "\n\n\n" in text:  # Rare, and found at once; the expression looks at every line.
+        text = _BLANK_LINES.sub("\n\n", text)
+    return text.strip()

@@ -101,6 +101,13 @@ def test_the_judge_is_asked_only_where_the_matcher_sees_no_agreement():
     assert (transcript.stop_reason, len(transcript.rounds)) == ("consensus", 1)
 
 
+@pytest.mark.parametrize(("finish", "asked"), [("majority", [1]), ("judge_extract", [1, 2])])
+def test_after_the_last_round_it_is_asked_only_where_the_finish_takes_its_verdict(finish, asked):
+    apart = signed(lambda agent, n: agent, judge="[No]")
+    _, model = play(apart, stop="agreement_then_judge", rounds=2, finish=finish)
+    assert [n for _, n in stages(model, "judge")] == asked
+
+
 def test_it_ends_when_every_debater_is_satisfied_with_its_own_answer():
     doubts = {("B", 1): "B finds a mistake. [No]"}
     said = signed(reflect=lambda purpose: doubts.get((purpose.agent, purpose.round), "[Yes]"))

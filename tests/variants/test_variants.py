@@ -49,7 +49,7 @@ def test_every_task_has_a_format_and_worked_examples(task):
 
 def test_options_are_lettered_and_stand_with_the_question():
     (_, user) = load_variant("madke").render("judge", "choice", {**VALUES, "stances": ()})
-    assert "Question: Which metal is liquid?\n(A) tin\n(B) mercury\n" in user.content
+    assert user.content.endswith("\nQuestion: Which metal is liquid?\n(A) tin\n(B) mercury")
 
 
 def test_a_persona_is_part_of_the_system_text():

@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+_BRACKETS = {kind: re.compile(rf"\\?[{re.escape(kind)}]") for kind in ("[]", "()", "{}")}
+
 
 def pairs(text: str, kind: str) -> dict[int, int]:
     r"""Where balanced brackets open, and where each ends.
 
     Args:
         text: Any text.
-        kind: The opening and the closing bracket, for instance ``"[]"``.
+        kind: The opening and the closing bracket: ``"[]"``, ``"()"`` or ``"{}"``.
 
     Returns:
         Start -> end. LaTeX's ``\[`` is no bracket, and an unclosed one hides nothing.
     """
-    escaped = re.escape(kind)
+    if kind[0] not in text:
+        return {}
     opened: list[int] = []
     closed: dict[int, int] = {}
-    for bracket in re.finditer(rf"\\[{escaped}]|[{escaped}]", text):
+    for bracket in _BRACKETS[kind].finditer(text):
         if bracket.group() == kind[0]:
             opened.append(bracket.start())
         elif bracket.group() == kind[1] and opened:

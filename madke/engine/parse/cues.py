@@ -30,7 +30,7 @@ _STATES = re.compile(
     r"|\bfinish\Z",
     re.IGNORECASE,
 )
-_CUE_WORD = re.compile(rf"{NOUN}|\bfinish", re.IGNORECASE)
+_CUE_WORDS = ("answer", "conclusion", "verdict", "label", "option", "choice", "result", "solution", "finish")
 _ABOUT = re.compile(
     r"\b(?:for|behind|support\w{0,3}|about|towards?|back\w{0,3}|justif\w{1,4}"
     r"|to\s+(?:determine|identify|find|choose|select|evaluate)|(?:what|where|why|how|whether|if|unless|suppose|assuming)(?:\s+that)?)\s+"
@@ -94,7 +94,7 @@ _SPEAKER = re.compile(rf"^\W{{0,9}}{SOMEBODY}\W{{0,4}}:", re.IGNORECASE | re.MUL
 
 def states(near: str) -> bool:
     """Whether the words before a marker state what it holds as an answer: "the answer, then, is", "Verdict:"."""
-    return _has_cue(near) and not _ABOUT.search(near)
+    return _speaks_of_an_answer(near) and bool(_STATES.search(near)) and not _ABOUT.search(near)
 
 
 def standings(text: str) -> Callable[[int, int], Standing]:
@@ -110,14 +110,16 @@ def standings(text: str) -> Callable[[int, int], Standing]:
         near, after = before(text, start).removesuffix("\\left"), text[end : end + NEAR]
         if is_glued(text, start, end) or _EXAMPLE.search(near) or _ASKED.match(after) or is_denied(near, after):
             return "none"
-        stated = _has_cue(near)
-        if _ABOUT.search(near) or _INSTRUCTED.search(near) or (_CONDITIONAL.match(after) and not stated):
+        speaks = _speaks_of_an_answer(near)
+        stated = bool(speaks and _STATES.search(near))
+        about = speaks and _ABOUT.search(near)
+        if about or _INSTRUCTED.search(near) or (_CONDITIONAL.match(after) and not stated):
             return "none"
         if _QUOTES_SOMEBODY.search(near) or (is_transcript and _SPEAKER.search(_line(text, start))):
             return "quoted"
         if stated:
             return "stated"
-        return "introduced" if _INTRODUCES.search(near.rstrip(EMPHASIS)) else "plain"
+        return "introduced" if speaks and _INTRODUCES.search(near.rstrip(EMPHASIS)) else "plain"
 
     return standing
 
@@ -169,9 +171,10 @@ def stands_alone(text: str, start: int, end: int) -> bool:
     return bool(_ALONE.fullmatch(lead(text, start))) and not re.search(r"\w", tail(text, end))
 
 
-def _has_cue(near: str) -> bool:
-    # The second search is the dear one, and most brackets are citations far from any such word.
-    return bool(_CUE_WORD.search(near) and _STATES.search(near))
+def _speaks_of_an_answer(near: str) -> bool:
+    """Whether any word that a cue needs is there: the expressions are dear, and most brackets are citations."""
+    said = near.casefold()
+    return any(word in said for word in _CUE_WORDS)
 
 
 def _line(text: str, at: int) -> str:

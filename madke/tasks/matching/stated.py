@@ -70,12 +70,12 @@ def accepts(answer: str, golds: Sequence[str], question: str) -> bool:
         golds: What counts as right, any of it.
         question: The text of the question; words that it gives away prove nothing.
     """
-    asked = frozenset(word.key for word in words(question))
     dates, order = split_dates(words(spell_months(_DENIED.sub(" ", answer[:READ]))))
-    told = _Told(order=order, dates=dates, asked=asked)
     right = [gold for gold in golds if not _overruled(gold, golds, dates)]
     if any(same(answer, gold) for gold in right):
         return True
+    asked = frozenset(word.key for word in words(question))
+    told = _Told(order=order, dates=dates, asked=asked)
     reading, readings = read(answer), [read(gold) for gold in right]
     if _lists_names(reading):
         # One right name does not excuse a wrong one beside it.

@@ -86,7 +86,7 @@ def test_without_adaptive_selection_everyone_gets_the_whole_pool(pool):
 def test_the_question_comes_last_and_all_debaters_share_their_system_text(pool):
     _, model = run(disagreeing_until(2), pool)
     for request in model.requests:
-        assert request.messages[-1].content.rsplit("\n", 2)[-2] == f"Question: {QUESTION.question}"
+        assert request.messages[-1].content.rsplit("\n", 1)[-1] == f"Question: {QUESTION.question}"
     systems = {r.messages[0].content for r in model.requests if r.purpose.agent.startswith("Debater")}
     assert len(systems) == 1
 

@@ -1,9 +1,11 @@
-"""``madke-lean``: the matcher before the judge, no debate where round 1 agrees, one neighbour to read."""
+"""``madke-lean``: the matcher before the judge, no debate where round 1 agrees, no verdict on which nothing hangs."""
 
 import pytest
 
 from tests.support.debates import asked, failing, golden, play, prompts, shown
 
+THREE = {"debaters": 3, "rounds": 3}
+SELECTING = {"knowledge.select": "adaptive", "knowledge.max_selected": 3}
 NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 SAME = ("Lake Baikal", "the lake baikal", "Lake Baikal")
 OTHER = ("Lake Baikal", "Baikal, in Siberia", "Lake Baikal")
@@ -33,18 +35,23 @@ def holding(by_round, judge="[No]"):
 @pytest.mark.parametrize(
     ("by_round", "judge", "calls", "reason", "by"),
     [
-        ([SAME], "[No]", 6, "agreement", "agreement"),
-        ([OTHER, SAME], "[No]", 12 + 1, "agreement", "agreement"),
-        ([OTHER, OTHER, SAME], "[No]", 18 + 2, "agreement", "agreement"),
-        ([OTHER], "[Yes]", 6 + 1 + 1, "consensus", "summarizer"),
-        ([OTHER], "[No]", 18 + 3 + 1, "rounds", "summarizer"),
+        ([SAME], "[No]", 2, "agreement", "agreement"),
+        ([OTHER, SAME], "[No]", 4 + 1, "agreement", "agreement"),
+        ([OTHER], "[Yes]", 2 + 1 + 1, "consensus", "summarizer"),
+        ([OTHER], "[No]", 4 + 1 + 1, "rounds", "summarizer"),
     ],
-    ids=["agreed at once", "agreed in round 2", "agreed in round 3", "settled by the judge", "never"],
+    ids=["agreed at once", "agreed in round 2", "settled by the judge", "never"],
 )
 def test_calls_stop_reason_and_final_rule(pool, by_round, judge, calls, reason, by):
     transcript, model = play("madke-lean", holding(by_round, judge), pool=pool)
     assert (model.calls, transcript.stop_reason, transcript.final.by) == (calls, reason, by)
     assert transcript.answer == ("Lake Baikal" if by == "agreement" else "summed up")
+
+
+def test_three_debaters_who_select_take_2nr_and_a_verdict_for_each_round_but_the_last(pool):
+    transcript, model = play("madke-lean", holding([OTHER]), pool=pool, settings=THREE | SELECTING)
+    assert (model.calls, transcript.stop_reason) == (2 * 3 * 3 + 2 + 1, "rounds")
+    assert [r.purpose.round for r in asked(model, stage="judge")] == [1, 2]
 
 
 def test_where_the_matcher_sees_agreement_nobody_is_asked_for_a_verdict(pool):
@@ -54,8 +61,8 @@ def test_where_the_matcher_sees_agreement_nobody_is_asked_for_a_verdict(pool):
     assert asked(model, agent="summarizer") == []
 
 
-def test_each_reads_the_next_one_in_a_circle(pool):
-    transcript, model = play("madke-lean", holding([OTHER]), pool=pool)
+def test_of_three_each_reads_the_next_one_in_a_circle(pool):
+    transcript, model = play("madke-lean", holding([OTHER]), pool=pool, settings=THREE)
     for entry in transcript.rounds:
         for place, turn in enumerate(entry.turns):
             neighbour = NAMES[(place + 1) % 3]
@@ -67,27 +74,22 @@ def test_each_reads_the_next_one_in_a_circle(pool):
 
 
 def test_a_judge_that_is_asked_reads_all_three(pool):
-    _, model = play("madke-lean", holding([OTHER]), pool=pool)
+    _, model = play("madke-lean", holding([OTHER]), pool=pool, settings=THREE)
     (request,) = asked(model, stage="judge", round=2)
     assert all(f"{name} in round 2:" in shown(request) for name in NAMES)
 
 
-def test_without_a_pool_nobody_selects():
-    _, model = play("madke-lean", holding([OTHER, SAME]))
-    assert model.calls == 6 + 1
-
-
 def test_an_unreadable_answer_is_no_agreement(pool):
-    transcript, _ = play("madke-lean", holding([("x", "x", None)]), pool=pool)
+    transcript, _ = play("madke-lean", holding([("x", None)]), pool=pool)
     assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
 
 
 def test_two_survivors_can_agree_but_one_cannot(pool):
     two = failing(holding([SAME]), agent="Debater 3")
-    transcript, model = play("madke-lean", two, pool=pool)
-    assert (transcript.stop_reason, transcript.degraded, len(model.requests)) == ("agreement", True, 5)
+    transcript, model = play("madke-lean", two, pool=pool, settings=THREE)
+    assert (transcript.stop_reason, transcript.degraded, len(model.requests)) == ("agreement", True, 3)
     one = failing(two, agent="Debater 2")
-    transcript, model = play("madke-lean", one, pool=pool)
+    transcript, model = play("madke-lean", one, pool=pool, settings=THREE)
     assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
     assert asked(model, stage="judge") == []
 

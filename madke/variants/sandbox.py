@@ -1,0 +1,42 @@
+"""The Jinja environment of a variant: a sandbox, since a folder of prompts may come from anybody."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, made for templates that include several others and are rendered for every call.
+
+    Args:
+        folders: Where templates are looked for, the first first.
+    """
+
+    def __init__(self, *folders: Path) -> None:
+        super().__init__(
+            loader=FileSystemLoader(folders),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,  # an included file is whole lines
+            auto_reload=False,  # what was checked and fingerprinted is what is used
+            autoescape=False,  # prompts are plain text
+            cache_size=-1,  # a plain dictionary: a folder holds few templates
+        )
+        self._safe: dict[tuple[type, str], bool] = {}
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Whether a template may read an attribute. Jinja's rules know types and names, so it is asked once a pair."""
+        key = (type(obj), attr)
+        if key not in self._safe:
+            self._safe[key] = super().is_safe_attribute(obj, attr, value)
+        return self._safe[key]
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """The environment's own globals, not a chain of them and a template's: no template has any of its own."""
+        return self.globals
