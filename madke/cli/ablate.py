@@ -17,9 +17,10 @@ from madke.terminal import printable
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
     from madke.core.question import Question
-    from madke.experiments.experiment import Experiment, Setting
+    from madke.experiments.experiment import Experiment
     from madke.experiments.plan import Planned, Planner
     from madke.experiments.recipe import Recipe
+    from madke.experiments.setting import Setting
     from madke.report.tables import Table
     from madke.runs.budget import Budget
     from madke.runs.job import Effort
@@ -59,6 +60,8 @@ def command(
     tpm: Annotated[int | None, typer.Option(min=1, help="At most so many tokens a minute.")] = None,
     prices: options.Prices = None,
     max_cost: options.MaxCost = None,
+    token_budget: options.TokenBudget = None,
+    deadline: options.Deadline = None,
     reply_tokens: Annotated[
         int | None, typer.Option(min=1, help="--plan: tokens that a reply is taken to have. Default: 150.")
     ] = None,
@@ -70,10 +73,11 @@ def command(
     What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
+    from madke.cli.limits import allow_connections, monotonic_deadline, refuse_limits
     from madke.cli.sources import source_specs
-    from madke.experiments.experiment import Setting
     from madke.experiments.plan import REPLY_TOKENS, Planner
     from madke.experiments.recipe import read_recipe
+    from madke.experiments.setting import Setting
     from madke.llm.prices import read_prices
     from madke.runs.budget import Budget
     from madke.runs.job import Effort
@@ -83,8 +87,8 @@ def command(
         return
     if as_json and not plan:
         raise UserError("--json prints a plan; add --plan, or leave it out (`madke score --json` prints scores)")
-    if max_cost is not None and plan:
-        raise UserError("--plan spends nothing; leave out --max-cost")
+    if plan:
+        refuse_limits(max_cost, token_budget, deadline)
     found = read_recipe(recipe)
     if model is not None:
         found = found.model_copy(update={"model": model})
@@ -113,9 +117,10 @@ def command(
         return
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
-    budget = Budget(prices=known, most=max_cost)
+    budget = Budget(prices=known, max_cost=max_cost, max_tokens=token_budget)
     budget.check({model for job in setting.jobs for model in job.models.values()})
-    effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, budget=budget)
+    allow_connections(concurrency)
+    effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, budget=budget, deadline=monotonic_deadline(deadline))
     _run(setting, planner, out, effort, budget)
 
 
@@ -172,7 +177,7 @@ def _questions(
 
 
 def _plans(setting: Setting, planner: Planner, pools: Path | None) -> list[Planned]:
-    from madke.experiments.experiment import planned
+    from madke.experiments.setting import planned
 
     if pools is None and len(setting.pools) == 1 and _holds_all(setting):
         pools = setting.pools[0]
@@ -180,7 +185,7 @@ def _plans(setting: Setting, planner: Planner, pools: Path | None) -> list[Plann
 
 
 def _holds_all(setting: Setting) -> bool:
-    from madke.knowledge.pools import read_pools, sources_in
+    from madke.knowledge.pool_file import read_pools, sources_in
 
     held = sources_in(read_pools(setting.pools[0]).values())
     return all(source in held for source in setting.all_specs())
@@ -213,7 +218,7 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
 
 def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: Budget) -> None:
     from madke.cli.planning import show_plans
-    from madke.cli.progress import counter, shown
+    from madke.cli.progress import counter, shown, stopped
     from madke.cli.sources import open_sources, show_found, show_spent
     from madke.experiments.experiment import opened
 
@@ -230,13 +235,13 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
         show_plans(plans, planner.prices, planner.reply_tokens)
         unfinished: dict[str, str] = {}
         for number, arm in enumerate(setting.arms, start=1):
-            if needed := experiment.waits_for(arm):
-                unfinished[arm.name] = f"it needs {needed}, which is not finished"
+            if reason := experiment.waits_for(arm):
+                unfinished[arm.name] = reason
                 continue
             typer.echo(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
             meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: shown(meter.line))
             if meter.left_over:
-                unfinished[arm.name] = f"--max-cost is reached, {meter.left_over} debates were not begun"
+                unfinished[arm.name] = stopped(meter)
         show_spent(asked)
         failed = _show_results(experiment, plans, budget)
     for name, reason in unfinished.items():
@@ -260,7 +265,7 @@ def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budg
 
     recipe = experiment.setting.recipe
     _, folders = read_experiment(experiment.path)
-    scores = {folder: score_run(folder) for folder in folders}
+    scores = {folder: score_run(folder, prices=budget.prices) for folder in folders}
     output().print(score_table([(folder.name, found) for folder, found in scores.items()]))
     with CallStore(experiment.calls) as store:
         spent = spending_table(plans, scores, store.paid(), budget.prices)

@@ -10,7 +10,7 @@ import typer
 
 from madke.cli import arms, options
 from madke.core.errors import UserError
-from madke.terminal import printable
+from madke.terminal import printable, printable_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,7 +65,7 @@ def read(
     read = read_key(key)
     found = human_scores(read, {name: read_sheet(path, read) for name, path in _names(sheets).items()})
     if as_json:
-        typer.echo(json.dumps(asdict(found), ensure_ascii=False))
+        typer.echo(printable_json(json.dumps(asdict(found), ensure_ascii=False)))
         return
     console = output()
     console.print(_scores(found, read.scales))

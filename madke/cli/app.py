@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from typing import NoReturn
 
 import typer
@@ -58,6 +59,12 @@ def main() -> None:
         _complain(f"{error.filename or 'writing'}: {error.strerror or error}")
     except UnicodeEncodeError:
         _complain("a text or a file name holds half characters that are not UTF-8")
+    except Exception:
+        # A bug; its message may quote anything.
+        from madke.scoring.external import without_keys
+
+        sys.stderr.write(without_keys(printable(traceback.format_exc())))
+        sys.exit(1)
 
 
 def _complain(message: str) -> NoReturn:

@@ -10,6 +10,7 @@ import typer
 
 from madke.cli import options
 from madke.core.errors import UserError
+from madke.terminal import printable_json
 
 if TYPE_CHECKING:
     from madke.core.chat import ChatModel
@@ -54,7 +55,7 @@ def command(
     opened = open_sources(specs)
     transcript = asyncio.run(_debated(asked, variant, models, opened, scorer, seed))
     show_spent(opened)
-    typer.echo(to_json(transcript).decode() if as_json else debate_text(transcript))
+    typer.echo(printable_json(to_json(transcript).decode()) if as_json else debate_text(transcript))
     if transcript.status == "failed":
         raise typer.Exit(1)
 

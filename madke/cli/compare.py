@@ -9,11 +9,11 @@ import typer
 
 from madke.cli import arms, options
 from madke.core.errors import UserError
-from madke.terminal import printable
+from madke.terminal import printable, printable_json
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
-    from madke.report.compare import Compared, Comparison
+    from madke.report.compare import ComparedQuestion, Comparison
     from madke.runs.results import Results
     from madke.scoring.paired import PairedTest
 
@@ -90,7 +90,7 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
     debates = {arm.name: _debates_of(question, arm) for arm in results}
     (compared,) = compare(debates).questions
     if as_json:
-        typer.echo(json.dumps(asdict(compared), ensure_ascii=False))
+        typer.echo(printable_json(json.dumps(asdict(compared), ensure_ascii=False)))
         return
     first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates.values()]
     console = output()
@@ -107,7 +107,7 @@ def _debates_of(question: str, arm: Results) -> list[Transcript]:
 def _show_json(
     results: Sequence[Results],
     comparison: Comparison,
-    shown: Sequence[Compared],
+    shown: Sequence[ComparedQuestion],
     tests: Sequence[PairedTest],
     across: Sequence[PairedTest],
 ) -> None:
@@ -127,13 +127,13 @@ def _show_json(
         "repeat_tests": [asdict(test) for test in across],
         "notes": notes(comparison, scores),
     }
-    typer.echo(json.dumps(found, ensure_ascii=False))
+    typer.echo(printable_json(json.dumps(found, ensure_ascii=False)))
 
 
 def _show_tables(
     results: Sequence[Results],
     comparison: Comparison,
-    shown: Sequence[Compared],
+    shown: Sequence[ComparedQuestion],
     tests: Sequence[PairedTest],
     across: Sequence[PairedTest],
 ) -> None:

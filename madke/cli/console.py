@@ -26,22 +26,29 @@ def output() -> Console:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines quote titles and file names from outside, which must not steer the terminal.
+    """Log lines quote titles and file names from outside, which must not steer the terminal, and addresses with keys.
 
     A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, fit for a terminal."""
+        from madke.scoring.external import without_keys
+
         ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
-        return printable(f"madke: {record.getMessage()}" if ours else super().format(record))
+        return without_keys(printable(f"madke: {record.getMessage()}" if ours else super().format(record)))
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C ends the command with status 130 and says that nothing finished is lost."""
+    """Ctrl-C ends the command with status 130 (SIGTERM: 143) and says that nothing finished is lost."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         typer.echo("madke: interrupted; the same command again goes on from there", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(exit_status(interrupt)) from None
+
+
+def exit_status(interrupt: KeyboardInterrupt) -> int:
+    """128 and the number of the signal, as shells report it."""
+    return int(getattr(interrupt, "exit_status", 130))

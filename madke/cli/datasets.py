@@ -167,7 +167,7 @@ def convert(
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
     """Write what the entries bring along; returns how many passages, each counted once."""
     from madke.files import replacing
-    from madke.knowledge.pools import PoolRecord, record_to_json
+    from madke.knowledge.pool_file import PoolRecord, record_to_json
 
     if not any(entry.passages for entry in entries):
         raise UserError(f"--pools: these questions of {name} bring no passages along")

@@ -137,7 +137,7 @@ def search(
     from dataclasses import asdict
 
     from madke.indexing.named import known_sources, open_source
-    from madke.terminal import printable
+    from madke.terminal import printable, printable_json
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
     (hits,) = source.search([query], k)
@@ -145,7 +145,7 @@ def search(
         raise UserError(f"the search failed: {hits.error}")
     for passage in hits.passages:
         if as_json:
-            typer.echo(json.dumps(asdict(passage), ensure_ascii=False))
+            typer.echo(printable_json(json.dumps(asdict(passage), ensure_ascii=False)))
         else:
             typer.echo(printable(f"{passage.rank + 1}. {passage.title} ({passage.key}, {passage.score:.4f})"))
             typer.echo(printable(f"   {passage.text}"))
@@ -156,14 +156,14 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     """Show an index's manifest: corpus, settings, size, versions; of one in pyserini's format, what it is."""
     from madke.knowledge.manifest import read_manifest
     from madke.knowledge.pyserini import describe
-    from madke.terminal import printable
+    from madke.terminal import printable, printable_json
 
     if (description := describe(index)) is not None:
         typer.echo(printable(description))
         return
     manifest = read_manifest(index)
     if as_json:
-        typer.echo(manifest.model_dump_json(indent=2))
+        typer.echo(printable_json(manifest.model_dump_json(indent=2)))
         return
     typer.echo(printable(f"corpus    {manifest.corpus.path}\nsha256    {manifest.corpus.sha256}"))
     typer.echo(f"passages  {manifest.passages:,}\nsize      {manifest.size / 1e6:,.1f} MB")
@@ -175,7 +175,7 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         typer.echo(
             f"recall@5  {measured.recall_at_5} ±{measured.margin} of an exact search ({measured.queries} queries)"
         )
-    typer.echo("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
+    typer.echo(printable("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items())))
 
 
 @app.command()

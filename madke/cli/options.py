@@ -74,6 +74,22 @@ MaxCost = Annotated[
         "--concurrency, are finished.",
     ),
 ]
+TokenBudget = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Begin no further question once so many prompt and completion tokens are used, those of earlier commands "
+        "for OUT included.",
+    ),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Begin no further call at that time: 90s, 45m, 1h30m from now, 06:30, or 2027-01-31T06:30. Calls under "
+        "way may end; the same command goes on from there.",
+    ),
+]
 Plan = Annotated[bool, typer.Option("--plan", help="Say what it takes, calls, tokens and cost, and stop.")]
 Estimator = Annotated[
     str | None,

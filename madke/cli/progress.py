@@ -7,6 +7,10 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
 _PLAIN_SECONDS = 10.0
@@ -37,6 +41,14 @@ async def shown(line: Callable[[], str]) -> AsyncIterator[None]:
         with suppress(asyncio.CancelledError):
             await ticker
         _write(line(), last=True)
+
+
+def stopped(meter: Meter) -> str:
+    """Why a run has ended early, and how it goes on."""
+    why = meter.stopped or ""
+    again = "the same command again" if why == "--deadline" or not why.startswith("--") else "a higher one"
+    why = f"{why} is reached" if why.startswith("--") else why
+    return f"{why}; {meter.left_over} questions have no outcome yet, and {again} goes on from there"
 
 
 def counter(what: str) -> Callable[[int, int | None], None]:

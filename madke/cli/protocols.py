@@ -32,14 +32,14 @@ def _list(
     from rich.text import Text
 
     from madke.cli.console import output
-    from madke.terminal import printable
+    from madke.terminal import printable, printable_json
     from madke.variants import load_variant, variant_folders
 
     variants = [load_variant(name, prompts) for name in variant_folders(prompts)]
     if as_json:
         for variant in variants:
             record = {"name": variant.name, "source": variant.protocol.source, "folder": str(variant.folder)}
-            typer.echo(json.dumps(record, ensure_ascii=False))
+            typer.echo(printable_json(json.dumps(record, ensure_ascii=False)))
         return
     table = Table("protocol", "debaters", "rounds", "knowledge", "stop", "finish", "source", box=box.SIMPLE_HEAD)
     for variant in variants:

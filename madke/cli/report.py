@@ -46,18 +46,18 @@ def command(
     if question is not None:
         _show_debates(results, question)
         return
-    from madke.report.html import score_tables, write_page
+    from madke.report.html import write_page
     from madke.runs.scored import scores_of
 
     scores = {arm.name: scores_of(arm) for arm in results}
     page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
     title, source, published = _experiment(paths)
-    write_page(results, scores, page, title=title, source=source, tables=published)
+    own = write_page(results, scores, page, title=title, source=source, tables=published)
     typer.echo(f"report: {page}")
     if figures is not None:
         _write_figures(results, scores, page.parent / "figures", figures)
     if tables is not None:
-        _write_tables(score_tables(results, scores), page.parent / "tables", tables)
+        _write_tables(own, page.parent / "tables", tables)
     if answers is not None:
         _write_answers(results, answers)
 

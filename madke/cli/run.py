@@ -59,8 +59,12 @@ def command(
     plan: options.Plan = False,
     prices: options.Prices = None,
     max_cost: options.MaxCost = None,
+    token_budget: options.TokenBudget = None,
+    deadline: options.Deadline = None,
     rpm: Annotated[int | None, typer.Option(min=1, help="At most so many calls a minute.")] = None,
     tpm: Annotated[int | None, typer.Option(min=1, help="At most so many tokens a minute.")] = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Make the transcripts anew from OUT's call store; no network.")
     ] = False,
@@ -70,8 +74,11 @@ def command(
 ) -> None:
     """Debate every question of a dataset; write transcripts, calls, scores and a report into OUT.
 
-    Exit status: 0 every question has an outcome, 1 some failed, 2 bad input, 130 interrupted.
+    Exit status: 0 every question has an outcome, 1 some failed or a limit was reached, 2 bad input, 130 interrupted,
+    143 terminated.
     """
+    from madke.cli.console import exit_status
+    from madke.cli.limits import allow_connections, monotonic_deadline, refuse_limits
     from madke.cli.progress import shown
     from madke.cli.sources import open_sources, show_spent
     from madke.data import read_dataset
@@ -82,12 +89,16 @@ def command(
     from madke.runs.directory import RunDirectory
     from madke.runs.job import Effort, Job, play
 
-    if max_cost is not None and plan:
-        raise UserError("--plan spends nothing; leave out --max-cost")
+    if address is not None and engine != "ray":
+        raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
+    if plan:
+        refuse_limits(max_cost, token_budget, deadline)
+    until = monotonic_deadline(deadline)
+    allow_connections(concurrency)
     questions = read_dataset(data, dataset=dataset, task=task, limit=limit, sample_seed=sample_seed)
     variant, specs = options.configured(protocol, prompts, settings or (), sources, given=given is not None)
     options.check_needs(variant, questions, given=given is not None, estimator=estimator)
-    budget = Budget(prices=read_prices(prices) if prices else {}, most=max_cost)
+    budget = Budget(prices=read_prices(prices) if prices else {}, max_cost=max_cost, max_tokens=token_budget)
     job = Job(
         data=data.name,
         data_sha256=questions_sha256(questions),
@@ -104,7 +115,17 @@ def command(
         seed=seed if seed >= 0 else None,
         repeats=repeats,
     )
-    effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, replay=replay, retry_failed=retry_failed, budget=budget)
+    effort = Effort(
+        concurrency=concurrency,
+        rpm=rpm,
+        tpm=tpm,
+        replay=replay,
+        retry_failed=retry_failed,
+        budget=budget,
+        engine=engine,
+        address=address,
+        deadline=until,
+    )
     if plan:
         _show_plan(job, pools, out, budget.prices)
         return
@@ -112,14 +133,21 @@ def command(
     with RunDirectory(out, replay=replay) as directory:
         try:
             pool_file = partial(_pool_file, directory, pools, questions, variant.protocol.knowledge, specs, opened)
-            meter = play(job, directory, pool_file, effort, sources=opened, watch=lambda meter: shown(meter.line))
+            meter = play(
+                job,
+                directory,
+                pool_file,
+                effort,
+                sources=opened,
+                watch=lambda meter: shown(meter.line),
+            )
             if variant.protocol.needs_search and not replay:
                 show_spent(opened())
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             done = f"{len(directory.done)} of {len(questions) * repeats} questions"
             typer.echo(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
-            raise typer.Exit(130) from None
-    _show_scores(out, meter, retried=retry_failed and not replay)
+            raise typer.Exit(exit_status(interrupt)) from None
+    _show_scores(out, meter, budget.prices, retried=retry_failed and not replay)
 
 
 def _show_plan(job: Job, pools: Path | None, out: Path, prices: Prices) -> None:
@@ -134,29 +162,30 @@ def _show_plan(job: Job, pools: Path | None, out: Path, prices: Prices) -> None:
     show_plans([Planner(prices=prices).plan(job.variant.name, job, pool_of)], prices, REPLY_TOKENS)
 
 
-def _show_scores(out: Path, meter: Meter, *, retried: bool) -> None:
+def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool) -> None:
     """Write and show scores and report; exit status 1 where questions failed, which the same command may retry."""
     from madke.cli.console import output
+    from madke.cli.progress import stopped
     from madke.report.html import write_report
     from madke.report.text import score_table
-    from madke.runs.scored import score_run
+    from madke.runs.scored import kept_scores, score_run
     from madke.terminal import printable
 
-    scores = score_run(out)
-    write_report({out: scores}, out / "report.html")
+    page = out / "report.html"
+    scores = kept_scores(out) if not meter.done and page.exists() else None
+    if scores is None:
+        scores = score_run(out, prices=prices)
+        write_report({out: scores}, page)
     output().print(score_table([(str(out), scores)]))
-    typer.echo(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {out / 'report.html'}")
+    typer.echo(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         again = "the same command again" if retried else "the command without --keep-failed and --replay"
         typer.echo(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
         for reason, count in list(scores.failures.items())[:_REASONS]:
             typer.echo(printable(f"  {count} x {reason}"), err=True)
     if meter.left_over:
-        typer.echo(
-            f"madke: --max-cost is reached, {meter.left_over} questions were not begun; the same command with a "
-            "higher one goes on from there",
-            err=True,
-        )
+        typer.echo(printable(f"madke: stopped: {stopped(meter)}"), err=True)
+        typer.echo(f"not done: {out / 'unfinished.jsonl'}", err=True)
     if scores.failed or meter.left_over:
         raise typer.Exit(1)
 
@@ -164,7 +193,7 @@ def _show_scores(out: Path, meter: Meter, *, retried: bool) -> None:
 def _first_rounds(given: Path | None, questions: Sequence[Question], protocol: Protocol, repeats: int) -> Given | None:
     """What ``--given`` names: a file of stances, or a run whose first round is taken over."""
     from madke.data import first_rounds, read_given
-    from madke.runs.directory import read_transcripts
+    from madke.runs.transcripts import read_transcripts
 
     if given is None:
         return None

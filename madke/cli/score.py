@@ -11,6 +11,7 @@ import typer
 
 from madke.cli import arms, options
 from madke.core.errors import UserError
+from madke.terminal import printable_json
 
 if TYPE_CHECKING:
     from madke.runs.grades import Grader
@@ -50,9 +51,20 @@ def command(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Also what the table leaves out, and how much of the prompts is a shared prefix."
+            "--details",
+            help="Also what the table leaves out: calls and tokens by stage, cost, and how much of the prompts is a "
+            "shared prefix.",
         ),
     ] = False,
+    prices: options.Prices = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|PATH",
+            help="Count the shared prefix in tokens of this tokenizer (of Hugging Face, or a tokenizer.json), not in "
+            "characters. hf/ models have their own.",
+        ),
+    ] = None,
     by_dataset: Annotated[
         bool, typer.Option("--by-dataset", help="A row of the table for each dataset that the questions come from.")
     ] = False,
@@ -80,6 +92,7 @@ def command(
     """
     from madke.cli.console import output
     from madke.files import replacing
+    from madke.llm.prices import read_prices
     from madke.report.answers import write_answers
     from madke.report.table_files import write_table
     from madke.report.tables import score_table_of
@@ -92,6 +105,7 @@ def command(
     if predictions is not None:
         _check_ending(predictions, ".jsonl", ".csv", ".parquet")
     scorers = _scorers(scorer or ())
+    priced = read_prices(prices) if prices else {}
     found = arms.open_arms(paths, data, dataset, task)
     if out is not None and len(found) > 1:
         raise UserError(f"--out is for the scores of one PATH, found {len(found)}; --json prints them all")
@@ -103,7 +117,10 @@ def command(
     for arm in found if scorers else ():
         score_outside(arm, scorers)
     failed = sum(_graded(arm, who) for arm in found) if who else 0
-    scored = [(arm, scores_of(arm) if arm.path.is_file() else score_run(arm.path)) for arm in found]
+    scored = [
+        (arm, scores_of(arm) if arm.path.is_file() else score_run(arm.path, prices=priced, tokenizer=tokenizer))
+        for arm in found
+    ]
     if out is not None:
         with replacing(out) as file:
             file.write(scores_to_json(scored[0][1]))
@@ -113,7 +130,7 @@ def command(
         write_answers(found, predictions)
     if as_json:
         for _, scores in scored:
-            typer.echo(scores_to_json(scores, indent=None).decode(), nl=False)
+            typer.echo(printable_json(scores_to_json(scores, indent=None).decode()), nl=False)
     else:
         rows = [(arm.name, scores) for arm, scores in scored]
         if by_dataset:
@@ -124,7 +141,7 @@ def command(
             ]
         output().print(score_table(rows))
         for arm, scores in scored if details else ():
-            typer.echo(f"{arm.path}\n{score_details(scores)}\n{_shared_prefix(arm)}")
+            typer.echo(f"{arm.path}\n{score_details(scores)}\n")
     if failed:
         typer.echo(f"madke: {failed} answers have no grade; the same command again asks for them", err=True)
         raise typer.Exit(1)
@@ -134,21 +151,6 @@ def _check_ending(path: Path, *endings: str) -> None:
     """Refuse a file that could not be written before a grader is paid for."""
     if path.suffix not in endings:
         raise UserError(f"expected a file that ends in {' or '.join(endings)}", file=path)
-
-
-def _shared_prefix(arm: Results) -> str:
-    """A line on how much a prefix cache could save, where the arm's calls are at hand."""
-    from madke.runs.directory import run_files
-    from madke.runs.prompts import shared_prompts
-
-    found = shared_prompts(arm.path) if arm.config and run_files(arm.path).calls.is_file() else None
-    if found is None:
-        return ""
-    whose = " (without those of calls shared with earlier arms)" if found.among_arms else ""
-    return (
-        f"shared prefix of {found.prompts:,} prompts{whose}: {100 * found.within_question:.1f} % within a question, "
-        f"{100 * found.across_questions:.1f} % across questions (of about {found.tokens:,} tokens, 4 characters each)\n"
-    )
 
 
 def _graded(arm: Results, grader: Grader) -> int:

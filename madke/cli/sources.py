@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from madke.terminal import printable
+
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
     from madke.knowledge.pools import Found
@@ -26,7 +28,9 @@ def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str |
 def show_found(found: Mapping[str, Found]) -> None:
     """Say on stderr for how many questions each source found something, and for how many it failed."""
     for name, count in found.items():
-        typer.echo(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
+        typer.echo(
+            printable(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed"), err=True
+        )
 
 
 def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
@@ -36,7 +40,7 @@ def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
     opened = [open_source(name, spec) for name, spec in specs.items()]
     for source in opened:
         sample = "; the shipped sample, --sources names your own" if is_sample(source.name, specs[source.name]) else ""
-        typer.echo(f"source {source.name}: {source.description}{sample}", err=True)
+        typer.echo(printable(f"source {source.name}: {source.description}{sample}"), err=True)
     return opened
 
 

@@ -1,4 +1,4 @@
-"""Pool files: everything every source returned for each question, one JSON line a question.
+"""Building pool files from sources, and the pool of a question from a line of one.
 
 Choosing sources, removing duplicates, capping and numbering happen when a pool is loaded, so that the arms of an
 ablation read one frozen file. Until a pool file is whole, the answers to each chunk of its questions are kept in a
@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Literal
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
 from madke.core.question import Question
-from madke.files import alone_in, read_jsonl, replacing
+from madke.files import alone_in, replacing
 from madke.knowledge.asking import RemoteSource, ask, ask_remotely
 from madke.knowledge.fusion import Method, fuse
+from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.sources.spec import SourceSpec
 from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
@@ -36,21 +35,6 @@ _CHUNK = 500
 """Questions that each source is asked at a time, here or by a worker, and that a kill loses. It is fixed, as the last
 bits of a query's vector depend on the queries that are encoded with it: whoever does the work, and however many do, the
 pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoolRecord:
-    """One line of a pool file."""
-
-    id: str
-    """The question's id."""
-    question: str
-    passages: tuple[Passage, ...] = ()
-    """What the sources returned, source by source, in rank order."""
-    partial: dict[str, str]
-    """Source -> reason, for those that failed."""
-    sources: dict[str, str]
-    """Source -> what served it, for all that were asked. Files written by hand may leave it out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +60,7 @@ def build_pools(
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
     A build that is killed, or stopped by an error, leaves its finished chunks of questions in the folder
-    ``.NAME.building`` beside ``out``. The same call then asks only for the others; a chunk of other questions, ``k`` or
+    ``.NAME.asking`` beside ``out``. The same call then asks only for the others; a chunk of other questions, ``k`` or
     sources (their names and descriptions) is made again. A chunk in which a source failed for a question is not
     finished. The folder is removed once ``out`` is written.
 
@@ -136,12 +120,9 @@ def _kept_beside(out: Path) -> Iterator[Path]:
     """The folder where chunks wait for ``out``, held; it stays, when the block ends, for the finished ones in it."""
     if out.is_dir():
         raise UserError("cannot be written: it is a folder", file=out)
-    folder = out.with_name(f".{out.name}.building")
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(alone_in(folder))
-        except OSError as error:
-            raise UserError(f"cannot be written: {error.strerror}", file=out) from None
+    # Not the folder of an index build of that name, which would throw away what it finds there.
+    folder = out.with_name(f".{out.name}.asking")
+    with alone_in(folder):
         try:
             yield folder
         finally:
@@ -210,32 +191,6 @@ def _records(
     return records
 
 
-def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
-    """The records of a pool file by question id; with ``only``, those of these ids (all lines are checked).
-
-    A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
-    the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
-
-    Raises:
-        UserError: The file or one of its lines is wrong, or an id occurs twice; the message names the line.
-    """
-    records: dict[str, PoolRecord] = {}
-    line_of: dict[str, int] = {}
-    for number, item in read_jsonl(path):
-        try:
-            record = _Line.model_validate(item).record()
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise UserError(f"{where!r}: {first['msg']}; expected a pool record", file=path, line=number) from error
-        if record.id in line_of:
-            raise UserError(f"id {record.id!r} stands on line {line_of[record.id]} already", file=path, line=number)
-        if only is None or record.id in only:
-            records[record.id] = record
-        line_of[record.id] = number
-    return records
-
-
 def load_pool(
     record: PoolRecord,
     *,
@@ -298,83 +253,3 @@ def _fused(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence
             rankings[-1].setdefault(number, passage.score)
     scores = fuse(rankings, method, weights)
     return [replace(passages[number], score=scores[number], rank=rank) for rank, number in enumerate(scores)]
-
-
-def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
-    """Every source that was asked for any of these questions -> what served it; "unknown" where no record says."""
-    served_by: dict[str, str] = {}
-    for record in records:
-        served_by |= record.sources
-        for name in (*(passage.source for passage in record.passages), *record.partial):
-            served_by.setdefault(name, "unknown")
-    return served_by
-
-
-def record_to_json(record: PoolRecord) -> bytes:
-    """The record as a line of a pool file, without the newline."""
-    fields: dict[str, Any] = asdict(record)
-    for passage in fields["passages"]:
-        for optional in ("url", "retrieved_at", "date"):
-            if passage[optional] is None:
-                del passage[optional]
-    # Half a surrogate pair in a web page must not cost the batch its pools.
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def record_from_json(line: bytes | str) -> PoolRecord:
-    """The record in a line of a pool file.
-
-    Raises:
-        pydantic.ValidationError: The line is no pool record.
-    """
-    return _Line.model_validate_json(line).record()
-
-
-_Name = Annotated[str, Field(min_length=1)]
-
-
-class _LinePassage(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    source: _Name
-    text: str
-    key: str | None = None
-    title: str = ""
-    score: float = 0.0
-    rank: int | None = None
-    url: str | None = None
-    retrieved_at: str | None = None
-    date: str | None = None
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    id: _Name
-    question: str
-    passages: tuple[_LinePassage, ...]
-    partial: dict[str, str] = {}
-    sources: dict[str, str] = {}
-
-    def record(self) -> PoolRecord:
-        passages = []
-        count: dict[str, int] = {}
-        for line in self.passages:
-            rank = count[line.source] = count.get(line.source, -1) + 1
-            passages.append(
-                Passage(
-                    source=line.source,
-                    key=f"{line.source}-{rank}" if line.key is None else line.key,
-                    title=line.title,
-                    text=line.text,
-                    score=line.score,
-                    rank=rank if line.rank is None else line.rank,
-                    url=line.url,
-                    retrieved_at=line.retrieved_at,
-                    date=line.date,
-                )
-            )
-        found = tuple(passages)
-        return PoolRecord(
-            id=self.id, question=self.question, passages=found, partial=self.partial, sources=self.sources
-        )

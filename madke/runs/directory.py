@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
-
-from pydantic import ValidationError
+from typing import IO, Self
 
 from madke.core.errors import UserError
-from madke.core.transcript import Transcript, from_json, to_json
-from madke.files import replacing, unfinished
+from madke.core.question import Question
+from madke.core.transcript import Transcript, to_json
+from madke.files import alone_with, replacing, unfinished
 from madke.runs.config import RunConfig
-from madke.versions import versions
-
-Key = tuple[str, int]
-"""Question id and repeat."""
+from madke.runs.run_json import RunFiles, Session, add_session, begin_run, read_config, run_files
+from madke.runs.transcripts import Key, Outcome, read_outcomes
 
 _MADE_BEFORE = {"lock", "pools.jsonl"}
 """What a run that was stopped before it wrote ``run.json`` may have left."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFiles:
-    """What a run reads and writes that need not lie in its directory."""
-
-    calls: Path
-    """The call store; the arms of an experiment share one."""
-    pools: Path | None
-    """The pool file; None without knowledge."""
-
-
-_OURS = {"run.json", "pools.jsonl", "transcripts.jsonl", "metrics.json", "external.json", "report.html"}
+_OURS = {
+    "run.json",
+    "pools.jsonl",
+    "transcripts.jsonl",
+    "unfinished.jsonl",
+    "metrics.json",
+    "external.json",
+    "report.html",
+}
 """What is written whole or not at all in a run directory."""
 
 
@@ -63,7 +57,33 @@ class RunDirectory:
         self._replayed = self._target.with_suffix(".jsonl.replay") if replay else None
         self._lost = 0
         self._file: IO[bytes] | None = None
-        self._lock: IO[str] | None = None
+        self._held = ExitStack()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it holds a run."""
+        return _is_run(self.path)
+
+    def pending(
+        self, questions: Sequence[Question], repeats: int, *, retry_failed: bool = True
+    ) -> list[tuple[Question, int]]:
+        """What has no outcome yet, repeat by repeat. It can be asked for before :meth:`begin`.
+
+        Args:
+            questions: The dataset.
+            repeats: How often each question is debated.
+            retry_failed: Whether failed ones are to be done again.
+
+        Raises:
+            UserError: A line of the directory is no transcript.
+        """
+        done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(retry_failed)}
+        return [
+            (question, repeat)
+            for repeat in range(repeats)
+            for question in questions
+            if (question.id, repeat) not in done
+        ]
 
     def begin(self, config: RunConfig, files: RunFiles, *, retry_failed: bool = True) -> None:
         """Create or check ``run.json`` and read which questions are done.
@@ -77,23 +97,29 @@ class RunDirectory:
         if _is_run(self.path):
             _refuse_other(self.path, config)
         else:
-            record = {
-                "config": config.model_dump(mode="json"),
-                "files": {
-                    "calls": os.path.relpath(files.calls, self.path),
-                    "pools": None if files.pools is None else os.path.relpath(files.pools, self.path),
-                },
-                "versions": versions(),
-            }
-            with replacing(self.path / "run.json") as file:
-                file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+            begin_run(self.path, config, files)
         if self._replayed is None:
+            (self.path / "unfinished.jsonl").unlink(missing_ok=True)
             self._recover(retry_failed)
             self._file = self._target.open("ab")
         else:
-            old = _lines(self._target) if self._target.exists() else ()
-            self._answered = {(t.id, t.repeat) for t in old if t is not None and t.status != "failed"}
+            self._answered = {line.key for line in self._lines if line and not line.failed}
             self._file = self._replayed.open("wb")
+
+    def end(self, session: Session, left: Sequence[Key]) -> None:
+        """Add what this command did to ``run.json``; list what has no outcome yet in ``unfinished.jsonl``.
+
+        Args:
+            session: What it did.
+            left: Question ids and repeats without an outcome; where there are none, there is no such file.
+
+        Raises:
+            UserError: The directory cannot be written to.
+        """
+        add_session(self.path, session)
+        if left and self._replayed is None:
+            with replacing(self.path / "unfinished.jsonl") as file:
+                file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
 
     def write(self, transcript: Transcript) -> None:
         """Append one finished question; it is with the operating system when this returns.
@@ -121,21 +147,8 @@ class RunDirectory:
             if foreign:
                 raise UserError(f"holds no run, but {foreign[0]!r}; choose another --out", file=self.path)
         self._made = not self.path.exists()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / "lock").open("a")
-        except OSError as error:
-            raise UserError(f"cannot be written: {error.strerror}", file=self.path) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have removed the directory in between: then this lock guards nothing.
-            if os.fstat(self._lock.fileno()).st_ino != (self.path / "lock").stat().st_ino:
-                raise OSError
-        except OSError:
-            self._lock.close()
-            raise UserError(
-                "another process is writing this run; wait for it or choose another --out", file=self.path
-            ) from None
+        busy = UserError("another process is writing this run; wait for it or choose another --out", file=self.path)
+        self._held.enter_context(alone_with(self.path / "lock", busy))
         for part in unfinished(self.path, _OURS):
             part.unlink()
         return self
@@ -143,8 +156,7 @@ class RunDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._lock is not None
-        try:
+        with self._held:
             if self._file is not None:
                 self._file.close()
             if self._replayed is not None and self._file is not None:
@@ -152,8 +164,6 @@ class RunDirectory:
             if self._made and _names(self.path) == ["lock"]:
                 (self.path / "lock").unlink()
                 self.path.rmdir()
-        finally:
-            self._lock.close()
 
     def _end_replay(self, *, complete: bool) -> None:
         assert self._replayed is not None
@@ -169,73 +179,23 @@ class RunDirectory:
                 file=self.path,
             )
 
+    @cached_property
+    def _lines(self) -> list[Outcome | None]:
+        """What the transcripts were when the directory was opened."""
+        return list(read_outcomes(self._target)) if self._target.exists() else []
+
     def _recover(self, retry_failed: bool) -> None:
-        """Read what is done; rewrite the file, whole, where it holds lines that must go."""
-        path = self._target
-        if not path.exists():
-            return
+        """See what is done; rewrite the file, whole, where it holds lines that must go."""
         keep: list[bool] = []
-        for transcript in _lines(path):
-            kept = transcript is not None and not (retry_failed and transcript.status == "failed")
-            if transcript is not None and kept:
-                kept = (transcript.id, transcript.repeat) not in self.done
-                self.done.add((transcript.id, transcript.repeat))
+        for line in self._lines:
+            kept = line is not None and line.kept(retry_failed) and line.key not in self.done
+            if line is not None and kept:
+                self.done.add(line.key)
             keep.append(kept)
         if all(keep):
             return
-        with path.open("rb") as old, replacing(path) as new:
+        with self._target.open("rb") as old, replacing(self._target) as new:
             new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
-
-
-def read_transcripts(path: Path) -> Iterator[Transcript]:
-    """The transcripts of a run directory, in the order in which they finished.
-
-    Raises:
-        UserError: There is no such run, or a line other than a cut-off last one is no transcript.
-    """
-    file = path / "transcripts.jsonl"
-    if not file.is_file():
-        raise UserError("is not a run directory: there is no transcripts.jsonl in it", file=path)
-    yield from (transcript for transcript in _lines(file) if transcript is not None)
-
-
-def read_config(path: Path) -> RunConfig:
-    """The configuration in a run directory.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours.
-    """
-    try:
-        return RunConfig.model_validate(_record(path)["config"])
-    except (ValueError, KeyError):
-        raise UserError("is not a run's configuration", file=path / "run.json") from None
-
-
-def _record(path: Path) -> dict[str, Any]:
-    file = path / "run.json"
-    try:
-        record = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise UserError("is not a run's configuration", file=file)
-    return record
-
-
-def run_files(path: Path) -> RunFiles:
-    """Where a run's calls and pools are, as its ``run.json`` says; they may have been moved or removed since.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours.
-    """
-    said = _record(path).get("files", {})
-    pools = said.get("pools")
-    return RunFiles(
-        calls=path / said.get("calls", "calls.sqlite"),
-        pools=path / pools if pools is not None else None,
-    )
 
 
 def _is_run(path: Path) -> bool:
@@ -254,16 +214,3 @@ def _refuse_other(path: Path, config: RunConfig) -> None:
     if different := before.differences(config):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         raise UserError(f"holds another run: {different[0]}{more}; choose another --out", file=path)
-
-
-def _lines(path: Path) -> Iterator[Transcript | None]:
-    """Each line's transcript; None for a last line that was cut off."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                yield None
-                return
-            try:
-                yield from_json(line)
-            except ValidationError:
-                raise UserError("is not a transcript", file=path, line=number) from None

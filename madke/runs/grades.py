@@ -26,6 +26,7 @@ from madke.runs.job import Watch
 from madke.runs.meter import Meter
 from madke.runs.results import Results
 from madke.runs.scored import GRADER, answers_of, beside, keep_scores
+from madke.runs.stopping import until_stopped
 from madke.scoring.grader import GradingPrompt, read_grade
 from madke.yaml_file import read_yaml
 
@@ -82,6 +83,7 @@ def grade(
 
     Raises:
         UserError: The model or the store cannot be used, or a task has no worked examples of grading.
+        Interrupted: A signal stopped it; all that had ended is kept.
     """
     prompt = _prompt()
     requests = {
@@ -94,17 +96,20 @@ def grade(
         for question, answer in answers
     }
     model = open_model(grader.model, base_url=grader.base_url)
-    meter = Meter(total=len(requests))
+    limiter = Limiter(grader.concurrency)
+    meter = Meter(total=len(requests), limiter=limiter)
     right: dict[Pair, bool] = {}
     missing: dict[Pair, str] = {}
     with CallStore(store) as calls:
-        limiter = Limiter(grader.concurrency)
         guarded_model = guarded({"grader": model}, limiter=limiter, store=calls, meter=meter)["grader"]
         # One iterator shared by all workers: each takes the next answer when it is free.
         left = iter(requests.items())
 
         async def work() -> None:
             for pair, request in left:
+                if meter.stopped:
+                    missing[pair] = meter.stopped
+                    continue
                 completion = await guarded_model.complete(request)
                 found = read_grade(completion.text) if completion.outcome == "ok" else None
                 if found is not None:
@@ -114,10 +119,13 @@ def grade(
                     missing[pair] = UNREAD if completion.outcome == "ok" else failure
                 meter.done += 1
 
+        async def batch() -> None:
+            await together(work() for _ in range(grader.concurrency))
+
         async def watched() -> None:
             try:
                 async with watch(meter):
-                    await together(work() for _ in range(grader.concurrency))
+                    await until_stopped(batch(), limiter, seconds=None)
             finally:
                 await close(model)
 

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from madke.core.chat import ChatModel
+from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.data import Given
+from madke.engine.debate import debate
 from madke.llm import CallStore, Limiter, Stored, close
-from madke.runs.batch import run_batch
+from madke.llm.limiter import SLOW_START
+from madke.runs.batch import Play, run_batch
 from madke.runs.budget import Budget
-from madke.runs.cast import guarded, open_models
+from madke.runs.cast import guarded, has_endpoint, open_models
 from madke.runs.config import RunConfig
-from madke.runs.directory import RunDirectory, RunFiles, read_config
+from madke.runs.directory import RunDirectory
 from madke.runs.meter import Meter, Metered
 from madke.runs.pools import RunPools, depth
+from madke.runs.run_json import RunFiles, read_config
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
+from madke.runs.stopping import until_stopped
+from madke.tasks import get_task
 from madke.variants import Variant
+from madke.workers import Engine
 
 Watch = Callable[[Meter], AbstractAsyncContextManager[None]]
 """Shows a meter while a run goes on."""
@@ -65,6 +75,12 @@ class Effort:
     payer: str = ""
     """Names the run among those that share the store."""
     budget: Budget | None = None
+    engine: Engine = "local"
+    """Where models are asked: from this process, or from the nodes of a Ray cluster."""
+    address: str | None = None
+    """The cluster's, see :func:`madke.workers.open_workers`."""
+    deadline: float | None = None
+    """Until when calls begin, in seconds of :func:`time.monotonic`; None: until all is done."""
 
 
 def play(
@@ -87,22 +103,129 @@ def play(
         watch: See :data:`Watch`.
 
     Returns:
-        The counters; ``meter.left_over`` says how many questions the budget kept from beginning.
+        The counters; ``meter.stopped`` says what ended the run early, ``meter.left_over`` how many questions have no
+        outcome for that.
 
     Raises:
         UserError: The directory belongs to another run; a pool, a model, a source or the call store cannot be used.
+        Interrupted: A signal stopped the run; all that had ended is kept.
     """
-    knowledge = job.variant.protocol.knowledge
-    # A replay makes no call, so nothing is paid.
+    started = datetime.now(UTC)
+    pending = directory.pending(job.questions, job.repeats, retry_failed=effort.retry_failed)
+    # A replay makes no call, nor does a run that has nothing left to do: no weights are loaded, no key is needed.
+    named_only = effort.replay or not pending
     budget = None if effort.replay else effort.budget
     if budget is not None:
         budget.check(job.models.values())
-    models = open_models(job.models, base_url=job.base_url, replay=effort.replay)
-    estimator = QualityEstimator(job.estimator, replay=effort.replay) if job.estimator is not None else None
-    pool_file = pools()
-    run_pools = RunPools(pool_file, knowledge, job.questions)
-    live = _live_search(directory, job, sources, replay=effort.replay)
-    config = RunConfig(
+    with _models(job, effort, named_only=named_only) as models:
+        estimator = QualityEstimator(job.estimator, replay=named_only) if job.estimator is not None else None
+        pool_file = pools()
+        live = _live_search(directory, job, sources, replay=effort.replay)
+        run_pools = RunPools(pool_file, job.variant.protocol.knowledge, job.questions, _known(directory, job))
+        files = RunFiles(calls=effort.calls or directory.path / "calls.sqlite", pools=pool_file)
+        directory.begin(_config(job, models, run_pools, live), files, retry_failed=effort.retry_failed)
+        # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
+        start = SLOW_START if any(map(has_endpoint, job.models.values())) else effort.concurrency
+        limiter = Limiter(effort.concurrency, effort.rpm, effort.tpm, start=start)
+        total = len(job.questions) * job.repeats
+        meter = Meter(total=total, resumed=len(directory.done), budget=budget, limiter=limiter)
+        with CallStore(files.calls) as store:
+            if budget is not None and not budget.tokens:
+                # What was paid before a kill, by this run and by those that share the store.
+                for (_, model), paid in store.paid().items():
+                    budget.pay(model, paid.usage)
+            debated = _player(job, effort, models, run_pools, live, estimator, store, meter, limiter)
+
+            async def played() -> None:
+                batch = run_batch(pending, debated, directory=directory, meter=meter, workers=effort.concurrency)
+                seconds = None if effort.deadline is None else effort.deadline - time.monotonic()
+                try:
+                    async with watch(meter):
+                        if not await until_stopped(batch, limiter, seconds=seconds):
+                            meter.ended = "--deadline"
+                finally:
+                    for model in set(models.values()):
+                        await close(model)
+
+            try:
+                asyncio.run(played())
+            except BaseException as error:
+                meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else "an error"
+                with suppress(UserError):  # the disk is full, say: what happened first is what counts
+                    _end(directory, meter, started, pending)
+                raise
+            _end(directory, meter, started, pending)
+    return meter
+
+
+@contextmanager
+def _models(job: Job, effort: Effort, *, named_only: bool) -> Iterator[Mapping[str, ChatModel]]:
+    """Who plays which role, here or on the nodes of a cluster."""
+    if effort.engine == "ray" and not named_only:
+        from madke.runs.ray_cast import ray_models
+
+        with ray_models(
+            job.models, base_url=job.base_url, address=effort.address, concurrency=effort.concurrency
+        ) as models:
+            yield models
+    else:
+        yield open_models(job.models, base_url=job.base_url, replay=named_only)
+
+
+def _player(
+    job: Job,
+    effort: Effort,
+    models: Mapping[str, ChatModel],
+    pools: RunPools,
+    live: LiveSearch | None,
+    estimator: QualityEstimator | None,
+    store: CallStore,
+    meter: Meter,
+    limiter: Limiter,
+) -> Play:
+    """Debates one question, every call behind the store, the meter, retries and the limiter."""
+    knowledge = job.variant.protocol.knowledge
+
+    def kept(service: ChatModel) -> ChatModel:
+        return Stored(Metered(service, meter), store, replay=effort.replay, payer=effort.payer)
+
+    cast = guarded(models, limiter=limiter, store=store, replay=effort.replay, meter=meter, payer=effort.payer)
+    retrieve = searching(kept(live), knowledge) if live and knowledge else None
+    estimate = estimating(kept(estimator)) if estimator else None
+
+    async def debated(question: Question, repeat: int) -> Transcript:
+        return await debate(
+            question,
+            job.variant.protocol,
+            cast,
+            pools.of(question),
+            task=get_task(question.task),
+            prompts=job.variant,
+            repeat=repeat,
+            seed=job.seed,
+            given=job.given.of(question.id, repeat) if job.given else (),
+            retrieve=retrieve,
+            estimate=estimate,
+        )
+
+    return debated
+
+
+def _end(directory: RunDirectory, meter: Meter, started: datetime, pending: Sequence[tuple[Question, int]]) -> None:
+    left = [(question.id, repeat) for question, repeat in pending if (question.id, repeat) not in directory.done]
+    meter.left_over = len(left)
+    if meter.calls or meter.done or left:
+        directory.end(meter.session(started), left)
+
+
+def _known(directory: RunDirectory, job: Job) -> RunConfig | None:
+    """What the directory holds, if that is a run of the same questions."""
+    known = read_config(directory.path) if directory.begun else None
+    return known if known is not None and known.data_sha256 == job.data_sha256 else None
+
+
+def _config(job: Job, models: Mapping[str, ChatModel], run_pools: RunPools, live: LiveSearch | None) -> RunConfig:
+    return RunConfig(
         data=job.data,
         data_sha256=job.data_sha256,
         dataset=job.dataset,
@@ -122,51 +245,6 @@ def play(
         seed=job.seed,
         repeats=job.repeats,
     )
-    calls = effort.calls or directory.path / "calls.sqlite"
-    directory.begin(config, RunFiles(calls=calls, pools=pool_file), retry_failed=effort.retry_failed)
-    meter = Meter(total=len(job.questions) * job.repeats, resumed=len(directory.done), budget=budget)
-    with CallStore(calls) as store:
-        if budget is not None and not budget.spent:
-            # What was paid before a kill, by this run and by those that share the store.
-            for (_, model), paid in store.paid().items():
-                budget.pay(model, paid.usage)
-
-        def kept(service: ChatModel) -> ChatModel:
-            return Stored(Metered(service, meter), store, replay=effort.replay, payer=effort.payer)
-
-        batch = run_batch(
-            job.questions,
-            job.variant.protocol,
-            guarded(
-                models,
-                limiter=Limiter(effort.concurrency, effort.rpm, effort.tpm),
-                store=store,
-                replay=effort.replay,
-                meter=meter,
-                payer=effort.payer,
-            ),
-            run_pools.of,
-            prompts=job.variant,
-            directory=directory,
-            meter=meter,
-            workers=effort.concurrency,
-            repeats=job.repeats,
-            seed=job.seed,
-            given=job.given,
-            retrieve=searching(kept(live), knowledge) if live and knowledge else None,
-            estimate=estimating(kept(estimator)) if estimator else None,
-        )
-
-        async def watched() -> None:
-            try:
-                async with watch(meter):
-                    await batch
-            finally:
-                for model in set(models.values()):
-                    await close(model)
-
-        asyncio.run(watched())
-    return meter
 
 
 def _live_search(

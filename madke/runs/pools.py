@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from madke.core.errors import UserError
@@ -10,7 +10,9 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.files import fingerprint
-from madke.knowledge.pools import Found, PoolRecord, build_pools, load_pool, read_pools, sources_in
+from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
+from madke.knowledge.pools import Found, build_pools, load_pool
+from madke.runs.config import RunConfig
 
 RETRIEVED = 10
 """Passages that are asked of each source (or ``per_source``, if that is more): spares for removed duplicates."""
@@ -34,47 +36,70 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
 
 
 class RunPools:
-    """The pool of each question under one protocol's knowledge settings.
+    """The pool of each question under one protocol's knowledge settings, read from the file when it is asked for.
 
     Args:
         file: A pool file; None for a protocol without knowledge.
         knowledge: The protocol's settings.
         questions: Each must have a record in the file.
+        known: The configuration of a run of the same questions: where its pool file had the same bytes, they are not
+            checked again.
 
     Raises:
         UserError: The file is wrong, lacks a question, or holds nothing of a source that is asked for.
     """
 
-    def __init__(self, file: Path | None, knowledge: Knowledge | None, questions: Sequence[Question]) -> None:
+    def __init__(
+        self,
+        file: Path | None,
+        knowledge: Knowledge | None,
+        questions: Sequence[Question],
+        known: RunConfig | None = None,
+    ) -> None:
         self.sha256 = fingerprint(file) if file else None
         self.sources: Mapping[str, str] = {}
         """Chosen source -> what served it when the pools were built."""
+        self._file = file
         self._knowledge = knowledge
-        self._records: Mapping[str, PoolRecord] = (
-            read_pools(file, only={question.id for question in questions}) if file else {}
-        )
+        self._questions = questions
+        self._lines: PoolLines | None = None
         if file is None or knowledge is None:
             return
-        for question in questions:
-            record = self._records.get(question.id)
-            if record is None:
-                raise UserError(f"has no pool for question {question.id!r}; build it from the same data", file=file)
-            if record.question != question.question:
-                found = f"its pool for {question.id!r} was built for {record.question!r}, not {question.question!r}"
-                raise UserError(found, file=file)
-        asked = sources_in(self._records.values())
-        for source in knowledge.sources:
-            if source not in asked:
-                raise UserError(
-                    f"holds nothing from source {source!r}, only from {', '.join(sorted(asked))}", file=file
-                )
-        self.sources = {source: asked[source] for source in knowledge.sources}
+        if known is not None and known.pools_sha256 == self.sha256 and set(known.sources) == set(knowledge.sources):
+            self.sources = known.sources
+        else:
+            self.sources = _checked(file, knowledge, questions)
 
     def of(self, question: Question) -> KnowledgePool:
         """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered."""
-        if self._knowledge is None:
+        if self._file is None or self._knowledge is None:
             return EMPTY_POOL
-        return pool_of(self._records[question.id], self._knowledge)
+        if self._lines is None:
+            self._lines = PoolLines(self._file, {question.id for question in self._questions})
+        return pool_of(self._lines[question.id], self._knowledge)
+
+
+def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
+    """Chosen source -> what served it, after a look at every line of the pool file."""
+    left = {question.id: question.question for question in questions}
+
+    def of_questions() -> Iterator[PoolRecord]:
+        for _, record in pool_records(file):
+            question = left.pop(record.id, None)
+            if question is None:
+                continue
+            if record.question != question:
+                found = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
+                raise UserError(found, file=file)
+            yield record
+
+    asked = sources_in(of_questions())
+    if left:
+        raise UserError(f"has no pool for question {next(iter(left))!r}; build it from the same data", file=file)
+    for source in knowledge.sources:
+        if source not in asked:
+            raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(asked))}", file=file)
+    return {source: asked[source] for source in knowledge.sources}
 
 
 def build_run_pools(

@@ -1,73 +1,97 @@
-"""How much of a run's prompts is a shared prefix: what a prefix cache can save."""
+"""What a run's recorded calls took: their cost, and how much of their prompts is a shared prefix."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
+from types import MappingProxyType
 
 from madke.core.chat import Message
 from madke.core.errors import UserError
+from madke.llm.chat_tokens import as_text, load_chat_tokens
+from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import CallStore
-from madke.runs.directory import run_files
-from madke.scoring.prefix import BLOCK, shared_prefix
-
-_CHARACTERS = 4
-"""Of a token of English text, roughly; the tokenizer of the model is not at hand."""
+from madke.runs.run_json import read_config, run_files
+from madke.scoring.prefix import BLOCK, CHARACTERS, shared_prefix
+from madke.scoring.spending import Spending
 
 _NO_PROMPTS = frozenset({"search", "estimate", "grade"})
 """Stages of the call store that are no part of a debate, or no prompt of a model."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SharedPrompts:
-    """Shares of the prompts' tokens. Four characters are taken for a token, so they are estimates."""
-
-    prompts: int
-    tokens: int
-    among_arms: bool
-    """Whether the run is an arm of an experiment: what it took from earlier arms is not among its prompts."""
-    within_question: float
-    """The share that is a prefix of an earlier prompt of the same question, 0 .. 1."""
-    across_questions: float
-    """The share that is a prefix of any earlier prompt, 0 .. 1."""
+_Tokens = Callable[[Sequence[Message]], str | Sequence[int]]
 
 
-def shared_prompts(directory: Path) -> SharedPrompts | None:
-    """What a prefix cache in blocks of 16 tokens could have answered of a run's prompts; None without any.
+def run_spending(
+    directory: Path, prices: Prices = MappingProxyType({}), tokenizer: str | None = None
+) -> Spending | None:
+    """Cost and shared prefixes of the calls that a run made itself; None where no call is recorded.
 
-    The calls are taken in the order in which they ended, those that failed left out, and all models as one. Of a call
-    store that the arms of an experiment share, those that this arm made itself are taken. One prompt at a time is held
-    in memory, beside the two caches of :func:`madke.scoring.prefix.shared_prefix`.
+    What a prefix cache in blocks of 16 tokens could have answered is counted over the prompts of all calls that
+    succeeded, in the order in which they ended, with a cache for each model's name, which names its endpoint. Tokens
+    are those of the model where its tokenizer is known; where one model has none at hand, four characters are taken for
+    a token throughout, and ``estimated`` says so. One prompt at a time is held in memory, beside the caches.
+
+    Args:
+        directory: The run. Of a call store that the arms of an experiment share, its own calls are taken.
+        prices: None are needed.
+        tokenizer: That of all models but ``hf/`` ones, which have their own: a folder, a ``tokenizer.json``, or a name
+            on the Hugging Face Hub.
 
     Raises:
-        UserError: The directory is no run, or its call store is missing or damaged.
+        UserError: The run's configuration or its call store is damaged, or there is no such tokenizer.
     """
-    calls = run_files(directory).calls
-    if not calls.is_file():
-        raise UserError("is not there, so the run's prompts are unknown", file=calls)
+    if not (directory / "run.json").is_file() or not (calls := run_files(directory).calls).is_file():
+        return None
+    tokens = _tokens_of(set(read_config(directory).models.values()), tokenizer)
+    unit = 1 if tokens else CHARACTERS
     among_arms = calls.resolve().parent != directory.resolve()
     # Arms pay under their folders' names; a run of its own has no name in its store.
     payer = directory.resolve().name if among_arms else ""
+    costs: defaultdict[str, float] = defaultdict(float)
+    unpriced: set[str] = set()
+    recorded = 0
+
+    def prompts() -> Iterator[tuple[str, str, str | Sequence[int]]]:
+        nonlocal recorded
+        for call in store.recorded(payer=payer):
+            recorded += 1
+            used, stage = call.completion.usage, call.purpose.stage
+            if price := price_of(call.model, prices):
+                costs[stage] += cost(used, price)
+            elif prices and used.prompt_tokens + used.completion_tokens:
+                unpriced.add(call.model)
+            if call.completion.outcome == "ok" and stage not in _NO_PROMPTS:
+                yield call.model, call.purpose.question, tokens.get(call.model, as_text)(call.messages)
+
     with CallStore(calls) as store:
-        found = shared_prefix(_prompts(store, payer), block=BLOCK * _CHARACTERS)
-    if not found.total:
+        found = shared_prefix(prompts(), block=BLOCK * unit)
+    if not recorded:
         return None
-    return SharedPrompts(
+    return Spending(
+        cost=dict(costs),
+        unpriced=tuple(sorted(unpriced)),
         prompts=found.prompts,
-        tokens=found.total // _CHARACTERS,
+        prompt_tokens=found.total // unit,
+        estimated=not tokens,
         among_arms=among_arms,
-        within_question=found.within / found.total,
-        across_questions=found.across / found.total,
+        shared_within_question=found.within / max(found.total, 1),
+        shared_across_questions=found.across / max(found.total, 1),
     )
 
 
-def _prompts(store: CallStore, payer: str) -> Iterator[tuple[str, str]]:
-    for call in store.recorded(payer=payer):
-        if call.completion.outcome == "ok" and call.purpose.stage not in _NO_PROMPTS:
-            yield call.purpose.question, "".join(map(_marked, call.messages))
-
-
-def _marked(message: Message) -> str:
-    """A message as chat templates write it: its role, then its text."""
-    return f"<|{message.role}|>\n{message.content}\n"
+def _tokens_of(models: Set[str], tokenizer: str | None) -> dict[str, _Tokens]:
+    """Model -> the tokens of its prompts; empty where one of them has no tokenizer at hand."""
+    given = None if tokenizer is None else load_chat_tokens(tokenizer).of
+    found: dict[str, _Tokens] = {}
+    for model in sorted(models):
+        if model.startswith("hf/"):
+            try:
+                found[model] = load_chat_tokens(model.removeprefix("hf/"), local=True).of
+            except UserError:
+                return {}  # the model lies on another machine
+        elif given is not None:
+            found[model] = given
+        else:
+            return {}
+    return found

@@ -11,8 +11,9 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.runs.config import RunConfig
-from madke.runs.directory import read_config, read_transcripts
 from madke.runs.predictions import read_predictions
+from madke.runs.run_json import read_config
+from madke.runs.transcripts import read_transcripts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,20 +17,24 @@ from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.files import replacing
-from madke.runs.directory import Key, read_transcripts
+from madke.files import fingerprint, replacing
+from madke.llm.prices import Prices
+from madke.runs.prompts import run_spending
 from madke.runs.results import Results
+from madke.runs.transcripts import Key, read_transcripts
 from madke.scoring.external import CommandScorer, Item, without_keys
 from madke.scoring.metrics import question_of
 from madke.scoring.rows import Datasets, over_questions
-from madke.scoring.scores import Scores, score, scores_to_json
+from madke.scoring.scores import Scores, score, scores_from_json, scores_to_json
 from madke.scoring.statistics import Estimate
+from madke.versions import versions
 
 _log = logging.getLogger(__name__)
 
 GRADER = "grader"
 """The name of a model's grades among the scores from outside: right is 1, wrong is 0."""
 
+_METRICS = "metrics.json"
 _EXTERNAL = "external.json"
 
 _REASONS = 3
@@ -63,20 +67,53 @@ class _Scored:
     """Why answers have no score -> how many."""
 
 
-def score_run(directory: Path) -> Scores:
-    """Score a run, as :func:`scores_of`, and write its ``metrics.json``.
+def score_run(directory: Path, *, prices: Prices = MappingProxyType({}), tokenizer: str | None = None) -> Scores:
+    """Score a run, as :func:`scores_of`, and write its ``metrics.json``, with what its calls cost and share.
+
+    Reading all prompts takes long, so what was counted of these transcripts' calls is kept unless prices or a tokenizer
+    are given.
+
+    Args:
+        directory: The run.
+        prices: For :func:`madke.runs.prompts.run_spending`, as ``tokenizer``.
+        tokenizer: See there.
 
     Raises:
-        UserError: As :func:`scores_of`; or the directory cannot be written to.
+        UserError: As :func:`scores_of` and :func:`madke.runs.prompts.run_spending`; or the directory cannot be written
+            to.
     """
-    scores = scores_of(directory)
-    with replacing(directory / "metrics.json") as file:
+    scores = replace(scores_of(directory), scored=_state(directory))
+    if scores.spending is None or prices or tokenizer is not None:
+        scores = replace(scores, spending=run_spending(directory, prices, tokenizer))
+    with replacing(directory / _METRICS) as file:
         file.write(scores_to_json(scores))
     return scores
 
 
+def kept_scores(directory: Path) -> Scores | None:
+    """What :func:`score_run` wrote, if it is of what the directory holds now; else None.
+
+    Raises:
+        UserError: The transcripts cannot be read.
+    """
+    try:
+        scores = scores_from_json((directory / _METRICS).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return scores if scores.scored == _state(directory) else None
+
+
+def _state(directory: Path) -> str:
+    """Changes with the transcripts, with what was said of them outside, and with this program."""
+    files = [directory / "transcripts.jsonl", directory / _EXTERNAL]
+    parts = [versions()["madke"], *(fingerprint(file) if file.exists() else "" for file in files)]
+    return sha256(" ".join(parts).encode()).hexdigest()
+
+
 def scores_of(arm: Path | Results) -> Scores:
     """The scores of an arm, with what was kept from outside among the metrics; nothing is written.
+
+    What its calls cost and share is what :func:`score_run` wrote, where that is of these transcripts.
 
     Args:
         arm: A run directory, or results from anywhere.
@@ -84,8 +121,9 @@ def scores_of(arm: Path | Results) -> Scores:
     Raises:
         UserError: The directory is no run, or its ``external.json`` is not one of ours.
     """
-    transcripts, _ = _opened(arm)
-    return _scores(transcripts, external_values(arm))
+    transcripts, path = _opened(arm)
+    kept = kept_scores(path) if path.is_dir() else None
+    return replace(_scores(transcripts, external_values(arm)), spending=kept.spending if kept else None)
 
 
 def scores_by_dataset(arm: Path | Results) -> dict[str, Scores]:

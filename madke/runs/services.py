@@ -22,7 +22,8 @@ from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.engine.scene import Estimate, Retrieve
-from madke.knowledge.pools import PoolRecord, record_from_json, record_to_json, retrieve
+from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
+from madke.knowledge.pools import retrieve
 from madke.runs.pools import pool_of
 from madke.scoring.external import CommandScorer, Item
 

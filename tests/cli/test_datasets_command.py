@@ -7,7 +7,8 @@ import pytest
 from madke.data import read_dataset
 from madke.data.formats import FORMATS
 from madke.data.sampling import ids_fingerprint
-from madke.knowledge.pools import load_pool, read_pools
+from madke.knowledge.pool_file import read_pools
+from madke.knowledge.pools import load_pool
 from tests.data.published import FILES, HOTPOT, RAMDOCS, write
 from tests.support.cli import madke, refused
 

@@ -27,3 +27,20 @@ def test_importing_the_package_loads_nothing_heavy():
 def test_help_loads_nothing_heavy():
     code = "import sys; sys.argv = ['madke', '--help']; from madke.cli.app import main; main()"
     assert not loaded_by(code) & (HEAVY | {"jinja2", "pydantic"})
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_one_line():
+    interrupted = """
+import sys
+
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "madke.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+from madke.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "madke: interrupted\n")

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from madke.llm import CallStore
-from madke.runs.directory import read_transcripts
+from madke.runs.transcripts import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import chat, error, openai_server
@@ -180,26 +180,6 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path)
     assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
 
 
-def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path):
-    reached = threading.Event()
-
-    def slow(body, n):
-        if n >= 10:
-            reached.set()
-            server.stopping.wait(30)
-        return debating(body, n)
-
-    with openai_server(slow) as server:
-        args = arguments(tmp_path, server)
-        with started(*args) as process:
-            assert reached.wait(60)
-            process.send_signal(signal.SIGINT)
-            _, complaint = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "the same command again goes on from there" in complaint
-    assert "Traceback" not in complaint
-
-
 def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path):
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=3)
@@ -266,21 +246,6 @@ def test_a_replay_of_failures_is_a_replay(tmp_path):
     again = madke(*args, "--replay", "--keep-failed")
     assert again.returncode == 1, again.stderr
     assert "the command without --keep-failed and --replay retries them" in again.stderr
-
-
-def test_a_run_has_one_writer(tmp_path):
-    reached = threading.Event()
-
-    def hanging(body, n):
-        reached.set()
-        server.stopping.wait(30)
-        return debating(body, n)
-
-    with openai_server(hanging) as server:
-        args = arguments(tmp_path, server)
-        with started(*args):
-            assert reached.wait(60)
-            assert "another process is writing this run" in refused(*args)
 
 
 def test_repeats_are_debated_with_other_samples(tmp_path):

@@ -35,7 +35,7 @@ def stage_of(body: dict[str, Any]) -> str:
         return "select"
     if "[Yes]" in prompt:
         return "judge"
-    if prompt.startswith("Sum up"):
+    if "Sum up the debaters" in prompt:
         return "summarize"
     return "reply" if "Your previous answer:" in prompt else "speak"
 

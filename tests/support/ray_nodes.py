@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psutil
+
 _QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 200,
@@ -16,8 +18,11 @@ _MEMORY = 80 * 2**20
 
 
 @contextmanager
-def running_cluster(cpus: int = 1) -> Iterator[Any]:
-    """A head, where nothing but the driver runs, and one node of so many CPUs, which is ``cluster.steady``."""
+def running_cluster(cpus: int = 1, **environment: str) -> Iterator[Any]:
+    """A head, where nothing but the driver runs, and one node of so many CPUs, which is ``cluster.steady``.
+
+    The node has ``environment`` besides this process's.
+    """
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(
@@ -30,16 +35,16 @@ def running_cluster(cpus: int = 1) -> Iterator[Any]:
         },
     )
     try:
-        cluster.steady = cluster.add_node(num_cpus=cpus, object_store_memory=_MEMORY)
+        cluster.steady = cluster.add_node(num_cpus=cpus, object_store_memory=_MEMORY, env_vars=environment)
         yield cluster
     finally:
         cluster.shutdown()
 
 
 @contextmanager
-def another_node(cluster: Any, **resources: int) -> Iterator[Any]:
-    """One more node, of one CPU unless ``resources`` says otherwise; a test may kill it."""
-    node = cluster.add_node(**{"num_cpus": 1, "object_store_memory": _MEMORY, **resources})
+def another_node(cluster: Any, **settings: Any) -> Iterator[Any]:
+    """One more node, of one CPU unless ``settings`` (of Ray's) say otherwise; a test may kill it."""
+    node = cluster.add_node(**{"num_cpus": 1, "object_store_memory": _MEMORY, **settings})
     try:
         yield node
     finally:
@@ -51,3 +56,16 @@ def kill(cluster: Any, node: Any) -> None:
     """SIGKILL for all processes of a node; returns when the cluster knows."""
     cluster.remove_node(node, allow_graceful=False)
     cluster.wait_for_nodes()
+
+
+def workers() -> list[psutil.Process]:
+    """The processes, on this test's nodes, in which ``--engine ray`` has models open."""
+    ours = psutil.Process().children(recursive=True)
+    return [process for process in ours if _name(process).startswith("ray::Models")]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name() if process.status() != psutil.STATUS_ZOMBIE else ""
+    except psutil.NoSuchProcess:
+        return ""

@@ -1,0 +1,187 @@
+"""The pool file: everything every source returned for each question, one JSON line a question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Passage
+from madke.files import read_jsonl
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolRecord:
+    """One line of a pool file."""
+
+    id: str
+    """The question's id."""
+    question: str
+    passages: tuple[Passage, ...] = ()
+    """What the sources returned, source by source, in rank order."""
+    partial: dict[str, str]
+    """Source -> reason, for those that failed."""
+    sources: dict[str, str]
+    """Source -> what served it, for all that were asked. Files written by hand may leave it out."""
+
+
+def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
+    """The records of a pool file by question id; with ``only``, those of these ids (all lines are checked).
+
+    Raises:
+        UserError: As :func:`pool_records`.
+    """
+    return {record.id: record for _, record in pool_records(path) if only is None or record.id in only}
+
+
+def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
+    """(1-based line number, record) of each line, all of them checked.
+
+    A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
+    the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
+
+    Raises:
+        UserError: The file or one of its lines is wrong, or an id occurs twice; the message names the line.
+    """
+    line_of: dict[str, int] = {}
+    for number, item in read_jsonl(path):
+        try:
+            record = _Line.model_validate(item).record()
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise UserError(f"{where!r}: {first['msg']}; expected a pool record", file=path, line=number) from error
+        if record.id in line_of:
+            raise UserError(f"id {record.id!r} stands on line {line_of[record.id]} already", file=path, line=number)
+        line_of[record.id] = number
+        yield number, record
+
+
+class PoolLines:
+    """The records of a pool file, each read from the disk when it is asked for.
+
+    A run of many questions holds one number a question in memory, not the passages. A file ``.gz`` cannot be read from
+    its middle: its lines are held in memory.
+
+    Args:
+        path: A file whose lines :func:`pool_records` found good.
+        only: The question ids that will be asked for.
+    """
+
+    def __init__(self, path: Path, only: Container[str]) -> None:
+        self._path = path
+        self._held: dict[str, PoolRecord] | None = None
+        self._starts: dict[str, int] = {}
+        if path.suffix == ".gz":
+            self._held = read_pools(path, only=only)
+            return
+        start = 0
+        with path.open("rb") as file:
+            for line in file:
+                if line.strip() and (found := str(from_json(line)["id"])) in only:
+                    self._starts[found] = start
+                start += len(line)
+
+    def __getitem__(self, question: str) -> PoolRecord:
+        """The record of a question id.
+
+        Raises:
+            UserError: The file was changed in the meantime.
+        """
+        if self._held is not None:
+            return self._held[question]
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._starts[question])
+                record = record_from_json(file.readline())
+        except (OSError, ValidationError):
+            record = None
+        if record is None or record.id != question:
+            raise UserError("was changed while a run read it; the same command goes on with it", file=self._path)
+        return record
+
+
+def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
+    """Every source that was asked for any of these questions -> what served it; "unknown" where no record says."""
+    served_by: dict[str, str] = {}
+    for record in records:
+        served_by |= record.sources
+        for name in (*(passage.source for passage in record.passages), *record.partial):
+            served_by.setdefault(name, "unknown")
+    return served_by
+
+
+def record_to_json(record: PoolRecord) -> bytes:
+    """The record as a line of a pool file, without the newline."""
+    fields: dict[str, Any] = asdict(record)
+    for passage in fields["passages"]:
+        for optional in ("url", "retrieved_at", "date"):
+            if passage[optional] is None:
+                del passage[optional]
+    # Half a surrogate pair in a web page must not cost the batch its pools.
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def record_from_json(line: bytes | str) -> PoolRecord:
+    """The record in a line of a pool file.
+
+    Raises:
+        pydantic.ValidationError: The line is no pool record.
+    """
+    return _Line.model_validate_json(line).record()
+
+
+_Name = Annotated[str, Field(min_length=1)]
+
+
+class _LinePassage(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    source: _Name
+    text: str
+    key: str | None = None
+    title: str = ""
+    score: float = 0.0
+    rank: int | None = None
+    url: str | None = None
+    retrieved_at: str | None = None
+    date: str | None = None
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: _Name
+    question: str
+    passages: tuple[_LinePassage, ...]
+    partial: dict[str, str] = {}
+    sources: dict[str, str] = {}
+
+    def record(self) -> PoolRecord:
+        passages = []
+        count: dict[str, int] = {}
+        for line in self.passages:
+            rank = count[line.source] = count.get(line.source, -1) + 1
+            passages.append(
+                Passage(
+                    source=line.source,
+                    key=f"{line.source}-{rank}" if line.key is None else line.key,
+                    title=line.title,
+                    text=line.text,
+                    score=line.score,
+                    rank=rank if line.rank is None else line.rank,
+                    url=line.url,
+                    retrieved_at=line.retrieved_at,
+                    date=line.date,
+                )
+            )
+        found = tuple(passages)
+        return PoolRecord(
+            id=self.id, question=self.question, passages=found, partial=self.partial, sources=self.sources
+        )

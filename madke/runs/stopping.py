@@ -1,0 +1,108 @@
+"""Stopping a run early without losing a call that is paid for: at a deadline, at Ctrl-C, when it is terminated.
+
+No further call begins, those under way may end and are stored, and the debates that wait for more are given up: the
+same command begins them anew, and the call store has what was said so far.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from madke.llm import Limiter
+
+_log = logging.getLogger(__name__)
+
+GRACE = 30.0
+"""Seconds that calls under way are given to end."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended the run; everything is closed and stored.
+
+    Args:
+        number: The signal.
+    """
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__()
+        self.exit_status = 128 + number
+        """As shells report it."""
+
+
+async def until_stopped(
+    batch: Coroutine[None, None, None],
+    limiter: Limiter,
+    *,
+    seconds: float | None,
+) -> bool:
+    """Run the batch to its end, or until a signal comes or the time is over. A second signal does not wait for calls.
+
+    Args:
+        batch: Its calls wait for the limiter.
+        limiter: Closed when the run is to stop.
+        seconds: How long the batch may take; None: as long as it likes.
+
+    Returns:
+        Whether the batch ended by itself; False: its time was over.
+
+    Raises:
+        Interrupted: A signal came (SIGINT, SIGTERM, SIGHUP).
+    """
+    loop = asyncio.get_running_loop()
+    work = loop.create_task(batch)
+    asked: asyncio.Future[signal.Signals | None] = loop.create_future()
+
+    def stop(number: signal.Signals | None) -> None:
+        if not asked.done():
+            asked.set_result(number)
+        elif number is not None:
+            work.cancel()
+
+    either: list[asyncio.Future[Any]] = [work, asked]
+    timer = None if seconds is None else loop.call_later(max(0.0, seconds), stop, None)
+    try:
+        with _handled(stop):
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                limiter.close()
+                under_way = limiter.state().in_flight
+                _log.warning("stopping; %d calls under way may end first (Ctrl-C does not wait for them)", under_way)
+                drained = loop.create_task(limiter.drained())
+                await asyncio.wait({work, drained}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
+                drained.cancel()
+                work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+                return True
+    finally:
+        work.cancel()
+        if timer is not None:
+            timer.cancel()
+    if (number := asked.result()) is not None:
+        raise Interrupted(number)
+    return False
+
+
+@contextmanager
+def _handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Signals that end a process are told to ``stop`` instead, where this thread may do that."""
+    loop = asyncio.get_running_loop()
+    handled = []
+    try:
+        for number in _SIGNALS:
+            # Not in a thread beside the main one; and what is ignored (nohup) stays ignored.
+            with suppress(ValueError, RuntimeError):
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    loop.add_signal_handler(number, stop, number)
+                    handled.append(number)
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)

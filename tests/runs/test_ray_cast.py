@@ -1,0 +1,339 @@
+"""Debates whose models are on the nodes of a real Ray cluster, some of which are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from madke.core.chat import ChatRequest, Completion, Message, Purpose
+from madke.core.errors import UserError
+from madke.llm import Retrying, RetryPolicy, open_model
+from madke.runs.meter import Meter
+from madke.runs.ray_cast import ray_models
+from tests.support.dataset import debating
+from tests.support.openai_server import OpenAIServer, Seen, chat, error, openai_server
+from tests.support.ray_debates import CONCURRENCY, ROLES, debated
+from tests.support.ray_nodes import another_node, kill, running_cluster, workers
+from tests.support.tiny_model import save_tiny_model
+
+ray = pytest.importorskip("ray", reason="needs the extra madke[ray]")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+ONE = {"judge": "openai/m"}
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[OpenAIServer]:
+    """The endpoint in the environment of the steady node."""
+    with openai_server(chat("From home.")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cluster(home: OpenAIServer) -> Iterator[Any]:
+    with running_cluster(OPENAI_API_KEY="steady", OPENAI_BASE_URL=home.url) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def doomed(cluster: Any) -> Iterator[Any]:
+    """Another node, which calls under a key of its own and may be killed."""
+    with another_node(cluster, env_vars={"OPENAI_API_KEY": "doomed"}) as node:
+        yield node
+
+
+def request(text: str = "?", question: str = "q") -> ChatRequest:
+    purpose = Purpose(question=question, stage="judge", agent="judge", round=1)
+    return ChatRequest(messages=(Message(role="user", content=text),), purpose=purpose, temperature=0.5, max_tokens=9)
+
+
+def node_of(seen: Seen) -> str:
+    return seen.headers["authorization"].removeprefix("Bearer ")
+
+
+def local(url: str, folder: Path, count: int) -> tuple[dict[str, Any], int]:
+    """What the local engine makes of the questions, and with how many calls."""
+    meter = Meter(total=count)
+    transcripts = debated(dict.fromkeys(ROLES, open_model("openai/m", base_url=url)), folder / "local", count, meter)
+    return transcripts, meter.calls
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        threading.Event().wait(0.02)
+
+
+def test_transcripts_are_those_of_the_local_engine_and_both_nodes_are_asked(
+    cluster: Any, doomed: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    meter = Meter(total=30)
+    with openai_server(debating) as server:
+        expected, calls = local(server.url, tmp_path, 30)
+        server.requests.clear()
+        capfd.readouterr()
+
+        with ray_models(ROLES, base_url=server.url, address=cluster.address, concurrency=CONCURRENCY) as models:
+            assert len(set(models.values())) == 1, "one model for all roles of a name"
+            transcripts = debated(models, tmp_path / "calls", 30, meter)
+
+    assert transcripts == expected
+    assert (meter.calls, len(server.requests), meter.failed_calls) == (calls, calls, 0)
+    asked = Counter(map(node_of, server.requests))
+    assert min(asked["steady"], asked["doomed"]) > calls / 8
+    nodes = defaultdict(set)
+    for seen in server.requests:
+        nodes[seen.body["messages"][-1]["content"].rpartition("survey ")[2]].add(node_of(seen))
+    assert {len(each) for each in nodes.values()} == {1}, "a question stays with one server's prefix cache"
+    assert capfd.readouterr().out == ""
+
+
+def test_a_killed_node_loses_the_calls_in_flight_and_nothing_else(
+    cluster: Any, doomed: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    held: list[str] = []
+    go_on = threading.Event()
+    meter = Meter(total=30)
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        if n > 60 and node_of(server.requests[n - 1]) == "doomed":
+            held.append(str(body))
+            go_on.wait()
+        return debating(body)
+
+    def kill_when_only_its_calls_are_left() -> None:
+        until(lambda: bool(held) and meter.calls + len(held) == len(server.requests))
+        kill(cluster, doomed)
+
+    with openai_server(debating) as calm:
+        expected, calls = local(calm.url, tmp_path, 30)
+    with openai_server(reply) as server:
+        with ray_models(ROLES, base_url=server.url, address=cluster.address, concurrency=CONCURRENCY) as models:
+            killer = threading.Thread(target=kill_when_only_its_calls_are_left)
+            killer.start()
+            try:
+                transcripts = debated(models, tmp_path / "calls", 30, meter)
+            finally:
+                go_on.set()
+                killer.join()
+
+        asked = Counter(str(seen.body) for seen in server.requests)
+    assert transcripts == expected
+    assert {body for body, times in asked.items() if times > 1} == set(held)
+    assert (len(server.requests), meter.calls, meter.failed_calls) == (calls + len(held), calls, 0)
+    assert "its calls go to others" in caplog.text
+    assert "does not come back" in caplog.text
+
+
+def test_a_worker_that_ended_is_started_again_while_its_node_lives(cluster: Any) -> None:
+    first = threading.Event()
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        if n == 1:
+            workers()[0].kill()
+            first.set()
+            server.stopping.wait()
+        return chat("Again.")
+
+    with (
+        openai_server(reply) as server,
+        ray_models(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
+    ):
+        completion = asyncio.run(models["judge"].complete(request()))
+
+    assert (completion.text, completion.attempts, len(server.requests)) == ("Again.", 2, 2)
+
+
+def test_a_call_that_is_lost_twice_fails_and_the_run_goes_on(cluster: Any) -> None:
+    def reply(body: dict[str, Any], n: int) -> Any:
+        if n <= 2:
+            workers()[0].kill()
+            server.stopping.wait()
+        return chat("Fine.")
+
+    async def calls() -> Any:
+        return await models["judge"].complete(request("deadly")), await models["judge"].complete(request("harmless"))
+
+    with (
+        openai_server(reply) as server,
+        ray_models(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
+    ):
+        deadly, harmless = asyncio.run(calls())
+
+    assert (deadly.outcome, deadly.attempts) == ("failed", 2)
+    assert "2 Ray workers ended while they were asked it" in deadly.error
+    assert (harmless.text, len(server.requests)) == ("Fine.", 3)
+
+
+def test_without_a_node_the_run_ends_with_one_line() -> None:
+    killer: list[threading.Thread] = []
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        killer.append(threading.Thread(target=kill, args=(alone, alone.steady)))
+        killer[-1].start()
+        server.stopping.wait()
+        return chat()
+
+    with (
+        running_cluster() as alone,
+        openai_server(reply) as server,
+        ray_models(ONE, base_url=server.url, address=alone.address, concurrency=2) as models,
+    ):
+        with pytest.raises(UserError, match=r"no worker is left.*the same command again goes on"):
+            asyncio.run(models["judge"].complete(request()))
+        killer[0].join()
+    assert len(killer) == 1
+
+
+def test_a_servers_refusal_on_a_node_is_retried_here(cluster: Any) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        return error(429, "Slow down.", {"Retry-After": "7"}) if n == 1 else chat("Now.")
+
+    with (
+        openai_server(reply) as server,
+        ray_models(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
+    ):
+        patient = Retrying(models["judge"], RetryPolicy(), sleep=sleep)
+        completion = asyncio.run(patient.complete(request()))
+
+    assert (completion.text, completion.attempts) == ("Now.", 2)
+    assert len(waits) == 1
+    assert waits[0] >= 7
+
+
+def test_a_call_that_is_cancelled_is_given_up_on_its_node(cluster: Any) -> None:
+    async def scene() -> bytes:
+        arrived = asyncio.Event()
+        gone: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            arrived.set()
+            gone.set_result(await reader.read())  # to the end of the connection
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", port)
+        async with server:
+            call = asyncio.create_task(models["judge"].complete(request("hold on")))
+            await arrived.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            return await gone
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+    with ray_models(ONE, base_url=url, address=cluster.address, concurrency=2) as models:
+        assert b"hold on" in asyncio.run(scene())
+
+
+def test_each_node_has_its_own_endpoint_and_calls_keep_the_name_they_have_here(
+    cluster: Any, home: OpenAIServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = len(home.requests)
+    with ray_models(ONE, address=cluster.address, concurrency=2) as models:
+        completion = asyncio.run(models["judge"].complete(request()))
+
+    assert (completion.text, len(home.requests)) == ("From home.", before + 1)
+    assert models["judge"].name == "openai/m"
+    assert f"asks openai/m@{home.url}; its calls are kept as those of openai/m" in caplog.text
+
+    monkeypatch.setenv("OPENAI_BASE_URL", home.url)
+    caplog.clear()
+    with ray_models(ONE, address=cluster.address, concurrency=2) as models:
+        assert models["judge"].name == f"openai/m@{home.url}"
+    assert caplog.text == ""
+
+
+def test_a_node_that_would_ask_openai_instead_is_refused(
+    cluster: Any, doomed: Any, home: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", home.url)
+
+    assert "would ask OpenAI itself for openai/m@" in refusal(cluster, "openai/m")
+
+
+def test_a_node_without_a_key_is_refused(cluster: Any) -> None:
+    with another_node(cluster):
+        line = refusal(cluster, "openai/m")
+
+    assert line.startswith("Ray: the node ")
+    assert line.endswith(
+        "OPENAI_API_KEY is not set, and openai/m needs it; for a server without keys give its base URL"
+    )
+
+
+def test_what_a_node_cannot_open_is_refused(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("only-here.yaml").write_text("- reply: Hello.\n")
+
+    assert "only-here.yaml: cannot be read" in refusal(cluster, "scripted/only-here.yaml")
+
+
+def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("- reply: Hello.\n")
+    with ray_models({"judge": f"scripted/{script}"}, address=cluster.address, concurrency=2) as models:
+        assert asyncio.run(models["judge"].complete(request())).text == "Hello."
+
+    changing = tmp_path / "changing.yaml"
+    os.mkfifo(changing)
+
+    def tell() -> None:
+        changing.write_text("- reply: here\n")
+        until(ray.is_initialized)
+        changing.write_text("- reply: there\n")
+
+    contents = threading.Thread(target=tell)
+    contents.start()
+    assert "give every node the same" in refusal(cluster, f"scripted/{changing}")
+    contents.join()
+
+
+@pytest.mark.parametrize(("name", "said"), [("openia/m", "did you mean 'openai'"), ("human", "at this terminal")])
+def test_what_cannot_be_on_a_node_is_refused_before_a_cluster_is_looked_for(name: str, said: str) -> None:
+    with pytest.raises(UserError, match=said), ray_models({"judge": name}, address="nowhere", concurrency=2):
+        pass
+
+
+def test_local_models_get_a_worker_for_each_gpu(cluster: Any, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the extra madke[dense]")
+    save_tiny_model(tmp_path)
+
+    async def calls() -> list[Completion]:
+        return await asyncio.gather(*(models["judge"].complete(request(question=str(n))) for n in range(4)))
+
+    # Ray believes in these GPUs; the models find none, and take the CPU.
+    with (
+        another_node(cluster, num_gpus=2),
+        ray_models({"judge": f"hf/{tmp_path}"}, address=cluster.address, concurrency=4) as models,
+    ):
+        assert len(workers()) == 2
+        assert [each.outcome for each in asyncio.run(calls())] == ["ok"] * 4
+        assert models["judge"].name == f"hf/{tmp_path}"
+
+
+def refusal(cluster: Any, name: str) -> str:
+    """The one line with which models are refused; no worker is left behind."""
+    raised = pytest.raises(UserError)
+    with raised as refused, ray_models({"judge": name}, address=cluster.address, concurrency=2):
+        pass
+    psutil.wait_procs(workers(), timeout=30)
+    assert workers() == []
+    assert "\n" not in str(refused.value)
+    return str(refused.value)

@@ -1,0 +1,169 @@
+"""``madke run --engine ray`` as a user runs it, on a real cluster: interrupted, killed, resumed by either engine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from madke.runs.transcripts import read_transcripts
+from tests.support.cli import madke, refused, started
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import OpenAIServer, openai_server
+from tests.support.ray_nodes import another_node, kill, running_cluster, workers
+
+ray = pytest.importorskip("ray", reason="needs the extra madke[ray]")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+def command(folder: Path, server: OpenAIServer, *more: object, out: str = "out", n: int = 8) -> tuple[object, ...]:
+    questions, pools = write_dataset(folder, n)
+    model = ("--model", "openai/m", "--base-url", server.url)
+    return ("run", questions, "--pools", pools, *model, "--out", folder / out, *more)
+
+
+def transcripts(folder: Path) -> dict[str, Any]:
+    """By id, without what no two runs have in common; each question once."""
+    lines = [json.loads(line) for line in (folder / "transcripts.jsonl").read_text().splitlines()]
+    for line in lines:
+        for usage in line["usage"].values():
+            del usage["seconds"], usage["retries"]
+    assert len({line["id"] for line in lines}) == len(lines)
+    return {line["id"]: line for line in lines}
+
+
+def asked(server: OpenAIServer) -> Counter[str]:
+    return Counter(json.dumps(seen.body) for seen in server.requests)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        threading.Event().wait(0.02)
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> dict[str, Any]:
+    """What the local engine makes of it."""
+    with openai_server(debating) as server:
+        done = madke(*command(tmp_path, server, out="local"))
+    assert done.returncode == 0, done.stderr
+    return transcripts(tmp_path / "local")
+
+
+class Gate:
+    """A server's replies up to ``open``; those after it wait until :meth:`release`."""
+
+    def __init__(self, answered: int) -> None:
+        self._answered = answered
+        self._released = threading.Event()
+
+    def __call__(self, body: dict[str, Any], n: int) -> Any:
+        if n > self._answered:
+            self._released.wait()
+        return debating(body)
+
+    def release(self) -> None:
+        self._released.set()
+
+
+def test_a_run_whose_node_is_killed_ends_as_the_local_engines_does(
+    cluster: Any, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    held: list[str] = []
+    gate = threading.Event()
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        if n > 16 and server.requests[n - 1].headers["authorization"] == "Bearer doomed":
+            held.append(json.dumps(body))
+            gate.wait()
+        return debating(body)
+
+    with openai_server(reply) as server, another_node(cluster, env_vars={"OPENAI_API_KEY": "doomed"}) as doomed:
+        args = command(tmp_path, server, "--engine", "ray", "--address", cluster.address)
+        with started(*args) as run:
+            until(lambda: bool(held))
+            kill(cluster, doomed)
+            gate.set()
+            stdout, stderr = run.communicate()
+        assert run.returncode == 0, stderr
+        again = madke(*args)
+        assert again.returncode == 0, again.stderr
+
+        assert transcripts(tmp_path / "out") == expected
+        assert {body for body, times in asked(server).items() if times > 1} >= set(held)
+        assert asked(server).total() <= len(asked(server)) + 16, "no more than what was in flight is asked again"
+    assert stdout.rstrip().endswith("report.html")
+    assert "ray" not in stdout.lower().replace(str(tmp_path).lower(), "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_waits_for_its_calls_and_leaves_no_process(
+    cluster: Any, tmp_path: Path, expected: dict[str, Any], number: signal.Signals
+) -> None:
+    gate = Gate(20)
+    with openai_server(gate) as server:
+        # A cluster of the run's own.
+        with started(*command(tmp_path, server, "--engine", "ray")) as run:
+            until(lambda: len(server.requests) > 20)
+            processes = psutil.Process(run.pid).children(recursive=True)
+            assert any("raylet" in process.name() for process in processes)
+            run.send_signal(number)
+            gate.release()
+            _, stderr = run.communicate()
+        assert run.returncode == 128 + number, stderr
+        assert "the same command again goes on from there" in stderr
+        assert psutil.wait_procs(processes, timeout=60)[1] == []
+
+        done = madke(*command(tmp_path, server))
+        assert done.returncode == 0, done.stderr
+        assert transcripts(tmp_path / "out") == expected
+        assert max(asked(server).values()) == 1, "every call that was made is used"
+
+
+def test_a_killed_run_leaves_no_worker_and_is_resumed(cluster: Any, tmp_path: Path, expected: dict[str, Any]) -> None:
+    gate = Gate(30)
+    with openai_server(gate) as server:
+        args = command(tmp_path, server, "--engine", "ray", "--address", cluster.address)
+        with started(*args) as run:
+            until(lambda: len(server.requests) > 30)
+            left = workers()
+            assert len(left) == 1
+            run.kill()
+        assert psutil.wait_procs(left, timeout=60)[1] == []
+        in_flight = len(server.requests) - 30
+        gate.release()
+
+        done = madke(*args)
+        assert done.returncode == 0, done.stderr
+        assert transcripts(tmp_path / "out") == expected
+        # Replies may have been on their way when the run was killed.
+        assert asked(server).total() <= len(asked(server)) + in_flight + 16
+
+        requests = len(server.requests)
+        replayed = madke(*args, "--replay")
+        assert (replayed.returncode, len(server.requests)) == (0, requests), replayed.stderr
+        assert len(list(read_transcripts(tmp_path / "out"))) == 8
+
+
+def test_bad_input_is_one_line(cluster: Any, tmp_path: Path) -> None:
+    questions, pools = write_dataset(tmp_path, 1)
+    run = ("run", questions, "--pools", pools, "--out", tmp_path / "out", "--model", "openai/m")
+    on_cluster = ("--engine", "ray", "--address", cluster.address)
+
+    assert "OPENAI_API_KEY is not set" in refused(*run, *on_cluster)
+    assert "unknown model" in refused(*run[:-1], "openia/m", *on_cluster)
+    assert "no answer" in refused(*run, "--engine", "ray", "--address", "127.0.0.1:1", OPENAI_API_KEY="here")
+    assert not (tmp_path / "out").exists()

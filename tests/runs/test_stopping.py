@@ -1,0 +1,203 @@
+"""A run that ends before its questions do: limits, deadlines, signals, an endpoint that fails everything."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections import Counter
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from madke.cli.limits import seconds_until
+from madke.core.errors import UserError
+from madke.runs.transcripts import read_transcripts
+from tests.support.cli import madke, refused, started
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import error, openai_server
+
+TOKENS_EACH = 25
+"""Of one call to the loopback server."""
+
+
+def arguments(folder, server, *more, n=6):
+    questions, pools = write_dataset(folder, n)
+    endpoint = ("--model", "openai/m", "--base-url", server.url)
+    return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
+
+
+def sessions(folder):
+    return json.loads((folder / "out" / "run.json").read_text())["sessions"]
+
+
+def unfinished(folder):
+    path = folder / "out" / "unfinished.jsonl"
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def finished(folder):
+    return {transcript.id for transcript in read_transcripts(folder / "out")}
+
+
+def repeated(server):
+    """Calls that the server got more than once: each has a seed of its own."""
+    sent = Counter((seen.body["seed"], seen.body["messages"][-1]["content"]) for seen in server.requests)
+    return [call for call, times in sent.items() if times > 1]
+
+
+def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, "--concurrency", "1")
+        done = madke(*args, "--token-budget", 10 * TOKENS_EACH)
+        assert done.returncode == 1, done.stderr
+        assert "--token-budget is reached; 4 questions have no outcome yet, and a higher one goes on" in done.stderr
+        # A question takes 6 or 11 calls: the second one begins with some of ten left, and is finished.
+        assert len(finished(tmp_path)) == 2
+        assert set(unfinished(tmp_path)) == {f"q{n}" for n in range(6)} - finished(tmp_path)
+        assert json.loads((tmp_path / "out" / "metrics.json").read_text())["transcripts"] == 2
+        used = len(server.requests)
+
+        again = madke(*args, "--token-budget", 10 * TOKENS_EACH)
+        assert (again.returncode, len(server.requests)) == (1, used), "what was used before counts"
+        assert madke(*args).returncode == 0
+    assert finished(tmp_path) == {f"q{n}" for n in range(6)}
+    assert unfinished(tmp_path) == []
+    first, *_, last = sessions(tmp_path)
+    assert (first["ended"], first["questions"], first["left_over"]) == ("--token-budget", 2, 4)
+    assert first["prompt_tokens"] + first["completion_tokens"] == used * TOKENS_EACH
+    assert (last["ended"], last["questions"], last["left_over"]) == ("finished", 4, 0)
+    assert last["concurrency"]["peak"] >= 1
+
+
+def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path):
+    stopping = threading.Event()
+
+    def slow(body, n):
+        stopping.wait(60)
+        return debating(body, n)
+
+    with openai_server(slow) as server:
+        args = arguments(tmp_path, server, "--concurrency", "2")
+        with started(*args, "--deadline", "4s") as process:
+            assert any("stopping" in line for line in process.stderr)
+            under_way = len(server.requests)
+            stopping.set()
+            _, complaint = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert "--deadline is reached; 6 questions have no outcome yet, and the same command again" in complaint
+        assert len(server.requests) == under_way, "no call began after the deadline"
+        assert len(unfinished(tmp_path)) == 6
+        assert madke(*args).returncode == 0
+        assert not repeated(server)
+    assert finished(tmp_path) == {f"q{n}" for n in range(6)}
+    assert [session["ended"] for session in sessions(tmp_path)] == ["--deadline", "finished"]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path, number, status):
+    reached = threading.Event()
+    held = threading.Event()
+
+    def slow(body, n):
+        if n == 10:
+            reached.set()
+            held.wait(20)
+        return debating(body, n)
+
+    with openai_server(slow) as server:
+        args = arguments(tmp_path, server, "--concurrency", "1")
+        with started(*args) as process:
+            assert reached.wait(60)
+            process.send_signal(number)
+            assert "stopping; 1 calls under way may end first" in next(
+                line for line in process.stderr if "stopping" in line
+            )
+            held.set()
+            _, complaint = process.communicate(timeout=30)
+        assert process.returncode == status
+        assert "the same command again goes on from there" in complaint
+        assert "Traceback" not in complaint
+        assert madke(*args).returncode == 0
+        assert not repeated(server)
+    assert sessions(tmp_path)[0]["ended"] == "interrupted"
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path):
+    reached = threading.Event()
+
+    def hanging(body, n):
+        if n >= 10:
+            reached.set()
+            server.stopping.wait(60)
+        return debating(body, n)
+
+    with openai_server(hanging) as server, started(*arguments(tmp_path, server)) as process:
+        assert reached.wait(60)
+        process.send_signal(signal.SIGINT)
+        next(line for line in process.stderr if "stopping" in line)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in complaint
+
+
+def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path):
+    def revoked(body, n):
+        return debating(body, n) if n <= 12 else error(401, "the key is revoked")
+
+    with openai_server(revoked) as server:
+        done = madke(*arguments(tmp_path, server, "--concurrency", "2", n=40))
+        sent = len(server.requests)
+    assert done.returncode == 1
+    assert "calls all failed: HTTP 401: the key is revoked" in done.stderr
+    assert sent < 12 + 20 + 2 * 2 * 2, "what was under way, and nothing more"
+    assert len(unfinished(tmp_path)) > 20
+    assert sessions(tmp_path)[0]["left_over"] == len(unfinished(tmp_path))
+
+
+def test_a_finished_run_asks_nobody_and_writes_nothing_anew(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server)
+        first = madke(*args)
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir() if "sqlite" not in path.name}
+    again = madke(*args)  # the server is gone
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in before} == before
+    (tmp_path / "out" / "metrics.json").write_text("{}")
+    assert madke(*args).stdout == first.stdout
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["transcripts"] == 6
+
+
+def test_a_plan_takes_no_limits(tmp_path):
+    questions, pools = write_dataset(tmp_path, 1)
+    for limit in (("--token-budget", 5), ("--deadline", "1h"), ("--max-cost", 1)):
+        assert "--plan spends nothing" in refused(
+            "run", questions, "--pools", pools, "--out", tmp_path / "out", "--plan", *limit
+        )
+
+
+NOW = datetime(2026, 11, 21, 22, 30, tzinfo=ZoneInfo("Europe/Zurich"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("0.5h", 1800),
+        ("23:00", 1800),
+        ("6:30", 8 * 3600),
+        ("2026-11-22T22:30", 86400),
+        ("2026-11-21T21:31:00+00:00", 60),
+    ],
+)
+def test_deadlines_as_people_write_them(text, seconds):
+    assert seconds_until(text, NOW) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0s", "25:00", "2020-01-01T00:00", "-5m", "1h 5m"])
+def test_what_is_no_deadline_is_refused(text):
+    with pytest.raises(UserError, match="--deadline"):
+        seconds_until(text, NOW)
