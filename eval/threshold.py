@@ -45,7 +45,7 @@ from madke.files import replacing
 from madke.llm import CallStore, Limiter, close
 from madke.llm.usage import estimated_usage
 from madke.runs.cast import guarded, open_models
-from madke.runs.directory import read_transcripts
+from madke.runs.transcripts import read_transcripts
 from madke.tasks import get_task
 from madke.terminal import printable
 from madke.variants import Variant, load_variant

@@ -25,6 +25,11 @@ from madke.indexing.corpus import read_corpus
 
 NEEDS = {
     "throughput": (),
+    "latency": (),
+    "memory": (),
+    "prefix": (),
+    "protocols": (),
+    "ray_run": ("ray",),
     "dense_build": ("faiss", "pyarrow"),
     "dense_search": ("faiss", "pyarrow"),
     "first_result": ("faiss", "pyarrow"),

@@ -11,6 +11,11 @@ from eval.benchmarks.measure import Setting, in_own_process
 
 NAMES = (
     "throughput",
+    "latency",
+    "memory",
+    "prefix",
+    "protocols",
+    "ray_run",
     "dense_build",
     "dense_search",
     "first_result",

@@ -1,12 +1,14 @@
-"""An OpenAI-compatible server without latency, for benchmarks: ``python -m eval.benchmarks.server`` prints its port.
+"""An OpenAI-compatible server for benchmarks: ``python -m eval.benchmarks.server SECONDS`` prints its port.
 
-Debaters always agree, so a question of MADKE with a pool takes 2 * 2 + 1 + 1 = 6 calls.
+Each call takes so many seconds, 0 by default. Debaters always agree, so a question of MADKE with a pool takes
+2 * 2 + 1 + 1 = 6 calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 
 _ANSWER = "The answer is [Lake Baikal]."
 
@@ -31,23 +33,25 @@ _REPLIES = ((b"[No Found]", _body("The most helpful is [0].")), (b"[Yes]", _body
 _DEFAULT = _body(_ANSWER)
 
 
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, latency: float) -> None:
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             request = await reader.readexactly(int(length.partition(b":")[2]))
+            if latency:
+                await asyncio.sleep(latency)
             writer.write(next((reply for marker, reply in _REPLIES if marker in request), _DEFAULT))
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
 
 
-async def _main() -> None:
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+async def _main(latency: float) -> None:
+    server = await asyncio.start_server(lambda r, w: _serve(r, w, latency), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    asyncio.run(_main(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0))

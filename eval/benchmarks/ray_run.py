@@ -1,0 +1,95 @@
+"""Two Ray nodes against one: calls a second of debates whose models are on the nodes.
+
+Each node gets as many calls at once, however many nodes there are. They share this machine's cores with each other,
+the server and this process, so few cores leave little of the gain. What bounds a cluster of real nodes is the CPU time
+that this process takes for a call, as all debates are played in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, Taken, server
+from eval.benchmarks.measure import Setting, duration
+from madke.concurrency import together
+from madke.core.chat import ChatModel
+from madke.core.question import Question
+from madke.engine.debate import debate
+from madke.llm import CallStore, Limiter
+from madke.runs.cast import guarded, role_models
+from madke.runs.ray_cast import ray_models
+from madke.tasks import get_task
+from madke.variants import load_variant
+
+QUESTIONS = 400
+QUICK = 20
+WARM_UP = 20
+EACH_NODE = 8
+"""Calls at once for each node."""
+LATENCY = 0.05
+_OBJECTS = 80 * 2**20
+"""Bytes of shared memory for a node's objects; Ray's least is 75 MB."""
+
+_VARIANT = load_variant("madke")
+
+
+def main(setting: Setting) -> None:
+    """Measure both and print the ratio."""
+    questions = QUICK if setting.quick else QUESTIONS
+    with server(LATENCY) as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
+        one, two = (_on_nodes(count, url, questions, Path(folder) / f"calls-{count}") for count in (1, 2))
+    print(
+        f"ray_run: {two.rate:,.0f} calls/s on two nodes, {one.rate:,.0f} on one ({one.calls:,} calls of "
+        f"{duration(LATENCY)}, {EACH_NODE} at once on each node), ratio {two.rate / one.rate:.2f}\n"
+        f"  the driver's CPU: {duration(two.cpu_each)} a call; at most {1 / two.cpu_each:,.0f} calls/s on any cluster",
+        flush=True,
+    )
+
+
+def _on_nodes(count: int, url: str, questions: int, store_file: Path) -> Taken:
+    names = role_models(_VARIANT.protocol, MODEL, {})
+    most = EACH_NODE * count
+    with _cluster(count) as address, ray_models(names, base_url=url, address=address, concurrency=most) as models:
+        return asyncio.run(_debated(models, questions, most, store_file))
+
+
+@contextmanager
+def _cluster(nodes: int) -> Iterator[str]:
+    """The address of a cluster on this machine, whose head does no work."""
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 0, "object_store_memory": _OBJECTS, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=1, object_store_memory=_OBJECTS)
+        yield cluster.address
+    finally:
+        cluster.shutdown()
+
+
+async def _debated(models: Mapping[str, ChatModel], count: int, most: int, store_file: Path) -> Taken:
+    """What the debates take once connections and imports are there; every call is stored."""
+    asked = [Question(id=str(n), question=f"Which lake is the deepest, in survey {n}?") for n in range(WARM_UP + count)]
+    with CallStore(store_file) as store:
+        cast = guarded(models, limiter=Limiter(most), store=store)
+
+        async def play(questions: Sequence[Question]) -> None:
+            left = iter(questions)
+
+            async def work() -> None:
+                for question in left:
+                    task = get_task(question.task)
+                    await debate(question, _VARIANT.protocol, cast, POOL, task=task, prompts=_VARIANT, seed=0)
+
+            await together(work() for _ in range(most))
+
+        await play(asked[:WARM_UP])
+        began, cpu = time.perf_counter(), time.process_time()
+        await play(asked[WARM_UP:])
+        return Taken(calls=count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
