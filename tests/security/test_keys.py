@@ -1,0 +1,282 @@
+"""Keys turn up in no file, output, log, traceback, report or process title, whatever servers do with them."""
+
+import asyncio
+import json
+import threading
+from contextlib import suppress
+
+import pytest
+
+from madke.core.errors import CallError
+from madke.llm import AzureChat, OpenAIChat, close
+from tests.support.canary import NAMES, Ended, forms, leaks, run
+from tests.support.chat_requests import chat_request
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import chat, error, openai_server
+
+PLAIN = {name: f"sk-canary-{name.lower()}-{n}718281828459" for n, name in enumerate(NAMES)}
+FROM_A_FILE = {name: f"{key}\n" for name, key in PLAIN.items()}
+UNUSUAL = {name: f"{name[:3]}+Zq8/x=='\"%&<{n}>\\y.q{n}5772156649" for n, name in enumerate(NAMES)}
+
+
+def arguments(folder, url, *more, n=2):
+    questions, pools = write_dataset(folder, n)
+    command = ("run", questions, "--pools", pools, "--model", "openai/m", "--out", folder / "out", *more)
+    return (*command, "--base-url", url) if url else command
+
+
+def assert_no_leak(folder, ended, keys):
+    found = leaks(folder, ended, keys)
+    assert not found, "\n".join(found)
+
+
+def said(content):
+    """Faults whose texts repeat what the client sent, as real servers' do."""
+    page = f"<html><title>502</title><body>{content}</body></html>"
+    return [
+        error(401, f"Incorrect API key provided: {content}. You can find your key at https://platform.example/keys."),
+        error(400, f"bad header {content}", code="invalid_request_error", param=content),
+        (400, {"Content-Type": "text/html"}, page),
+        (404, {"X-Echo": json.dumps(content)[1:-1]}, {"detail": content}),
+        (403, {}, {"error": content, content: 1}),
+        (400, {}, content),
+        error(400, f"filtered {content}", code="content_filter"),
+        error(400, f"maximum context length, {content}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(PLAIN, id="plain", marks=pytest.mark.slow),
+        pytest.param(FROM_A_FILE, id="from a file", marks=pytest.mark.slow),
+        pytest.param(UNUSUAL, id="unusual"),
+    ],
+)
+def test_a_run_whose_server_repeats_keys_and_headers_in_its_errors(tmp_path, keys):
+    def answer(body, n):
+        sent = server.requests[-1].headers["authorization"]
+        faults = [*said(sent), *said(sent.removeprefix("Bearer "))]
+        return faults[n // 2 % len(faults)] if n % 2 else debating(body, n)
+
+    with openai_server(answer) as server:
+        done = run(*arguments(tmp_path, server.url, n=4), folder=tmp_path, keys=keys)
+        assert server.requests[0].headers["authorization"] == f"Bearer {keys['OPENAI_API_KEY'].strip()}"
+        again = run(*arguments(tmp_path, server.url, "--replay", n=4), folder=tmp_path, keys=keys)
+    assert done.status == 1, done.err[-2000:]
+    assert (tmp_path / "out" / "report.html").exists()
+    for ended in (done, again):
+        assert_no_leak(tmp_path, ended, keys)
+
+
+@pytest.mark.slow
+def test_faults_that_are_tried_again_repeat_no_headers(tmp_path):
+    def answer(body, n):
+        if n > 3:
+            return debating(body, n)
+        echo = json.dumps(dict(server.requests[-1].headers))
+        return [error(500, echo), (200, {"Content-Type": "text/html"}, echo), (503, {"Retry-After": "0"}, echo)][n - 1]
+
+    with openai_server(answer) as server:
+        done = run(*arguments(tmp_path, server.url, n=1), folder=tmp_path, keys=PLAIN)
+    assert done.status == 0, done.err[-2000:]
+    assert_no_leak(tmp_path, done, PLAIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda key: chat(f"[Yes] the answer is [{key}] [0]", reasoning_content=key),
+        lambda key: chat(None, refusal=f"I refuse {key}"),
+    ],
+    ids=["a reply", "a refusal"],
+)
+def test_a_server_that_repeats_the_key_as_a_models_text(tmp_path, reply):
+    with openai_server(reply(PLAIN["OPENAI_API_KEY"])) as server:
+        done = run(*arguments(tmp_path, server.url, n=1), folder=tmp_path, keys=PLAIN)
+        assert server.requests
+    assert_no_leak(tmp_path, done, PLAIN)
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("kind", ["openai", "azure"])
+def test_a_redirect_to_another_host_does_not_get_the_key(monkeypatch, kind, status, transport):
+    for name, key in PLAIN.items():
+        monkeypatch.setenv(name, key)
+    with openai_server(chat()) as other:
+        elsewhere = other.url.replace("127.0.0.1", "localhost")
+        with openai_server((status, {"Location": f"{elsewhere}/chat/completions"}, {})) as server:
+            if kind == "openai":
+                model = OpenAIChat("m", base_url=server.url, transport=transport)
+            else:
+                model = AzureChat("m", endpoint=server.url, transport=transport)
+
+            async def complete():
+                with suppress(CallError):
+                    await model.complete(chat_request())
+                await close(model)
+
+            asyncio.run(complete())
+            assert any(key in value for key in PLAIN.values() for value in server.requests[0].headers.values())
+    assert not any(key in value for key in PLAIN.values() for seen in other.requests for value in seen.headers.values())
+
+
+@pytest.mark.slow
+def test_a_server_that_is_gone(tmp_path):
+    with openai_server(chat()) as server:
+        url = server.url
+    prelude = "from madke.llm.retry import RetryPolicy; RetryPolicy.__init__.__kwdefaults__['attempts'] = 2"
+    done = run(*arguments(tmp_path, url, n=1), folder=tmp_path, keys=PLAIN, prelude=prelude)
+    assert done.status == 1, done.err[-2000:]
+    assert_no_leak(tmp_path, done, PLAIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("url", ["http://user:{key}@{host}/v1", "http://{host}/v1?api_key={key}"])
+def test_a_key_inside_the_endpoint_is_refused_and_not_repeated(tmp_path, url):
+    with openai_server(debating) as server:
+        host = server.url.removeprefix("http://").removesuffix("/v1")
+        keys = {**PLAIN, "OPENAI_BASE_URL": url.format(key=PLAIN["OPENAI_API_KEY"], host=host)}
+        done = run(*arguments(tmp_path, None, n=1), folder=tmp_path, keys=keys)
+        assert not server.requests
+    assert done.status == 2, done.err[-2000:]
+    assert_no_leak(tmp_path, done, PLAIN)
+
+
+@pytest.mark.slow
+def test_doctor(tmp_path):
+    """With an endpoint that is gone, and with one that answers."""
+    sources = tmp_path / "sources.yaml"
+    sources.write_text("wiki: {serper: {}}\ngoogle: {serper: {country: us}}\n")
+    key = PLAIN["OPENAI_API_KEY"]
+    with openai_server(chat()) as server:
+        host = server.url.removeprefix("http://").removesuffix("/v1")
+        keys = {**PLAIN, "MADKE_SOURCES": str(sources), "OPENAI_BASE_URL": f"http://user:{key}@{host}/v1?api_key={key}"}
+        there = run("doctor", folder=tmp_path, keys=keys)
+    gone = run("doctor", folder=tmp_path, keys=keys)
+    assert "answers with status" in there.out
+    assert "does not answer" in gone.out
+    for ended in (there, gone):
+        assert_no_leak(tmp_path, ended, PLAIN)
+
+
+@pytest.mark.slow
+def test_azure(tmp_path):
+    def answer(body, n):
+        echo = json.dumps(dict(server.requests[-1].headers))
+        return error(401, f"Access denied due to invalid subscription key: {echo}") if n == 2 else debating(body, n)
+
+    with openai_server(answer) as server:
+        keys = {**PLAIN, "AZURE_OPENAI_ENDPOINT": server.url}
+        command = [*arguments(tmp_path, None, n=2)]
+        command[command.index("openai/m")] = "azure/m"
+        done = run(*command, folder=tmp_path, keys=keys)
+        assert server.requests[0].headers["api-key"] == PLAIN["AZURE_OPENAI_API_KEY"]
+    assert_no_leak(tmp_path, done, PLAIN)
+
+
+def test_searching_the_web(tmp_path):
+    def answer(body, n):
+        sent = server.requests[-1].headers["x-api-key"]
+        found = {
+            "organic": [{"title": "Lakes", "snippet": "Baikal is deep.", "link": "https://l.example"}],
+            "credits": 1,
+        }
+        return [(400, {}, {"message": f"bad key {sent}"}), (200, {}, found), (403, {}, f"<p>{sent}</p>")][n % 3]
+
+    with openai_server(answer) as server:
+        questions, _ = write_dataset(tmp_path, 6)
+        keys = {**PLAIN, "SERPER_BASE_URL": server.url}
+        built = run(
+            "pool",
+            "build",
+            questions,
+            "--sources",
+            "google=serper",
+            "--out",
+            tmp_path / "built.jsonl",
+            folder=tmp_path,
+            keys=keys,
+        )
+        assert {seen.headers["x-api-key"] for seen in server.requests} == {PLAIN["SERPER_API_KEY"]}
+    assert (tmp_path / "built.jsonl").exists(), built.err[-2000:]
+    assert_no_leak(tmp_path, built, PLAIN)
+
+
+@pytest.mark.slow
+def test_what_is_made_of_a_run_afterwards(tmp_path):
+    key = PLAIN["OPENAI_API_KEY"]
+
+    def answer(body, n):
+        prompt = json.dumps(body)
+        if "[True]" in prompt:
+            return error(401, f"Incorrect API key provided: {key}")
+        return debating(body, n)
+
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "title: t\nsource: s\nabout: a\nprotocol: madke\narms: [{name: a}, {name: b, set: {rounds: 1}}]\n"
+    )
+    with openai_server(answer) as server:
+        assert run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN).status == 0
+        endpoint = ("--base-url", server.url)
+        commands = [
+            ("score", tmp_path / "out", "--grader", "openai/m", *endpoint),
+            ("report", tmp_path / "out", "--out", tmp_path / "again.html"),
+            (
+                "ablate",
+                recipe,
+                "--data",
+                tmp_path / "questions.jsonl",
+                "--pools",
+                tmp_path / "pools.jsonl",
+                "--model",
+                "openai/m",
+                *endpoint,
+                "--out",
+                tmp_path / "arms",
+                "--plan",
+            ),
+        ]
+        for command in commands:
+            done = run(*command, folder=tmp_path, keys=PLAIN)
+            assert done.status in (0, 1, 2), (command, done.err[-2000:])
+            assert_no_leak(tmp_path, done, PLAIN)
+
+
+@pytest.mark.slow
+def test_a_traceback(tmp_path):
+    prelude = (
+        "import openai\nasync def broken(*a, **k): raise ZeroDivisionError('a bug')\nopenai.AsyncOpenAI.post = broken"
+    )
+    with openai_server(debating) as server:
+        done = run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN, prelude=prelude)
+    assert "Traceback" in done.err
+    assert "a bug" in done.err
+    assert_no_leak(tmp_path, done, PLAIN)
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle(tmp_path):
+    reached = threading.Event()
+
+    def hanging(body, n):
+        if n > 2:
+            reached.set()
+            server.stopping.wait(60)
+        return debating(body, n)
+
+    with openai_server(hanging) as server:
+        done = run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN, interrupt=reached)
+    assert done.status == 130, done.err[-2000:]
+    assert_no_leak(tmp_path, done, PLAIN)
+
+
+@pytest.mark.parametrize("form", forms("x" * 20))
+def test_the_search_itself_finds_every_form(tmp_path, form):
+    key = UNUSUAL["HF_TOKEN"]
+    (tmp_path / "file").write_bytes(b"head" + forms(key)[form] + b"tail")
+    found = leaks(tmp_path, Ended(status=0, out="", err="", seen=""), {"HF_TOKEN": key})
+    assert f"HF_TOKEN ({form}) in file" in found

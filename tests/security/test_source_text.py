@@ -1,0 +1,59 @@
+"""What the source must not hold at all: each would open a door that nothing else here guards."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import madke
+
+SOURCE = {path: path.read_text(encoding="utf-8") for path in Path(madke.__file__).parent.rglob("*.py")}
+
+FORBIDDEN = {
+    "certificates unchecked": r"verify\s*=\s*False|CERT_NONE|_create_unverified_context|check_hostname\s*=\s*False"
+    r"|ssl\s*=\s*False|disable_warnings|InsecureRequestWarning",
+    "a shell": r"shell\s*=\s*True|os\.system|os\.popen|create_subprocess_shell|getoutput|commands\.get",
+    "text that is run": r"(?<![\w.\"'])(eval|exec)\s*\(",
+    "YAML that makes objects": r"yaml\.(load|load_all|unsafe_load|full_load|UnsafeLoader|FullLoader|Loader)\b"
+    r"(?!\(text, Loader=_Loader\))",
+    "files that are unpickled": r"pickle\.load\(|torch\.load\(|joblib|shelve|marshal|allow_pickle\s*=\s*True"
+    r"|weights_only\s*=\s*False",
+    "code of models": r"trust_remote_code\s*=\s*(?!False)",
+    "archives unpacked without a filter": r"\.extractall\(|unpack_archive|tar\w*\.extract\((?![^)]*filter=\"data\")",
+    "temporary names that can be guessed": r"tempfile\.mktemp\(|os\.tmpnam",
+    "templates outside the sandbox": r"(?<!Sandboxed)\bTemplate\(|jinja2\.Template|from_string\(",
+}
+
+
+def test_the_source_is_read():
+    assert len(SOURCE) > 100
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_the_source_holds_none_of(what):
+    found = [
+        f"{path.name}: {match[0]}" for path, text in SOURCE.items() for match in re.finditer(FORBIDDEN[what], text)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("certificates unchecked", "requests.get(url, verify = False)"),
+        ("a shell", "run(line, shell=True)"),
+        ("text that is run", "x = eval (text)"),
+        ("YAML that makes objects", "yaml.load(text)"),
+        ("files that are unpickled", "pickle.load(file)"),
+        ("code of models", "trust_remote_code=True"),
+        ("archives unpacked without a filter", "tar.extract(member, path)"),
+        ("templates outside the sandbox", "Template(text)"),
+    ],
+)
+def test_the_patterns_find_what_they_are_for(what, text):
+    assert re.search(FORBIDDEN[what], text)
+
+
+def test_every_yaml_loader_of_ours_is_a_safe_one():
+    loaders = [match[1] for text in SOURCE.values() for match in re.finditer(r"class _Loader\((.*?)\)", text)]
+    assert loaders == ["yaml.SafeLoader"]

@@ -1,0 +1,125 @@
+"""Certificates are checked wherever something is asked over HTTPS, and no redirect leaves TLS or takes a key along."""
+
+import hashlib
+import ssl
+import subprocess
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from shutil import which
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.indexing.download import download
+from madke.knowledge.sources.serper import SerperSource
+
+CONTENT = b"the published file"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate that nobody vouches for, with its key."""
+    if which("openssl") is None:
+        pytest.skip("openssl, which makes the certificate, is not installed")
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2", *names]
+    made = subprocess.run([*command, "-keyout", file, "-out", f"{file}.crt"], capture_output=True, check=True)
+    assert made.returncode == 0
+    file.write_bytes(file.read_bytes() + file.with_suffix(".pem.crt").read_bytes())
+    return file
+
+
+@contextmanager
+def server(certificate=None, send_on=None):
+    """Gives ``CONTENT``, or sends on to another address; over TLS where there is a certificate."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(dict(self.headers))
+            self.send_response(302 if send_on else 200)
+            if send_on:
+                self.send_header("Location", send_on)
+            self.send_header("Content-Length", "0" if send_on else str(len(CONTENT)))
+            self.end_headers()
+            self.wfile.write(b"" if send_on else CONTENT)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_):  # a client that refuses the certificate
+            pass
+
+    httpd = Server(("127.0.0.1", 0), Handler)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
+    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{httpd.server_port}", asked
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        thread.join()
+
+
+def fetched(url, folder):
+    with (folder / "part").open("a+b", buffering=0) as part:
+        options = {"size": len(CONTENT), "algorithm": "sha256", "version": folder / "version"}
+        return download(url, part, **options, sleep=lambda seconds: None)
+
+
+def test_a_download_checks_the_certificate(tmp_path, certificate, monkeypatch):
+    with server(certificate) as (url, asked):
+        with pytest.raises(UserError, match="SSLError"):
+            fetched(url, tmp_path)
+        assert not asked
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        assert fetched(url, tmp_path) == hashlib.sha256(CONTENT).hexdigest()
+
+
+def test_a_download_is_not_sent_on_out_of_tls(tmp_path, certificate, monkeypatch):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    with (
+        server() as (plain, asked),
+        server(certificate, send_on=f"{plain}/file") as (url, _),
+        pytest.raises(UserError, match="without TLS"),
+    ):
+        fetched(url, tmp_path)
+    assert not asked
+    assert (tmp_path / "part").read_bytes() == b""
+
+
+def test_a_web_search_checks_the_certificate(tmp_path, certificate, monkeypatch):
+    monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
+    with server(certificate) as (url, asked):
+        options = {"base_url": url, "cache": tmp_path / "c.sqlite", "sleep": lambda seconds: None}
+        (hits,) = SerperSource(name="google", **options).search(["q"], 3)
+    assert "SSLError" in str(hits.error)
+    assert not asked
+
+
+def test_a_web_search_follows_no_redirect(tmp_path, monkeypatch):
+    monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
+    with server() as (other, others), server(send_on=f"{other}/search") as (url, asked):
+        (hits,) = SerperSource(name="google", base_url=url, cache=tmp_path / "c.sqlite").search(["q"], 3)
+    assert "302" in str(hits.error)
+    assert (len(asked), len(others)) == (1, 0)
+
+
+@pytest.mark.parametrize("address", ["http://user:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
+def test_an_address_of_a_search_that_holds_a_secret_is_refused(tmp_path, monkeypatch, address):
+    monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
+    with pytest.raises(UserError, match="SERPER_BASE_URL") as raised:
+        SerperSource(name="google", base_url=address, cache=tmp_path / "c.sqlite")
+    assert "secret" not in str(raised.value)
+    assert not (tmp_path / "c.sqlite").exists()
