@@ -1,7 +1,8 @@
 # make demo   install into .venv and run the whole path offline: pools, four runs, scores, report
-# make test   the same installation, then the tests but those marked slow (PYTEST_ARGS= for all of them)
+# make test   the same installation, then the tests but those marked slow (SLOW=1: all of them)
 # make lint   formatting, lint rules and types
 # make bench  the benchmarks of eval/benchmarks/
+# make audit  known vulnerabilities of the versions in constraints.txt; "not run" where their data is out of reach
 
 # The constraints are for Python 3.11; it is taken where there are several.
 PYTHON ?= $(shell command -v python3.11 || echo python3)
@@ -9,9 +10,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 DEMO   ?= runs/demo
-PYTEST_ARGS ?= -m "not slow"
+# Two processes: more would want more memory, as each loads torch and a JVM.
+PYTEST_ARGS ?= -n 2 --dist=worksteal $(if $(SLOW),,-m "not slow")
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint audit bench clean
 
 demo: $(STAMP)
 	$(BIN)/python eval/demo.py $(DEMO)
@@ -23,6 +25,11 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Make's own status is 2 either way; the last line says which it is.
+audit: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[audit]'
+	$(BIN)/python -m tests.security.audit
 
 bench: $(STAMP)
 	$(BIN)/python -m eval.benchmarks

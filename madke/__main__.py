@@ -1,5 +1,18 @@
-"""``python -m madke`` is ``madke``."""
+"""The ``madke`` command, and ``python -m madke``: light enough that Ctrl-C finds it before anything is imported."""
 
-from madke.cli.app import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; see :func:`madke.cli.app.main`."""
+    try:
+        from madke.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("madke: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -265,8 +265,8 @@ class _DprEncoder(_Named):
         options = {"dtype": getattr(torch, dtype)}
         self._question = DPRQuestionEncoder.from_pretrained(question_model, **options).to(self._device).eval()
         self._context = DPRContextEncoder.from_pretrained(context_model, **options).to(self._device).eval()
-        self._question_tokens = AutoTokenizer.from_pretrained(question_model)
-        self._context_tokens = AutoTokenizer.from_pretrained(context_model)
+        self._question_tokens = AutoTokenizer.from_pretrained(question_model, trust_remote_code=False)
+        self._context_tokens = AutoTokenizer.from_pretrained(context_model, trust_remote_code=False)
         config = self._question.config
         self.dimension: int = config.projection_dim or config.hidden_size
         revisions = _revision(question_model), _revision(context_model)

@@ -129,19 +129,51 @@ def disk_full(path: Path) -> UserError:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done."""
+    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done.
+
+    Raises:
+        UserError: The folder cannot be made.
+    """
+    with _held(folder, folder, os.O_RDONLY, None):
+        yield
+
+
+@contextmanager
+def alone_with(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
+    """Make the file, in its folder, and hold it, open for reading and appending without a buffer.
+
+    The kernel lets go of it when the process ends, however it ends.
+
+    Raises:
+        UserError: ``busy``, where another process holds it; or it cannot be made.
+    """
+    with (
+        _held(file, file.parent, os.O_RDWR | os.O_APPEND | os.O_CREAT, busy) as handle,
+        open(handle, "a+b", buffering=0, closefd=False) as opened,
+    ):
+        yield opened
+
+
+@contextmanager
+def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Iterator[int]:
+    """Make the folder, open the path, and hold it; without ``busy``, wait for whoever does."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, flags, 0o666)
+        except OSError as error:
+            raise UserError(f"cannot be written: {error.strerror}", file=folder) from None
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                _log.warning("another process is at work in %s; waiting for it", folder)
+                if busy is not None:
+                    raise busy from None
+                _log.warning("another process is at work in %s; waiting for it", path)
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            # Whoever held the lock may have renamed or removed the folder, and the lock went with it.
-            if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
-                yield
+            # Whoever held the lock may have renamed or removed what it is on, and the lock went with it.
+            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                yield handle
                 return
         finally:
             os.close(handle)

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
+from urllib.parse import urljoin
 
 import requests
 import urllib3
 
 from madke.core.errors import UserError
+from madke.core.retry_after import retry_after
 
 _ATTEMPTS = 6
 """In a row without a new byte. The waits between them add up to half a minute."""
@@ -48,14 +50,14 @@ def download(
         sleep: Waits that many seconds.
 
     Raises:
-        UserError: The server refuses, is gone, or has a file of another size. What was downloaded stays, unless the
-            server has sent more than ``size``.
+        UserError: The server refuses, is gone, sends on from HTTPS to HTTP, or has a file of another size. What was
+            downloaded stays, unless the server has sent more than ``size``.
     """
     file = _Part(part, algorithm, version, lambda done: progress(done, size))
     if file.size > size:
         file.start_over()
     furthest, failures = file.size, 0
-    with requests.Session() as session:
+    with _Session() as session:
         while file.size < size:
             wait: float | None = None
             try:
@@ -77,6 +79,18 @@ def download(
     return file.checksum
 
 
+class _Session(requests.Session):
+    """Follows no redirect out of TLS."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        target = super().get_redirect_target(resp)
+        if target and resp.url.startswith("https:") and urljoin(resp.url, target).startswith("http:"):
+            raise UserError(
+                f"{resp.url}: sent on to {urljoin(resp.url, target)}, without TLS; nothing is asked for there"
+            )
+        return target
+
+
 def _attempt(session: requests.Session, url: str, file: _Part, size: int) -> tuple[str, float | None]:
     """Ask once for what is missing and append it. Returns why it may not be all, and the wait the server asks for."""
     headers = {"Accept-Encoding": "identity"}
@@ -87,8 +101,7 @@ def _attempt(session: requests.Session, url: str, file: _Part, size: int) -> tup
     with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
         status = reply.status_code
         if status in (408, 429) or status >= 500:
-            asked_for = reply.headers.get("Retry-After", "")
-            return f"HTTP {status}", float(asked_for) if _is_number(asked_for) else None
+            return f"HTTP {status}", retry_after(reply.headers)
         if status == 416:
             file.start_over()
             return "HTTP 416", None

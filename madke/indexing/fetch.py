@@ -6,22 +6,19 @@ and a hidden folder that is unpacked into. The target appears whole, by a rename
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import json
-import os
 import shutil
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from madke.assets import cache_dir
 from madke.core.errors import UserError
-from madke.files import replacing
+from madke.files import alone_with, replacing
 from madke.indexing.download import download
 from madke.indexing.named import known_sources, register, resolve
 from madke.indexing.published import Published, published_index
@@ -76,10 +73,14 @@ def fetch(
     part = out.with_name(f"{out.name}.tar.gz.part")
     already = _is_there(out, name, index)
     if not already:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_with(part) as archive:
-            if not _is_there(out, name, index):
-                _bring(name, index, out, part, archive, counter, sleep)
+        busy = UserError("another process is downloading this; wait until it has finished", file=part)
+        with alone_with(part, busy) as archive:
+            try:
+                if not _is_there(out, name, index):
+                    _bring(name, index, out, part, archive, counter, sleep)
+            finally:
+                if part.exists() and not part.stat().st_size:
+                    _remove(part)
     register(name, IndexSpec(index=out, encoder=index.encoder, texts=texts))
     # Also what a fetch left that was killed after the folder was there.
     _remove(part)
@@ -202,30 +203,6 @@ def _size(count: int) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
-@contextmanager
-def _alone_with(part: Path) -> Iterator[IO[bytes]]:
-    """Open what is downloaded so far and hold it; nothing is left of it where nothing was downloaded.
-
-    Raises:
-        UserError: Another process holds it.
-    """
-    while True:
-        with part.open("a+b", buffering=0) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError("another process is downloading this; wait until it has finished", file=part) from None
-            # Whoever held the lock may have removed the file, and the lock went with it.
-            if not part.exists() or not os.path.samestat(os.fstat(file.fileno()), part.stat()):
-                continue
-            try:
-                yield file
-            finally:
-                if part.exists() and not os.fstat(file.fileno()).st_size:
-                    _remove(part)
-            return
-
-
 class _Counted:
     """A file that says how far it has been read."""
 
@@ -260,6 +237,9 @@ def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Callable
             bounded: Any = _Counted(plain, unpacked)
             with tarfile.open(fileobj=bounded, mode="r|", bufsize=_BLOCK) as tar:
                 for member in tar:
+                    # Python's filter follows links, and has been led astray by them (CVE-2025-4517); no index has any.
+                    if not (member.isfile() or member.isdir()):
+                        raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
                     tar.extract(member, work, filter="data")
         progress(index.size, index.size)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:

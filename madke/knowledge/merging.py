@@ -8,7 +8,7 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.files import replacing
-from madke.knowledge.pools import PoolRecord, read_pools, record_to_json, sources_in
+from madke.knowledge.pool_file import PoolRecord, read_pools, record_to_json, sources_in
 
 _NAMED = 3
 """How many questions without a pool a message names."""

@@ -57,7 +57,7 @@ def scales_of(task: str) -> tuple[Scale, ...]:
     return (RESOLVED, QUALITY) if task == "translation" else (RIGHT,)
 
 
-class Given(BaseModel):
+class GivenBy(BaseModel):
     """Who gave an answer."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -75,18 +75,18 @@ class KeyRow(BaseModel):
     """The question's."""
     shown: str
     """The question as the sheet shows it; tells whether a filled sheet belongs to this key."""
-    given: tuple[Given, ...]
+    given: tuple[GivenBy, ...]
     metrics: Mapping[str, FiniteFloat]
     """What metrics, graders and scorers outside said of the answer when the sheet was made."""
 
 
-class Abstained(Given):
+class Abstained(GivenBy):
     """An arm that gave no answer to a question: nothing to grade, and wrong."""
 
     id: str
 
 
-class Key(BaseModel):
+class SheetKey(BaseModel):
     """What annotators must not see."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -113,10 +113,12 @@ class _Answer:
     references: str
     answer: str
     metrics: dict[str, float]
-    given: list[Given] = field(default_factory=list)
+    given: list[GivenBy] = field(default_factory=list)
 
 
-def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0) -> tuple[Path, Key]:
+def write_sheet(
+    results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0
+) -> tuple[Path, SheetKey]:
     """Write the answers of arms as a sheet to grade, and beside it the key: ``sheet.csv`` and ``sheet.key.json``.
 
     The questions are those to which every arm has an outcome. Equal answers to one question are one row, whoever gave
@@ -151,7 +153,7 @@ def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = N
     draw.shuffle(answers)
     digits = len(str(len(answers)))
     codes = [f"R{n:0{digits}}" for n in range(1, len(answers) + 1)]
-    key = Key(
+    key = SheetKey(
         seed=seed,
         scales=tuple(scale.name for scale in scales),
         arms=tuple(result.name for result in results),
@@ -174,14 +176,14 @@ def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = N
     return key_file, key
 
 
-def read_key(path: Path) -> Key:
+def read_key(path: Path) -> SheetKey:
     """The key to a sheet.
 
     Raises:
         UserError: The file is not one.
     """
     try:
-        key = Key.model_validate_json(path.read_bytes())
+        key = SheetKey.model_validate_json(path.read_bytes())
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except ValidationError:
@@ -215,7 +217,7 @@ def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[_Answer
             if transcript.id not in chosen or transcript.status == "failed":
                 continue
             scales[transcript.task] = scales_of(transcript.task)
-            given = Given(arm=result.name, repeat=transcript.repeat)
+            given = GivenBy(arm=result.name, repeat=transcript.repeat)
             if transcript.answer is None:
                 abstained.append(Abstained(id=transcript.id, **given.model_dump()))
                 continue

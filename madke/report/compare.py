@@ -12,7 +12,7 @@ from madke.core.transcript import ParseStatus, Transcript
 from madke.report.text import has_cost
 from madke.runs.results import Results
 from madke.runs.scored import external_values
-from madke.scoring.arms import Arm, Key, only, read_arm, with_scores
+from madke.scoring.arms import ArmValues, QuestionKey, only, read_arm, shared_questions, with_scores
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
 from madke.scoring.power import half_width
 from madke.scoring.scores import Scores, score, total_usage
@@ -53,7 +53,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
+class ComparedQuestion:
     """One question, and what each run made of it."""
 
     id: str
@@ -84,11 +84,11 @@ class Compared:
 class Comparison:
     """What some runs made of the questions that all of them hold."""
 
-    questions: tuple[Compared, ...]
+    questions: tuple[ComparedQuestion, ...]
     """At least one; in the order of the first run."""
     unshared: Mapping[str, int]
     """Run -> how many of its questions are left out, because another run does not hold them."""
-    arms: tuple[Arm, ...]
+    arms: tuple[ArmValues, ...]
     """All values of the runs on these questions, every repeat."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
@@ -107,7 +107,7 @@ class Comparison:
         """The same across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
         return repeat_tests(self._tested(all_pairs), self._known(metrics))
 
-    def _tested(self, all_pairs: bool) -> list[tuple[Arm, Arm]]:
+    def _tested(self, all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
         if all_pairs or len(self.arms) <= _EACH_OTHER:
             return list(combinations(self.arms, 2))
         return [(self.arms[0], other) for other in self.arms[1:]]
@@ -176,22 +176,22 @@ def compare(
     Raises:
         UserError: There is no such question, or a transcript names a task that does not exist.
     """
-    asked: dict[Key, tuple[str, tuple[str, ...]]] = {}
-    columns: list[dict[Key, Outcome]] = []
-    arms: list[Arm] = []
+    asked: dict[QuestionKey, tuple[str, tuple[str, ...]]] = {}
+    columns: list[dict[QuestionKey, Outcome]] = []
+    arms: list[ArmValues] = []
     for name, transcripts in runs.items():
-        column: dict[Key, Outcome] = {}
+        column: dict[QuestionKey, Outcome] = {}
         arm = read_arm(name, _noted(transcripts, name, column, asked))
         correct = arm.values.get("correct", {})
         columns.append(
             {key: replace(kept, correct=correct.get(key, {}).get(kept.repeat)) for key, kept in column.items()}
         )
         arms.append(with_scores(arm, (outside or {}).get(name, {})))
-    shared = [key for key in columns[0] if all(key in column for column in columns)]
+    shared = shared_questions(arms)
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
     questions = tuple(
-        Compared(
+        ComparedQuestion(
             id=key[0],
             question=key[1],
             task=asked[key][0],
@@ -204,7 +204,7 @@ def compare(
     return Comparison(questions=questions, unshared=unshared, arms=tuple(only(arm, shared) for arm in arms))
 
 
-def arm_of(results: Results) -> Arm:
+def arm_of(results: Results) -> ArmValues:
     """All values of an arm, those of graders and scorers outside among them.
 
     Raises:
@@ -257,8 +257,8 @@ def notes(comparison: Comparison, scores: Mapping[str, Scores]) -> list[str]:
 def _noted(
     transcripts: Iterable[Transcript],
     run: str,
-    column: dict[Key, Outcome],
-    asked: dict[Key, tuple[str, tuple[str, ...]]],
+    column: dict[QuestionKey, Outcome],
+    asked: dict[QuestionKey, tuple[str, tuple[str, ...]]],
 ) -> Iterator[Transcript]:
     """The transcripts, with a note of the first repeat of each question taken on the way."""
     for transcript in transcripts:

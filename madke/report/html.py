@@ -13,16 +13,16 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from madke.core.errors import UserError
 from madke.engine.protocol import Knowledge
 from madke.files import replacing
 from madke.report import figures
-from madke.report.compare import compare
+from madke.report.compare import arm_of
 from madke.report.diagram import changed_settings
 from madke.report.page.data import data_elements
-from madke.report.tables import Cell, Table, paired_table, score_table_of
+from madke.report.tables import Cell, Table, paired_table, table_of_arms
 from madke.report.text import ORACLE, score_details
 from madke.runs.results import Results, open_results
+from madke.scoring.arms import ArmValues, only, shared_questions
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.terminal import printable
@@ -59,7 +59,7 @@ def write_page(
     title: str | None = None,
     source: str | None = None,
     tables: Sequence[Table] = (),
-) -> None:
+) -> dict[str, Table]:
     """Write one page about some arms, whole or not at all.
 
     It loads nothing: debates and passages are compressed inside it, and its policy lets no script but its own run and
@@ -71,7 +71,12 @@ def write_page(
         out: The page.
         title: What the arms are together; by default the name of the one, or how many they are.
         source: What they follow, a line below the title.
-        tables: Further ones, after those of :func:`score_tables`, each under its title.
+        tables: Further ones, after those of the page's own, each under its title.
+
+    Returns:
+        The page's own tables by name. ``tests`` compares each two arms by their tasks' first metric, over the questions
+        that all of them hold; of many arms, each with the first. It is missing where there is nothing to compare.
+        ``scores`` has a row an arm, and marks what these tests say of it and the first arm.
 
     Raises:
         UserError: A transcript cannot be read, or the page cannot be written.
@@ -86,7 +91,9 @@ def write_page(
     environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
-    own = score_tables(results, scores)
+    arms = [arm_of(arm) for arm in results]
+    tests = _tests(arms)
+    own = {"scores": table_of_arms(arms, scores, tests)} | ({"tests": paired_table(tests)} if tests else {})
     pieces = environment.get_template("report.html.j2").generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
@@ -102,34 +109,18 @@ def write_page(
         style=style,
         script=script,
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
-        data=data_elements(results),
+        data=data_elements(results, arms),
     )
     with replacing(out) as file:
         file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
+    return own
 
 
-def score_tables(results: Sequence[Results], scores: Mapping[str, Scores]) -> dict[str, Table]:
-    """The tables of a report by name.
-
-    ``tests`` compares each two arms by their tasks' first metric, over the questions that all of them hold; of many
-    arms, each with the first. It is missing where there is nothing to compare. ``scores`` has a row an arm, and marks
-    what these tests say of it and the first arm.
-    """
-    tests = _tests(results)
-    tables = {"scores": score_table_of(results, scores, tests=tests)}
-    return tables | ({"tests": paired_table(tests)} if tests else {})
-
-
-def _tests(results: Sequence[Results]) -> list[PairedTest]:
-    if len(results) < 2:
-        return []
-    try:
-        arms = compare({arm.name: arm.transcripts() for arm in results}).arms
-    except UserError:
-        # No question is in all of them.
-        return []
+def _tests(arms: Sequence[ArmValues]) -> list[PairedTest]:
+    shared = shared_questions(arms)
+    arms = [only(arm, shared) for arm in arms]
     pairs = combinations(arms, 2) if len(arms) <= _EACH_OTHER else product(arms[:1], arms[1:])
-    return list(paired_tests(list(pairs), ("correct",)))
+    return paired_tests(list(pairs), ("correct",))
 
 
 def _asset(*names: str) -> str:

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 from madke.core.errors import UserError
-from madke.report.annotation import FIXED, SCALES, Key, Scale
+from madke.report.annotation import FIXED, SCALES, Scale, SheetKey
 from madke.scoring.agreement import Agreement, agreement, one_judge_interval, rank_agreement
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG
 from madke.scoring.rows import over_questions
@@ -28,7 +28,7 @@ F1_RIGHT = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
+class TwoJudges:
     """Two judges of the same rows: two people, or a person and a metric."""
 
     person: str
@@ -53,7 +53,7 @@ class HumanScores:
     """Arm -> scale -> the mean over questions, of a row's grades by several people first, then of repeats; where
     people differ, with the interval of one person's grades (:func:`madke.scoring.agreement.one_judge_interval`).
     Abstentions count as ``no``; a grade of quality they do not have."""
-    compared: tuple[Compared, ...]
+    compared: tuple[TwoJudges, ...]
     graded: Mapping[str, int]
     """Sheet -> rows of which it grades something."""
     ungraded: int
@@ -62,7 +62,7 @@ class HumanScores:
     """Arm -> abstentions."""
 
 
-def read_sheet(path: Path, key: Key) -> Grades:
+def read_sheet(path: Path, key: SheetKey) -> Grades:
     """The grades of one person.
 
     A cell that is empty is a grade not given, a row that is missing one not graded: annotators may share a sheet.
@@ -99,7 +99,7 @@ def read_sheet(path: Path, key: Key) -> Grades:
     return grades
 
 
-def human_scores(key: Key, sheets: Mapping[str, Grades]) -> HumanScores:
+def human_scores(key: SheetKey, sheets: Mapping[str, Grades]) -> HumanScores:
     """Scores by arm, and agreement of each two people, and of each with every metric.
 
     Args:
@@ -173,7 +173,7 @@ def _grade(cell: str, scale: Scale, code: str, path: Path, line: int) -> float |
     return grade
 
 
-def _scores(arm: str, key: Key, given: Mapping[str, _Given]) -> Iterator[tuple[str, Estimate]]:
+def _scores(arm: str, key: SheetKey, given: Mapping[str, _Given]) -> Iterator[tuple[str, Estimate]]:
     rows: dict[str, list[_Given]] = {}
     for code, row in key.rows.items():
         for by in row.given:
@@ -193,16 +193,16 @@ def _scores(arm: str, key: Key, given: Mapping[str, _Given]) -> Iterator[tuple[s
             yield name, mean
 
 
-def _people(one: str, ours: Grades, other: str, theirs: Grades, scale: Scale) -> Compared | None:
+def _people(one: str, ours: Grades, other: str, theirs: Grades, scale: Scale) -> TwoJudges | None:
     both = [code for code in ours if scale.name in ours[code] and scale.name in theirs.get(code, {})]
     left, right = ([grades[code][scale.name] for code in both] for grades in (ours, theirs))
     if not both:
         return None
     found = agreement(left, right, ordinal=scale.ordinal)
-    return Compared(person=one, other=other, is_metric=False, scale=scale.name, n=len(both), agreement=found, tau=None)
+    return TwoJudges(person=one, other=other, is_metric=False, scale=scale.name, n=len(both), agreement=found, tau=None)
 
 
-def _metric(person: str, grades: Grades, metric: str, key: Key, scale: Scale) -> Compared | None:
+def _metric(person: str, grades: Grades, metric: str, key: SheetKey, scale: Scale) -> TwoJudges | None:
     both = [code for code in grades if scale.name in grades[code] and metric in key.rows[code].metrics]
     if not both:
         return None
@@ -212,7 +212,7 @@ def _metric(person: str, grades: Grades, metric: str, key: Key, scale: Scale) ->
     if metric == "f1":
         name, right = f"f1 >= {F1_RIGHT}", [float(value >= F1_RIGHT) for value in right]
     graded = not scale.ordinal and _is_right_or_wrong(metric, right)
-    return Compared(
+    return TwoJudges(
         person=person,
         other=name,
         is_metric=True,

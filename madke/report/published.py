@@ -9,8 +9,8 @@ from madke.core.transcript import Transcript
 from madke.experiments.recipe import Recipe
 from madke.report.tables import NOTHING, Cell, Table
 from madke.report.text import HEADINGS, interval
-from madke.runs.directory import read_transcripts
 from madke.runs.scored import GRADER, external_values
+from madke.runs.transcripts import read_transcripts
 from madke.scoring.rows import Datasets, Row, over_questions, row
 from madke.scoring.statistics import Estimate
 
@@ -25,7 +25,6 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
     Returns:
         A row for each arm, dataset and model of the source; None where the recipe quotes no figure.
     """
-    arms = {folder.name: _rows(folder) for folder in folders}
     figures = [
         (model, arm, dataset, published)
         for model, by_arm in recipe.published.items()
@@ -34,6 +33,7 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
     ]
     if not figures:
         return None
+    arms = {folder.name: _rows(folder) for folder in folders}
     metrics = list(dict.fromkeys(metric for *_, published in figures for metric in published))
     columns = ["arm", "dataset", "the source's model"]
     for metric in metrics:

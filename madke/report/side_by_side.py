@@ -16,7 +16,7 @@ from rich.text import Text
 
 from madke.core.transcript import Round, Transcript, Turn, Verdict
 from madke.report import tables
-from madke.report.compare import Compared, Outcome, Pair
+from madke.report.compare import ComparedQuestion, Outcome, Pair
 from madke.report.text import interval
 from madke.tasks.choice import lettered
 from madke.terminal import printable
@@ -26,7 +26,7 @@ _NARROWEST_COLUMN = 40
 _GAP = 3
 
 
-def question_table(compared: Sequence[Compared]) -> Table:
+def question_table(compared: Sequence[ComparedQuestion]) -> Table:
     """One row a question: its gold answer, and what each run answered, with a mark and the number of rounds."""
     caption = "+ right, - wrong (by the task's first metric; a figure: in percent); in brackets the rounds."
     table = Table("id", "question", "gold", box=box.SIMPLE_HEAD, pad_edge=False, caption=caption)
@@ -78,7 +78,7 @@ def rich_table(table: tables.Table, without: Container[str] = ()) -> Table:
     return shown
 
 
-def debate_columns(compared: Compared, transcripts: Sequence[Transcript], width: int) -> RenderableType:
+def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
     """The debates of one question in columns whose rounds stand side by side, as many in a row as there is room for.
 
     Args:

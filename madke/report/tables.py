@@ -11,7 +11,7 @@ from madke.report.compare import arm_of
 from madke.report.text import HEADINGS, ORACLE, has_cost
 from madke.runs.results import Results
 from madke.runs.scored import GRADER
-from madke.scoring.arms import Arm
+from madke.scoring.arms import ArmValues
 from madke.scoring.metrics import METRICS
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
@@ -59,23 +59,30 @@ NOTHING = Cell(text="-")
 """Where a figure does not apply, or nobody knows it; in files the cell is empty."""
 
 
-def score_table_of(
-    results: Sequence[Results], scores: Mapping[str, Scores], *, tests: Sequence[PairedTest] | None = None
-) -> Table:
-    """The scores of arms, a row each, with a mark where one differs from the first arm.
+def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
+    """The scores of arms as :func:`table_of_arms` shows them, tested for the marks; transcripts are read once.
 
-    Unless tests are given, every value that stands in a column and can be compared is tested against the first arm's on
-    the questions that both hold, and corrected for all of these tests together (Holm). Transcripts are read once. Where
-    all tasks have the same first metric, it has no column of its own: it is what ``correct`` says.
+    Every value that stands in a column and can be compared is tested against the first arm's on the questions that both
+    hold, and corrected for all of these tests together (Holm).
 
     Args:
         results: The arms, at least one; the first is what the others are tested against.
         scores: By the arms' names.
-        tests: Those of a table that stands beside this one, which the marks then repeat.
     """
     arms = [arm_of(arm) for arm in results]
-    if tests is None:
-        tests = paired_tests([(arms[0], other) for other in arms[1:]])
+    return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
+
+
+def table_of_arms(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> Table:
+    """The scores of arms, a row each, with a mark where a test says that one differs from the first arm.
+
+    Where all tasks have the same first metric, it has no column of its own: it is what ``correct`` says.
+
+    Args:
+        arms: At least one.
+        scores: By the arms' names.
+        tests: Those of arms against the first; others are left aside.
+    """
     marks = {(test.right, test.metric): MARK for test in tests if test.significant and test.left == arms[0].name}
     firsts = {arm.first_metric for arm in arms}
     first = firsts.pop() if len(firsts) == 1 else "correct"
@@ -144,7 +151,9 @@ def cost_table(scores: Mapping[str, Scores]) -> Table:
     return Table(title="Cost", columns=columns, rows=tuple(rows))
 
 
-def _score_cells(arm: Arm, scores: Scores, marks: Mapping[tuple[str, str], str], first: str) -> list[dict[str, Cell]]:
+def _score_cells(
+    arm: ArmValues, scores: Scores, marks: Mapping[tuple[str, str], str], first: str
+) -> list[dict[str, Cell]]:
     """Heading -> cell, in groups whose headings stand together; headings that do not apply to an arm are left out.
 
     ``first`` is the metric that ``correct`` is for all arms, or ``correct`` itself.
@@ -260,7 +269,8 @@ def _figure(found: Estimate, mark: str) -> Cell:
     return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
 
 
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t")
+# The last four are the full-width forms, which spreadsheets of some locales take for the others.
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -268,8 +278,8 @@ def csv_cell(text: str) -> str:
     """Text of others as a spreadsheet may hold it: printable, with an apostrophe before what it takes for a formula.
 
     Control and formatting characters, carriage returns among them, are left out (:func:`madke.terminal.printable`). A
-    formula is what then starts with ``=``, ``+``, ``-``, ``@`` or a tab and is no number (OWASP, "CSV Injection").
-    Quoting commas and line breaks is left to the csv module.
+    formula is what then starts with ``=``, ``+``, ``-``, ``@``, a tab or a newline and is no number (OWASP, "CSV
+    Injection"). Quoting commas and line breaks is left to the csv module.
     """
     clean = printable(text)
     return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean

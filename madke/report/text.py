@@ -11,6 +11,7 @@ from rich.text import Text
 
 from madke.core.transcript import Cut, PoolEntry, Round, Selection, Transcript, Turn, Verdict
 from madke.scoring.scores import Scores
+from madke.scoring.spending import Spending
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
 
@@ -301,6 +302,28 @@ def score_details(scores: Scores) -> str:
             f"({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", unparsed {percent(missed)} %" if missed else "")
+        )
+    if scores.spending is not None:
+        lines += spending_details(scores.spending).splitlines()
+    return "\n".join(lines)
+
+
+def spending_details(spending: Spending) -> str:
+    """A line each on what a run's recorded calls took beside tokens: cost, and what a prefix cache could save."""
+    lines = []
+    if spending.cost:
+        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in spending.cost.items())
+        lines.append(f"cost {sum(spending.cost.values()):,.4f}: {stages}")
+    if spending.unpriced:
+        lines.append(f"without a price, and in no cost: {printable(', '.join(spending.unpriced))}")
+    if spending.prompts:
+        whose = " (without those of calls shared with earlier arms)" if spending.among_arms else ""
+        tokens = "estimated, 4 characters each" if spending.estimated else "the models' own"
+        lines.append(
+            f"shared prefix of {spending.prompts:,} prompts{whose}: "
+            f"{100 * spending.shared_within_question:.1f} % within a question, "
+            f"{100 * spending.shared_across_questions:.1f} % across questions "
+            f"(of {spending.prompt_tokens:,} tokens, {tokens}; a cache in blocks of 16 for each server)"
         )
     return "\n".join(lines)
 

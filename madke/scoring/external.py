@@ -40,6 +40,9 @@ from dataclasses import asdict, dataclass
 
 from madke.core.errors import UserError
 
+_PATIENCE, _EACH = 3600.0, 10.0
+"""Seconds that a batch may take at least, and for each of its items: large models score long texts on a CPU too."""
+
 _QUOTED = 200
 """Characters of the program's own words that an error quotes."""
 
@@ -69,13 +72,13 @@ class CommandScorer:
     Args:
         command: The command line, quoted as for a shell.
         timeout: Seconds that one batch may take, starting included; then the command is killed, with whatever it
-            started.
+            started. By default an hour, and ten seconds an item where that is more.
 
     Raises:
         UserError: The command line is empty, or a quotation in it is not closed.
     """
 
-    def __init__(self, command: str, *, timeout: float = 3600.0) -> None:
+    def __init__(self, command: str, *, timeout: float | None = None) -> None:
         try:
             self._arguments = shlex.split(command)
         except ValueError as error:
@@ -117,13 +120,14 @@ class CommandScorer:
     def _read(self, process: subprocess.Popen[bytes], items: Sequence[Item]) -> list[float]:
         # ASCII only: any text at all can be sent, half characters too, whatever the program takes for its encoding.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
+        timeout = max(_PATIENCE, _EACH * len(items)) if self._timeout is None else self._timeout
         with process:
             try:
-                out, err = process.communicate(lines, timeout=self._timeout)
+                out, err = process.communicate(lines, timeout=timeout)
             except BaseException as error:
                 _kill(process)
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise self._error(f"did not end within {self._timeout:g} s") from None
+                    raise self._error(f"did not end within {timeout:g} s") from None
                 raise
         if process.returncode:
             said = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
@@ -160,6 +164,7 @@ def _quoted(text: str) -> str:
 def without_keys(text: str) -> str:
     """The text, with ``***`` for each key, token or password of the environment that it repeats."""
     for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) >= _SECRET_LENGTH:
-            text = text.replace(value, "***")
+        # Keys are sent without the newline that one from a file has at its end.
+        if _SECRET.search(name) and len(value.strip()) >= _SECRET_LENGTH:
+            text = text.replace(value.strip(), "***")
     return text

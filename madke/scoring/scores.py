@@ -13,6 +13,7 @@ from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsa
 from madke.scoring.metrics import METRICS
 from madke.scoring.rounds import round_rows
 from madke.scoring.rows import Datasets, Row, Rows, over_questions, over_rounds, row
+from madke.scoring.spending import Spending
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.translations import corpus_scores
 
@@ -74,6 +75,11 @@ class Scores:
     corpus: Mapping[str, float] = field(default_factory=dict)
     """``bleu`` and ``chrf`` of all translations as one corpus: :func:`madke.scoring.translations.corpus_scores`."""
 
+    spending: Spending | None = None
+    """Cost and shared prefixes, of a run directory whose calls are at hand; the transcripts do not say them."""
+    scored: str = ""
+    """Fingerprint of what a run directory held when these scores of it were written; empty elsewhere."""
+
     @property
     def total(self) -> StageUsage:
         """Calls and tokens of all stages together."""
@@ -106,12 +112,10 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         stops[transcript.stop_reason] += 1
         for stage, used in transcript.usage.items():
             usage[stage] = total_usage((usage.get(stage, StageUsage()), used))
-        cut = False
         for stage, reply, missed in _replies(transcript):
-            cut = cut or reply.cut is not None
             if missed is not None and reply.error is None:
                 unread.setdefault(stage, {}).setdefault(transcript.id, []).append(missed)
-        flags["shortened"] += cut
+        flags["shortened"] += shortened(transcript)
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
             stood = round_rows(transcript)
@@ -159,6 +163,11 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
     )
 
 
+def shortened(transcript: Transcript) -> bool:
+    """Whether some prompt of the debate was too long, and something was left out of it."""
+    return any(reply.cut is not None for _, reply, _ in _replies(transcript))
+
+
 def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
     """The sum, field by field."""
     total = StageUsage()
@@ -176,6 +185,15 @@ def _adapter() -> TypeAdapter[Scores]:
 def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
     """The scores as JSON, with a newline at the end."""
     return _adapter().dump_json(scores, indent=indent) + b"\n"
+
+
+def scores_from_json(text: bytes) -> Scores:
+    """The scores that :func:`scores_to_json` wrote.
+
+    Raises:
+        pydantic.ValidationError: The text is not that.
+    """
+    return _adapter().validate_json(text)
 
 
 def _beside_metrics(rows: Rows) -> dict[str, None]:

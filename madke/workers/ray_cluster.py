@@ -12,7 +12,7 @@ import os
 import pickle
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
@@ -37,8 +37,16 @@ _SETTINGS = {
 
 @contextmanager
 def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
-    """A connection to the cluster at ``address``; without one, or ``RAY_ADDRESS``, a cluster on this machine.
+    """The nodes of a cluster as workers, see :func:`connected` and :func:`madke.workers.open_workers`."""
+    with connected(address) as ray:
+        yield _Cluster(ray, gpus=gpus)
 
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """The package ``ray``, connected to the cluster at ``address``.
+
+    Without an address, and without ``RAY_ADDRESS``, a cluster is started on this machine, for the length of the block.
     Where this process is connected to a cluster already, that connection is used, and left open. Whatever is printed
     during the block, by Ray above all, goes to stderr.
 
@@ -58,11 +66,47 @@ def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
             with fault_signals_kept():
                 _connect(ray, address or os.environ.get("RAY_ADDRESS"))
         try:
-            yield _Cluster(ray, gpus=gpus)
+            yield ray
         finally:
             if ours:
                 with fault_signals_kept():
                     ray.shutdown()
+
+
+def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
+    """A check that a node makes before its first work, which raises UserError where its versions are others.
+
+    It travels whole and names nothing of madke: where that is missing, it can say so. See :func:`cause`.
+
+    Args:
+        expected: This machine's :func:`madke.versions.versions`.
+    """
+
+    def check() -> None:
+        from madke.core.errors import UserError
+        from madke.versions import versions
+
+        found = versions()
+        others = [
+            f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})"
+            for name in sorted(found.keys() | expected.keys())
+            if found.get(name) != expected.get(name)
+        ]
+        if others:
+            raise UserError(
+                f"Ray: the node {socket.gethostname()} has other versions than this machine: "
+                f"{', '.join(others)}; install the same on every node"
+            )
+
+    return check
+
+
+def cause(error: Any) -> BaseException:
+    """What was raised on a node, from Ray's ``RayTaskError``."""
+    if isinstance(error.cause, ModuleNotFoundError):
+        return UserError(f"Ray: {error.cause} on a worker; every node needs madke and its extras")
+    raised: BaseException = error.cause
+    return raised
 
 
 def _connect(ray: Any, address: str | None) -> None:
@@ -105,27 +149,14 @@ class _Cluster:
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         pickled = self._ray.cloudpickle.dumps(function)
-        expected = versions()
+        check = same_versions(versions())
         loaded: list[Callable[[T], R]] = []
 
-        # Travels once to each worker, and names nothing of madke: where that is missing, the task can say so.
+        # Travels once to each worker.
         @self._ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
         def work(task: T) -> R:
             if not loaded:
-                from madke.core.errors import UserError
-                from madke.versions import versions
-
-                found = versions()
-                others = [
-                    f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})"
-                    for name in sorted(found.keys() | expected.keys())
-                    if found.get(name) != expected.get(name)
-                ]
-                if others:
-                    raise UserError(
-                        f"Ray: the node {socket.gethostname()} has other versions than this machine: "
-                        f"{', '.join(others)}; install the same on every node"
-                    )
+                check()
                 loaded.append(pickle.loads(pickled))
             return loaded[0](task)
 
@@ -143,8 +174,6 @@ class _Cluster:
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, ModuleNotFoundError):
-                raise UserError(f"Ray: {error.cause} on a worker; every node needs madke and its extras") from error
-            raise error.cause from error
+            raise cause(error) from error
         except self._ray.exceptions.RayError as error:
             raise UserError(f"Ray: {error}") from None

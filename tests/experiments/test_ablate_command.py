@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from madke.llm import CallStore
-from madke.runs.directory import read_config, read_transcripts
+from madke.runs.run_json import read_config
+from madke.runs.transcripts import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import error, openai_server
@@ -200,7 +201,7 @@ arms:
     with openai_server(filtered) as server:
         done = madke(*arguments(tmp_path, server, recipe=recipe))
         assert done.returncode == 1, done.stderr
-        assert "arm 'vote' is not finished: it needs dear" in done.stderr
+        assert "arm 'vote' is not finished: it needs dear, of which 1 debates failed" in done.stderr
         assert set(arms(tmp_path)) == {"one", "dear", "free"}
         broken.set()
         done = madke(*arguments(tmp_path, server, recipe=recipe))

@@ -38,14 +38,14 @@ def test_a_price_file_is_checked(tmp_path):
 
 
 def test_a_budget_is_exhausted_when_the_limit_is_reached():
-    budget = Budget(prices={"openai/mini": MINI}, most=0.42)
-    assert not budget.exhausted
+    budget = Budget(prices={"openai/mini": MINI}, max_cost=0.42)
+    assert budget.reached is None
     budget.pay("openai/mini@http://localhost:1", USAGE)
-    assert budget.exhausted
+    assert budget.reached == "--max-cost"
 
 
 def test_a_limit_needs_the_price_of_every_model_that_charges():
-    budget = Budget(prices={"openai/mini": MINI}, most=1)
+    budget = Budget(prices={"openai/mini": MINI}, max_cost=1)
     budget.check(["openai/mini", "offline", "scripted/x.json"])
     with pytest.raises(UserError, match="price of 'openai/maxi'"):
         budget.check(["openai/maxi"])

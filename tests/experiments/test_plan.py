@@ -4,9 +4,9 @@ import pytest
 
 from madke.cli.sources import source_specs
 from madke.core.question import Question
-from madke.experiments.experiment import Setting, planned
 from madke.experiments.plan import Planner
 from madke.experiments.recipe import Recipe
+from madke.experiments.setting import Setting, planned
 
 
 def plans(recipe, questions):

@@ -13,9 +13,9 @@ from madke.core.transcript import Stance, Turn
 from madke.data import Given
 from madke.data.formats import FORMATS
 from madke.engine.debate import debate
-from madke.experiments.experiment import Setting, planned
 from madke.experiments.plan import Planner
 from madke.experiments.recipe import read_recipe, recipe_files
+from madke.experiments.setting import Setting, planned
 from madke.llm import ScriptedChat
 from madke.runs.scored import GRADER
 from madke.tasks import get_task

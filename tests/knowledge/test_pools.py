@@ -18,7 +18,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.knowledge.fusion import Method
-from madke.knowledge.pools import Found, PoolRecord, build_pools, load_pool, read_pools, sources_in
+from madke.knowledge.pool_file import PoolRecord, read_pools, sources_in
+from madke.knowledge.pools import Found, build_pools, load_pool
 
 
 class FakeSource:
@@ -150,7 +151,7 @@ def sizes(source: FakeSource) -> list[int]:
 def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Path) -> None:
     content, counts = undisturbed(tmp_path)
     stop_after(1, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [".p.jsonl.building"]
+    assert [path.name for path in tmp_path.iterdir()] == [".p.jsonl.asking"]
     wiki, google = FakeSource("wiki"), FakeSource("google")
     seen: list[tuple[int, int]] = []
 
@@ -246,7 +247,7 @@ def test_chunks_of_other_inputs_are_made_again(changed: str, tmp_path: Path) -> 
 
 def test_a_damaged_chunk_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stop_after(2, tmp_path)
-    first = min((tmp_path / ".p.jsonl.building").glob("*.jsonl"))
+    first = min((tmp_path / ".p.jsonl.asking").glob("*.jsonl"))
     first.write_bytes(first.read_bytes()[:-100])
     wiki, google = FakeSource("wiki"), FakeSource("google")
 

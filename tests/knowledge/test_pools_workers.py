@@ -14,7 +14,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.core.question import Question
 from madke.indexing.build import build_bm25, build_dense
-from madke.knowledge.pools import build_pools, read_pools
+from madke.knowledge.pool_file import read_pools
+from madke.knowledge.pools import build_pools
 from madke.knowledge.sources import open_spec
 from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec
 from madke.workers import R, T, Workers, open_workers

@@ -18,7 +18,8 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
-from madke.knowledge.pools import build_pools, read_pools
+from madke.knowledge.pool_file import read_pools
+from madke.knowledge.pools import build_pools
 from madke.knowledge.sources.serper import SerperSource, Spent
 from madke.knowledge.sources.serper_options import SerperOptions
 

@@ -1,4 +1,4 @@
-"""Run directories made by hand, as a run leaves them, for what reads them."""
+"""Debates over a pool of three passages, and run directories with that pool."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from madke.core.transcript import (
     Transcript,
     Turn,
     Verdict,
-    to_json,
 )
 from madke.engine.protocol import Protocol
-from madke.files import fingerprint
-from madke.runs.config import RunConfig
+from tests.support import run_folder
 
 PASSAGES = [
     {"source": "wiki", "key": "baikal-1", "title": "Lake Baikal", "text": "Lake Baikal is 1,642 metres deep."},
@@ -81,30 +79,11 @@ def write_run(path: Path, transcripts: Sequence[Transcript], *, passages=PASSAGE
         pools: Where it is; by default in the directory.
     """
     path.mkdir(parents=True)
-    questions = {transcript.id: transcript.question for transcript in transcripts}
     file = pools or path / "pools.jsonl"
     if not file.exists():
+        questions = {transcript.id: transcript.question for transcript in transcripts}
         lines = [{"id": id_, "question": text, "passages": passages} for id_, text in questions.items()]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    config = RunConfig(
-        data="lakes.jsonl",
-        data_sha256="0" * 64,
-        questions=tuple(questions),
-        variant="madke",
-        protocol=Protocol(source="a test"),
-        prompts_sha256={},
-        models={"debater-1": "scripted/a", "judge": "scripted/b"},
-        sources={},
-        source_specs={},
-        pools_sha256=fingerprint(file),
-        seed=0,
-        repeats=1,
-    )
-    record = {
-        "config": config.model_dump(mode="json"),
-        "files": {"calls": "calls.sqlite", "pools": str(file)},
-        "versions": {"madke": "0.0.test"},
-    }
-    (path / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    (path / "transcripts.jsonl").write_bytes(b"".join(to_json(transcript) + b"\n" for transcript in transcripts))
-    return path
+    models = {"debater-1": "scripted/a", "judge": "scripted/b"}
+    protocol = Protocol(source="a test")
+    return run_folder.write_run(path, *transcripts, pools=file, data="lakes.jsonl", models=models, protocol=protocol)

@@ -1,7 +1,8 @@
 """What is measured beside the metrics, below the score table."""
 
-from madke.report.text import score_details
+from madke.report.text import score_details, spending_details
 from madke.scoring.scores import score
+from madke.scoring.spending import Spending
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
 
@@ -40,3 +41,22 @@ def test_a_run_of_translations_shows_its_corpus_scores():
 def test_names_of_sources_cannot_write_to_the_terminal():
     details = score_details(score([debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=pool(("\x1b[2J", "k", "t")))]))
     assert "\x1b" not in details
+
+
+def test_cost_and_shared_prefixes_are_a_line_each():
+    spending = Spending(
+        cost={"speak": 1.5, "judge": 0.25},
+        unpriced=("hf/\x1b[2J",),
+        prompts=1200,
+        prompt_tokens=90_000,
+        shared_within_question=0.5,
+        shared_across_questions=0.625,
+    )
+    cost, unpriced, shared = spending_details(spending).splitlines()
+    assert cost == "cost 1.7500: speak 1.5000, judge 0.2500"
+    assert unpriced.startswith("without a price, and in no cost: hf/") and "\x1b" not in unpriced
+    assert shared == (
+        "shared prefix of 1,200 prompts: 50.0 % within a question, 62.5 % across questions "
+        "(of 90,000 tokens, estimated, 4 characters each; a cache in blocks of 16 for each server)"
+    )
+    assert spending_details(Spending()) == ""

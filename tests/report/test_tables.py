@@ -17,7 +17,7 @@ from madke.report.answers import write_answers
 from madke.report.compare import arm_of, compare
 from madke.report.side_by_side import rich_table
 from madke.report.table_files import latex, table_csv, table_latex, write_table
-from madke.report.tables import Cell, Table, csv_cell, score_table_of
+from madke.report.tables import Cell, Table, csv_cell, score_table_of, table_of_arms
 from madke.report.text import score_table
 from madke.runs.results import Results
 from madke.scoring.paired import paired_tests
@@ -95,10 +95,11 @@ def test_a_difference_that_holms_correction_takes_away_has_no_mark():
 def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests():
     arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
     scores = {each.name: score(each.transcripts()) for each in arms}
-    tests = paired_tests([tuple(arm_of(each) for each in arms)], ("correct",))
-    marked = score_table_of(arms, scores, tests=tests)
+    values = [arm_of(each) for each in arms]
+    tests = paired_tests([tuple(values)], ("correct",))
+    marked = table_of_arms(values, scores, tests)
     assert [each.mark for each in marked.rows[1] if each.mark] == ["*"]
-    assert not any(each.mark for row in score_table_of(arms, scores, tests=()).rows for each in row)
+    assert not any(each.mark for row in table_of_arms(values, scores, ()).rows for each in row)
 
 
 def test_what_answers_from_elsewhere_took_is_unknown():

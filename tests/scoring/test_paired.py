@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import ttest_rel
 
-from madke.scoring.arms import Arm, only, read_arm, with_scores
+from madke.scoring.arms import ArmValues, only, read_arm, with_scores
 from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test, repeat_tests
 from madke.scoring.power import detectable_mean, detectable_rate, half_width
 from tests.support.transcripts import transcript
@@ -28,7 +28,7 @@ def arm(name, values, *, datasets=None, metric="em"):
         questions[key] = datasets[n] if datasets else None
         if value is not None:
             held[key] = dict(enumerate(value if isinstance(value, list) else [value]))
-    return Arm(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
+    return ArmValues(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
 
 
 def two(both, only_left, only_right, neither):

@@ -5,7 +5,7 @@ from madke.scoring.prefix import SharedPrefix, shared_prefix
 
 
 def of(*prompts, block=4):
-    return shared_prefix(prompts, block=block)
+    return shared_prefix([("m", question, text) for question, text in prompts], block=block)
 
 
 def test_the_blocks_of_an_earlier_prompt_are_answered_up_to_the_first_difference():
@@ -33,9 +33,14 @@ def test_what_questions_share_is_told_from_what_one_question_repeats():
 
 
 def test_tokens_are_taken_as_well_as_characters():
-    assert shared_prefix([("q", range(40)), ("q", [*range(32), 7, 7])]) == SharedPrefix(
-        prompts=2, total=74, within=32, across=32
-    )
+    found = shared_prefix([("m", "q", range(40)), ("m", "q", [*range(32), 7, 7])])
+    assert found == SharedPrefix(prompts=2, total=74, within=32, across=32)
+
+
+def test_each_server_has_a_cache_of_its_own():
+    sent = [("m@one", "q", "aaaabbbbc"), ("m@two", "q", "aaaabbbbc"), ("m@one", "r", "aaaabbbbc")]
+    found = shared_prefix(sent, block=4)
+    assert (found.within, found.across) == (0, 8)
 
 
 def test_a_full_cache_forgets_what_was_used_longest_ago_ends_first(monkeypatch):

@@ -15,17 +15,13 @@ import json
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import sha256
 from importlib.util import find_spec
-from io import SEEK_END
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import alone_in, fingerprint, replacing, unfinished
-from madke.indexing.passages.books import find_books, read_book
-from madke.indexing.passages.dump import read_dump, silent_namespaces
 from madke.indexing.passages.folder import (
     FINISHED,
     UNFINISHED,
@@ -35,13 +31,12 @@ from madke.indexing.passages.folder import (
     PassagesManifest,
     Settings,
     Shard,
-    SourceFile,
     is_intact,
     read_folder,
     write_manifest,
 )
 from madke.indexing.passages.pages import Batch, Made, RawPage, make_passages
-from madke.indexing.passages.wikitext import HIDDEN
+from madke.indexing.passages.sources import describe_sources, read_pages
 from madke.versions import versions
 from madke.workers import Workers
 
@@ -55,7 +50,6 @@ _BATCH_CHARACTERS = 1_000_000
 _SHARD_BATCHES = 64
 """Some 40,000 passages, 10 MB; the English Wikipedia has several hundred such shards."""
 # Both decide what is in a shard: whoever changes them raises RULES.
-_END_BYTES = 1 << 20
 _COMPRESSION = 6
 _PACKAGES = {
     "wikipedia": {"mwxml": "mwxml", "mwparserfromhell": "mwparserfromhell"},
@@ -95,7 +89,7 @@ def build_passages(
         raise UserError(f"passages of kind {kind} need {', '.join(missing)}: pip install 'madke[wiki]'")
     if out.exists() and not out.is_dir():
         raise UserError("this is a file; passages need a folder", file=out)
-    settings = Settings(kind=kind, words=words, sources=_describe(sources, kind))
+    settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))
     with alone_in(out):
         found = _begun(out)
         known = found.manifest.shards if found else ()
@@ -148,9 +142,7 @@ class _Build:
     def _batches(self, sources: Sequence[Path]) -> Iterator[Batch]:
         """Batches of raw pages, those of finished shards passed over."""
         settings = self._settings
-        is_wiki = settings.kind == "wikipedia"
-        pages = _dump_pages(sources) if is_wiki else _book_pages(sources)
-        hidden = HIDDEN.union(*map(silent_namespaces, sources)) if is_wiki else HIDDEN
+        pages, hidden = read_pages(sources, settings.kind)
         finished = dict(self._shards)
         shard, in_shard = 0, 0
         while True:
@@ -202,26 +194,6 @@ class _Build:
 
 def _file(number: int) -> str:
     return Shard(number=number, sha256="", counts=Counts()).name
-
-
-def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
-    """The pages to work on; of any other page the field of Counts that counts it."""
-    for source in sources:
-        for page in read_dump(source):
-            if page.broken:
-                _log.warning("left out, for it cannot be parsed: %s: %s", page.title or "a page", page.broken)
-                yield "unparsable"
-            elif page.namespace != 0:
-                yield "other_namespaces"
-            elif page.redirect:
-                yield "redirects"
-            else:
-                yield RawPage(str(page.id), str(page.revision), page.title, page.text)
-
-
-def _book_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
-    for book in find_books(sources):
-        yield RawPage(book.name, "", "", read_book(book))
 
 
 def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Counts]:
@@ -291,34 +263,3 @@ def _refuse_other_counts(path: Path, before: Counts, now: Counts) -> None:
             f"{now.pages:,}, and does not fit the other shards; remove the folder and make it anew",
             file=path,
         )
-
-
-def _describe(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
-    if kind == "wikipedia":
-        files = [(path, _describe_dump(path)) for path in sources]
-    else:
-        files = [
-            (book.path, SourceFile(name=book.name, size=book.path.stat().st_size, sha256=fingerprint(book.path)))
-            for book in find_books(sources)
-        ]
-    first: dict[tuple[int, str], Path] = {}
-    for path, file in files:
-        content = (file.size, file.sha256)
-        if file.size and content in first:
-            raise UserError(f"has the same content as {first[content]}; give one of the two", file=path)
-        first[content] = path
-    return tuple(file for _, file in files)
-
-
-def _describe_dump(path: Path) -> SourceFile:
-    if not path.is_file():
-        raise UserError("no such dump file", file=path)
-    try:
-        with path.open("rb") as file:
-            digest = sha256(file.read(_END_BYTES))
-            size = file.seek(0, SEEK_END)
-            file.seek(max(0, size - _END_BYTES))
-            digest.update(file.read())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    return SourceFile(name=path.name, size=size, sha256=digest.hexdigest())

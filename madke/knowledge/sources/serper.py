@@ -57,7 +57,8 @@ class SerperSource:
         now: The time, with its zone, for retrieval and expiry.
 
     Raises:
-        UserError: ``SERPER_API_KEY`` is not set and nothing is cached for this address, or the cache cannot be used.
+        UserError: The address holds a user or a query, ``SERPER_API_KEY`` is not set and nothing is cached for this
+            address, or the cache cannot be used.
     """
 
     def __init__(
@@ -73,6 +74,11 @@ class SerperSource:
         self.name = name
         self._options = options or SerperOptions()
         self._base_url = (base_url or os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
+        if "@" in self._base_url or "?" in self._base_url:
+            # It is written into pool files and the cache.
+            raise UserError(
+                "SERPER_BASE_URL holds a user or a query; expected the address alone (the key is SERPER_API_KEY)"
+            )
         changed = self._options.changed
         self.description = f"web search through {self._base_url}" + (f" ({changed})" if changed else "")
         self._key = os.environ.get("SERPER_API_KEY", "").strip()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import requests
 import urllib3
 
+from madke.core.retry_after import retry_after
 from madke.knowledge.sources.serper_reply import SerperReply, parse_reply
 
 _CONCURRENCY = 8
@@ -87,7 +88,7 @@ class _Session(requests.Session):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reply:
     status: int
-    retry_after: str
+    retry_after: float | None
     content: bytes
 
 
@@ -141,11 +142,10 @@ class _Search:
                     return Answer(reason=f"{reason}, {refusal}", requests=sent, refused=True)
                 if reply.status != 429 and reply.status < 500:
                     return Answer(reason=reason, requests=sent)
-                asked_for = reply.retry_after
-                if asked_for.isascii() and asked_for.isdigit():
-                    wait = float(asked_for)
+                if reply.retry_after is not None:
+                    wait = reply.retry_after
                     if wait > _LONGEST_WAIT:
-                        reason = f"{reason}, and asked to wait {asked_for} s"
+                        reason = f"{reason}, and asked to wait {wait:.0f} s"
                         self.end(reason)
                         return Answer(reason=reason, requests=sent)
             if sent < _ATTEMPTS:
@@ -165,7 +165,7 @@ class _Search:
             status = reply.status_code
             return _Reply(
                 status=status,
-                retry_after=reply.headers.get("Retry-After", ""),
+                retry_after=retry_after(reply.headers),
                 content=_body(reply, ends) if status in (200, 400) else b"",
             )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.files import replacing
 from madke.report.figures.ablations import selection_ablation, source_ablation
-from madke.report.figures.arms import Arm, arms_of
+from madke.report.figures.arms import DrawnArm, arms_of
 from madke.report.figures.by_round import agreement_by_round, disagreement_by_round
 from madke.report.figures.cost import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
 from madke.report.figures.flips import flips
@@ -100,14 +100,14 @@ def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
         yield [drawing for drawing in _all(arms, tallies) if drawing is not None]
 
 
-def _has_more_to_count(arm: Arm) -> bool:
+def _has_more_to_count(arm: DrawnArm) -> bool:
     """Whether its transcripts say something that the scores do not."""
     return arm.scores.correct is not None and (
         arm.scores.mean_rounds > 1 or arm.scores.transcripts > arm.scores.questions
     )
 
 
-def _all(arms: Sequence[Arm], tallies: Mapping[str, Tally]) -> Iterator[Drawing | None]:
+def _all(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Iterator[Drawing | None]:
     yield accuracy_by_tokens(arms)
     yield accuracy_by_calls(arms)
     yield source_ablation(arms)

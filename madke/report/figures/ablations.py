@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from madke.engine.knowledge import Knowledge
-from madke.report.figures.arms import Arm, notes
+from madke.report.figures.arms import DrawnArm, notes
 from madke.report.figures.axes import interval_line, percent_axis, rows_in_blocks
 from madke.report.figures.settings import Facts, facts, groups, headings
 from madke.report.figures.style import COLOURS, Drawing, new_figure, one_line
@@ -21,7 +21,7 @@ _SELECTIONS = {"all": "whole pool", "one_each": "a passage each", "none": "pool 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Bar:
-    arm: Arm
+    arm: DrawnArm
     label: str
     found: Estimate
 
@@ -29,7 +29,7 @@ class _Bar:
 _Block = tuple[Facts, list[_Bar]]
 
 
-def source_ablation(arms: Sequence[Arm]) -> Drawing | None:
+def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy by the sources of knowledge, where arms differ in nothing else (Wang et al., Figure 4)."""
     informed = [arm for arm in arms if _knowledge(arm)]
     blocks: list[_Block] = []
@@ -49,7 +49,7 @@ def source_ablation(arms: Sequence[Arm]) -> Drawing | None:
     )
 
 
-def selection_ablation(arms: Sequence[Arm]) -> Drawing | None:
+def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy by how passages are selected, where arms differ in nothing else (Wang et al., Figure 5)."""
     blocks: list[_Block] = []
     for shared, members in groups(
@@ -64,28 +64,28 @@ def selection_ablation(arms: Sequence[Arm]) -> Drawing | None:
     )
 
 
-def _knowledge(arm: Arm) -> Knowledge | None:
+def _knowledge(arm: DrawnArm) -> Knowledge | None:
     return arm.results.config.protocol.knowledge if arm.results.config else None
 
 
-def _sources(arm: Arm) -> tuple[str, ...]:
+def _sources(arm: DrawnArm) -> tuple[str, ...]:
     knowledge = _knowledge(arm)
     return knowledge.sources if knowledge else ()
 
 
-def _selection(arm: Arm) -> str:
+def _selection(arm: DrawnArm) -> str:
     knowledge = _knowledge(arm)
     assert knowledge is not None
     return _SELECTIONS.get(knowledge.select, f"{knowledge.select}, {knowledge.max_selected} at most")
 
 
-def _outside(arm: Arm) -> Facts:
+def _outside(arm: DrawnArm) -> Facts:
     """The settings that have nothing to do with knowledge."""
     assert arm.results.config is not None
     return {path: value for path, value in facts(arm.results.config).items() if not path.startswith(_KNOWLEDGE)}
 
 
-def _bars(named: Sequence[tuple[Arm, str]]) -> list[_Bar]:
+def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
     return [
         _Bar(arm=arm, label=one_line(label), found=arm.scores.correct) for arm, label in named if arm.scores.correct
     ]

@@ -14,7 +14,7 @@ from madke.scoring.statistics import Estimate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Arm:
+class DrawnArm:
     """One arm: what there is to draw of it, and how."""
 
     results: Results
@@ -25,7 +25,7 @@ class Arm:
     marker: str
 
 
-def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Arm]:
+def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[DrawnArm]:
     """The arms, in order.
 
     Args:
@@ -34,7 +34,7 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Ar
     """
     labels = _distinct(one_line(one.name) for one in results)
     return [
-        Arm(
+        DrawnArm(
             results=one,
             scores=scores[one.name],
             label=f"{label}*" if scores[one.name].read_golds else label,
@@ -52,7 +52,7 @@ def _distinct(labels: Iterable[str]) -> Iterator[str]:
         yield f"{label} ({seen[label]})" if seen[label] > 1 else label
 
 
-def notes(arms: Iterable[Arm], found: Iterable[Estimate] = ()) -> str:
+def notes(arms: Iterable[DrawnArm], found: Iterable[Estimate] = ()) -> str:
     """The end of a caption: over how many questions the intervals are, and what a star means."""
     counts = sorted({one.n for one in found})
     said = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from madke.report.figures.arms import Arm, notes
+from madke.report.figures.arms import DrawnArm, notes
 from madke.report.figures.axes import interval_line, line_key, percent_axis
 from madke.report.figures.style import COLOURS, MARKERS, Drawing, new_figure, one_line
 from madke.scoring.statistics import Estimate
@@ -40,12 +40,12 @@ _DISAGREEMENT = (
 )
 
 
-def agreement_by_round(arms: Sequence[Arm]) -> Drawing | None:
+def agreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy of the majority, Cons and Co2 after each round."""
     return _by_round(arms, _AGREEMENT, name="agreement-by-round", title="Accuracy, Cons and Co2 by round")
 
 
-def disagreement_by_round(arms: Sequence[Arm]) -> Drawing | None:
+def disagreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
     """How far the debaters are apart after each round: pairs that differ, and the entropy of their answers."""
     return _by_round(arms, _DISAGREEMENT, name="disagreement-by-round", title="Disagreement by round")
 
@@ -66,7 +66,7 @@ class _Panel:
     lines: Sequence[_Line]
 
 
-def _by_round(arms: Sequence[Arm], measures: Sequence[_Measure], *, name: str, title: str) -> Drawing | None:
+def _by_round(arms: Sequence[DrawnArm], measures: Sequence[_Measure], *, name: str, title: str) -> Drawing | None:
     arms = [arm for arm in arms if any(_points(arm, measure) for measure in measures)]
     measures = [measure for measure in measures if any(len(_points(arm, measure)) > 1 for arm in arms)]
     if not measures:
@@ -110,17 +110,17 @@ def _by_round(arms: Sequence[Arm], measures: Sequence[_Measure], *, name: str, t
     )
 
 
-def _points(arm: Arm, measure: _Measure) -> dict[int, Estimate]:
+def _points(arm: DrawnArm, measure: _Measure) -> dict[int, Estimate]:
     found = arm.scores.by_round.get(measure.value, ())
     return {n: one for n, one in enumerate(found, start=1) if one is not None}
 
 
-def _of_measure(measure: _Measure, arms: Sequence[Arm]) -> _Panel:
+def _of_measure(measure: _Measure, arms: Sequence[DrawnArm]) -> _Panel:
     lines = [_Line(label=arm.label, colour=arm.colour, marker=arm.marker, points=_points(arm, measure)) for arm in arms]
     return _Panel(heading=f"{measure.name} ({measure.unit})", unit=measure.unit, lines=lines)
 
 
-def _of_arm(arm: Arm, measures: Sequence[_Measure]) -> _Panel:
+def _of_arm(arm: DrawnArm, measures: Sequence[_Measure]) -> _Panel:
     lines = [
         _Line(label=f"{one.name} ({one.unit})", colour=colour, marker=marker, points=_points(arm, one))
         for one, colour, marker in zip(measures, COLOURS, MARKERS, strict=False)

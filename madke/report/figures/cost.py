@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from madke.engine.protocol import STAGES
-from madke.report.figures.arms import Arm, notes
+from madke.report.figures.arms import DrawnArm, notes
 from madke.report.figures.axes import interval_line, name_rows, patch_key, percent_axis, thousands
 from madke.report.figures.labels import label_points
 from madke.report.figures.style import COLOURS, Drawing, new_figure, one_line
@@ -21,12 +21,12 @@ _ONE_SCALE = 8
 """Costs that lie further apart than by this factor stand on a logarithmic axis."""
 
 
-def accuracy_by_tokens(arms: Sequence[Arm]) -> Drawing | None:
+def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy against mean tokens per question, a point for each arm."""
     return _accuracy_by(arms, "tokens", [sum(_tokens(arm.scores).values()) for arm in arms])
 
 
-def accuracy_by_calls(arms: Sequence[Arm]) -> Drawing | None:
+def accuracy_by_calls(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy against mean calls per question, a point for each arm."""
     return _accuracy_by(arms, "calls", [arm.scores.total.calls / max(1, arm.scores.transcripts) for arm in arms])
 
@@ -40,8 +40,8 @@ def _tokens(scores: Scores) -> dict[str, float]:
     }
 
 
-def _accuracy_by(arms: Sequence[Arm], unit: str, costs: Sequence[float]) -> Drawing | None:
-    points: list[tuple[Arm, float, Estimate]] = []
+def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) -> Drawing | None:
+    points: list[tuple[DrawnArm, float, Estimate]] = []
     for arm, cost in zip(arms, costs, strict=True):
         # Answers from elsewhere come without their cost.
         if arm.scores.correct is not None and cost > 0:
@@ -87,11 +87,11 @@ def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
     axis.xaxis.set_major_formatter(FuncFormatter(thousands))
 
 
-def _estimated(arms: Sequence[Arm]) -> str:
+def _estimated(arms: Sequence[DrawnArm]) -> str:
     return ", some of them estimated" if any(arm.scores.total.estimated for arm in arms) else ""
 
 
-def tokens_by_stage(arms: Sequence[Arm]) -> Drawing | None:
+def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Mean tokens per question: a bar for each arm, a segment for each stage."""
     from matplotlib.ticker import FuncFormatter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from madke.report.figures.arms import Arm, notes
+from madke.report.figures.arms import DrawnArm, notes
 from madke.report.figures.axes import patch_key, rows_in_blocks
 from madke.report.figures.style import COLOURS, ON_COLOUR, Drawing, new_figure
 from madke.report.figures.tally import FLIPS, Tally
@@ -18,14 +18,14 @@ _LEGIBLE = 0.045
 """Share from which on a segment has room for its figure."""
 
 
-def flips(arms: Sequence[Arm], tallies: Mapping[str, Tally]) -> Drawing | None:
+def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
     """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds.
 
     Args:
         arms: Those with debates of more than one round are drawn.
         tallies: The counts of each, by its name.
     """
-    steps: list[tuple[Arm, dict[str, Mapping[str, int]]]] = []
+    steps: list[tuple[DrawnArm, dict[str, Mapping[str, int]]]] = []
     for arm in arms:
         counted = tallies.get(arm.results.name)
         if counted and counted.between:

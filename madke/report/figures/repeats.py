@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from madke.report.figures.arms import Arm, notes
+from madke.report.figures.arms import DrawnArm, notes
 from madke.report.figures.axes import interval_line, name_rows, percent_axis
 from madke.report.figures.style import Drawing, new_figure
 from madke.report.figures.tally import Tally
 from madke.scoring.statistics import Estimate
 
 
-def accuracy_by_repeat(arms: Sequence[Arm], tallies: Mapping[str, Tally]) -> Drawing | None:
+def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
     """A row for each arm with repeats: a dot for each, and their mean with its interval.
 
     Args:
         arms: Those of which some have repeats.
         tallies: The counts of each, by its name.
     """
-    rows: list[tuple[Arm, list[float], Estimate]] = []
+    rows: list[tuple[DrawnArm, list[float], Estimate]] = []
     for arm in arms:
         counted = tallies.get(arm.results.name)
         if counted and len(counted.repeats) > 1 and arm.scores.correct is not None:

@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from madke.engine.protocol import Protocol
-from madke.report.figures.arms import Arm, notes
+from madke.report.figures.arms import DrawnArm, notes
 from madke.report.figures.axes import interval_line, line_key, percent_axis
 from madke.report.figures.settings import groups, headings
 from madke.report.figures.style import COLOURS, MARKERS, Drawing, new_figure
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def agents_curves(arms: Sequence[Arm]) -> Drawing | None:
+def agents_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Rounds, Co2, Cons and accuracy over the number of debaters (Wang et al., Figures 7 to 9)."""
     return _curves(
         arms,
@@ -30,7 +30,7 @@ def agents_curves(arms: Sequence[Arm]) -> Drawing | None:
     )
 
 
-def rounds_curves(arms: Sequence[Arm]) -> Drawing | None:
+def rounds_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Rounds, Co2, Cons and accuracy over the most rounds that a debate may have (Wang et al., Figures 7 to 9)."""
     return _curves(
         arms,
@@ -62,9 +62,9 @@ def _exactly(value: float, n: int) -> Estimate:
 
 
 def _curves(
-    arms: Sequence[Arm], *, setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
+    arms: Sequence[DrawnArm], *, setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
 ) -> Drawing | None:
-    def number(arm: Arm) -> int:
+    def number(arm: DrawnArm) -> int:
         assert arm.results.config is not None
         return count(arm.results.config.protocol)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from madke.report.figures.arms import Arm
+from madke.report.figures.arms import DrawnArm
 from madke.report.figures.style import one_line
 from madke.runs.config import RunConfig
 
@@ -39,14 +39,14 @@ def _flat(path: str, value: Any) -> list[tuple[str, str]]:
     return [(path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))]
 
 
-def groups(arms: Sequence[Arm], apart: Callable[[str], bool]) -> list[tuple[Facts, list[Arm]]]:
+def groups(arms: Sequence[DrawnArm], apart: Callable[[str], bool]) -> list[tuple[Facts, list[DrawnArm]]]:
     """Arms that share every setting but those that may differ: of each group what it shares, and its arms.
 
     Args:
         arms: Those without a configuration are in no group.
         apart: Whether a setting, given its path, may differ within a group.
     """
-    found: dict[tuple[tuple[str, str], ...], list[Arm]] = {}
+    found: dict[tuple[tuple[str, str], ...], list[DrawnArm]] = {}
     for arm in arms:
         if arm.results.config is not None:
             shared = {path: value for path, value in facts(arm.results.config).items() if not apart(path)}

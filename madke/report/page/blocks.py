@@ -7,6 +7,9 @@ import json
 from base64 import b64encode
 from typing import Any
 
+_LEVEL = 4
+"""Twice as fast as gzip's usual 6, for a page that is 4 % larger."""
+
 
 class Blocks:
     """Numbered items, so many to a block: item ``n`` is item ``n % size`` of block ``n // size``.
@@ -51,5 +54,5 @@ class Blocks:
 
 def element(name: str, value: Any) -> str:
     """A JSON value as an element with this id: gzip, base64."""
-    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 6, mtime=0)
+    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL, mtime=0)
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'

@@ -13,6 +13,7 @@ from madke.report.page.blocks import Blocks, element
 from madke.report.page.index import Index
 from madke.report.page.texts import PassageTexts
 from madke.runs.results import Results
+from madke.scoring.arms import ArmValues
 from madke.scoring.metrics import METRICS, question_of
 from madke.tasks import get_task
 
@@ -20,19 +21,23 @@ _BODIES = 100
 """Debates to a block: what a browser unpacks to show one of them."""
 
 
-def data_elements(results: Sequence[Results]) -> Iterator[str]:
+def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
     """Elements to be written into the page one after the other, the index last.
 
     What stays in memory is a block, one pool file and a small row for each debate and passage.
+
+    Args:
+        results: The arms' transcripts.
+        arms: Their values, in the same order.
 
     Raises:
         UserError: A transcript is none, or names a task that does not exist.
     """
     index, texts = Index(), PassageTexts()
     bodies = Blocks("debates", _BODIES)
-    for arm in results:
-        index.begin(arm, texts.open(arm))
-        for transcript in arm.transcripts():
+    for one, arm in zip(results, arms, strict=True):
+        index.begin(one, arm, texts.open(one))
+        for transcript in one.transcripts():
             index.add(transcript)
             bodies.add(_body(transcript, texts.of(transcript)))
             yield bodies.full()

@@ -8,8 +8,8 @@ from typing import Any
 from madke.core.transcript import Transcript
 from madke.report.page.texts import Held
 from madke.runs.results import Results
-from madke.scoring.rows import row
-from madke.scoring.scores import total_usage
+from madke.scoring.arms import ArmValues
+from madke.scoring.scores import shortened, total_usage
 
 OUTCOMES: Mapping[str, str] = {
     "right": "right",
@@ -27,11 +27,15 @@ OUTCOMES: Mapping[str, str] = {
 }
 """What a debate can be -> in words. The first five exclude each other."""
 
+_VALUES = ("correct", "corrected", "collapsed", "trapped", "cons_judge", "cons_matcher")
+"""What of a debate's values says its outcome."""
+
 
 class Index:
     """The small values of all debates, in the order in which their bodies are written."""
 
     def __init__(self) -> None:
+        self._arm: ArmValues
         self._runs: list[dict[str, Any]] = []
         self._questions: list[tuple[str, str, str, str, str]] = []
         self._number: dict[tuple[str, str], int] = {}
@@ -40,15 +44,17 @@ class Index:
             name: [] for name in ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
         }
 
-    def begin(self, results: Results, held: Held) -> None:
-        """Take the debates of this run from now on."""
+    def begin(self, results: Results, arm: ArmValues, held: Held) -> None:
+        """Take the debates of this run, whose values are the arm's, from now on."""
+        self._arm = arm
         self._runs.append({"name": results.name, "first": self._debates, "count": 0, "texts": held})
         for place, id_ in enumerate(results.config.questions if results.config else ()):
             self._place.setdefault(id_, place)
 
     def add(self, transcript: Transcript) -> None:
         """Take the next debate."""
-        values = row(transcript) if transcript.status != "failed" else {}
+        found = ((name, self._arm.value(name, transcript)) for name in _VALUES)
+        values = {name: value for name, value in found if value is not None}
         used = total_usage(transcript.usage.values()) if transcript.usage else None
         names = list(OUTCOMES)
         added = {
@@ -90,8 +96,8 @@ class Index:
         key = (transcript.id, transcript.question)
         if key not in self._number:
             self._number[key] = len(self._questions)
-            gold, dataset = " | ".join(transcript.answers), str(transcript.metadata.get("dataset", ""))
-            self._questions.append((*key, gold, transcript.task, dataset))
+            gold = " | ".join(transcript.answers)
+            self._questions.append((*key, gold, transcript.task, transcript.dataset or ""))
         return self._number[key]
 
 
@@ -106,19 +112,7 @@ def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[s
         yield "divided"
     if transcript.degraded:
         yield "degraded"
-    if any(cut for cut in _cuts(transcript)):
+    if shortened(transcript):
         yield "shortened"
     if transcript.oracle:
         yield "oracle"
-
-
-def _cuts(transcript: Transcript) -> Iterator[object]:
-    """What was left out of each prompt of a debate; None where nothing was."""
-    yield transcript.final.cut
-    for entry in transcript.rounds:
-        for reply in (entry.verdict, entry.digest, entry.extracted):
-            yield reply and reply.cut
-        for turn in entry.turns:
-            yield turn.stance.cut
-            yield turn.selection and turn.selection.cut
-            yield turn.reflection and turn.reflection.cut

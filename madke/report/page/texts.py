@@ -9,10 +9,10 @@ from typing import Literal
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.files import fingerprint
-from madke.knowledge.pools import PoolRecord, read_pools
+from madke.knowledge.pool_file import PoolRecord, read_pools
 from madke.report.page.blocks import Blocks
-from madke.runs.directory import run_files
 from madke.runs.results import Results
+from madke.runs.run_json import run_files
 
 Held = Literal["none", "held", "missing", "changed"]
 """Whether a run's passages can be shown: it had none, they are here, their file is gone, or it is another one now."""
