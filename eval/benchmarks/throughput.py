@@ -9,7 +9,7 @@ from typing import Literal
 from eval.benchmarks.generated_run import Taken, bare, generated_data, requests_of, run, server, transport
 from eval.benchmarks.measure import Setting, duration, report
 
-QUESTIONS = 500
+QUESTIONS = 1000
 QUICK = 30
 ROUNDS = 3
 CONCURRENCY = 64

@@ -19,6 +19,7 @@ from madke.data import Given
 from madke.engine.debate import debate
 from madke.llm import CallStore, Limiter, Stored, close
 from madke.llm.limiter import SLOW_START
+from madke.memory import swept_seldom
 from madke.runs.batch import Play, run_batch
 from madke.runs.budget import Budget
 from madke.runs.cast import guarded, has_endpoint, open_models
@@ -148,7 +149,8 @@ def play(
                         await close(model)
 
             try:
-                asyncio.run(played())
+                with swept_seldom():
+                    asyncio.run(played())
             except BaseException as error:
                 meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else "an error"
                 with suppress(UserError):  # the disk is full, say: what happened first is what counts
