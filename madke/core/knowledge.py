@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-
 _BETWEEN_WORDS = {n: " " for n in range(128) if not re.match(r"\w", chr(n))}
 """ASCII characters that are no part of a word."""
 
