@@ -1,7 +1,7 @@
 # make demo   install into .venv and run the whole path offline: pools, four runs, scores, report
 # make test   the same installation, then the tests but those marked slow (SLOW=1: all of them)
 # make lint   formatting, lint rules and types
-# make bench  the benchmarks of eval/benchmarks/
+# make bench  the benchmarks of eval/benchmarks/, and the table of their results
 # make audit  known vulnerabilities of the versions in constraints.txt; "not run" where their data is out of reach
 
 # The constraints are for Python 3.11; it is taken where there are several.
@@ -32,7 +32,7 @@ audit: $(STAMP)
 	$(BIN)/python -m tests.security.audit
 
 bench: $(STAMP)
-	$(BIN)/python -m eval.benchmarks
+	$(BIN)/python -m eval.benchmarks --write
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; say which with PYTHON=..." >&2; exit 1; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from eval.benchmarks.__main__ import NAMES
 from eval.benchmarks.measure import (
     WIKIPEDIA,
+    Result,
     Setting,
     best_of,
     curve,
@@ -21,6 +23,7 @@ from eval.benchmarks.measure import (
     size,
     text_corpus,
 )
+from eval.benchmarks.table import write_results
 from madke.indexing.corpus import read_corpus
 
 NEEDS = {
@@ -114,3 +117,19 @@ def test_a_curve_is_a_line_to_wikipedia(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == (
         f"  disk by passages: 1,000 2 MB; 2,000 3 MB; 4,000 6 MB; extrapolated to {WIKIPEDIA:,} 31.5 GB\n"
     )
+
+
+def test_a_benchmarks_results_take_the_place_of_its_earlier_ones(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- results -->\n| old | head |\n|---|---|\n<!-- end of results -->\nafter\n")
+    result = Result(name="speed", ours="2 s", baseline="1 s", ratio=2.0, aim="at most 3", met=True)
+    write_results("fast", [result], readme)
+    write_results("other", [replace(result, name="size", ratio=None, aim="", met=None)], readme)
+    write_results("fast", [replace(result, ours="4 s", ratio=4.0, met=False)], readme)
+    text = readme.read_text()
+    rows = [line.split(" | ")[:7] for line in text.splitlines() if line.startswith("| `")]
+    assert rows == [
+        ["| `other`", "size", "2 s", "1 s", "", "", ""],
+        ["| `fast`", "speed", "4 s", "1 s", "4.00", "at most 3", "missed"],
+    ]
+    assert text.startswith("before\n") and text.endswith("after\n")

@@ -1,4 +1,4 @@
-"""Run benchmarks: ``python -m eval.benchmarks [NAME ...] [--quick] [--corpus FILE]``."""
+"""Run benchmarks: ``python -m eval.benchmarks [NAME ...] [--quick] [--write] [--corpus FILE]``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from eval.benchmarks.measure import Setting, in_own_process
+from eval.benchmarks.measure import REPORTED, Result, Setting, in_own_process
+from eval.benchmarks.table import write_results
 
 NAMES = (
     "throughput",
@@ -32,17 +33,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval.benchmarks", description=main.__doc__)
     parser.add_argument("names", metavar="NAME", nargs="*", help=f"{', '.join(NAMES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that they work")
+    parser.add_argument("--write", action="store_true", help="write the results into README.md's table")
     parser.add_argument(
         "--corpus", type=Path, help="passages for encoding, lucene_build and bm25_search, not generated"
     )
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(NAMES):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    if asked.quick and asked.write:
+        parser.error("--write is not for --quick, whose figures say nothing")
     with tempfile.TemporaryDirectory(prefix="madke-benchmarks-") as folder:
         setting = Setting(folder=Path(folder), quick=asked.quick, corpus=asked.corpus)
         for name in NAMES:
             if not asked.names or name in asked.names:
-                in_own_process(import_module(f"eval.benchmarks.{name}").main, setting)
+                results, _ = in_own_process(_results, name, setting)
+                if asked.write:
+                    write_results(name, results)
+
+
+def _results(name: str, setting: Setting) -> list[Result]:
+    import_module(f"eval.benchmarks.{name}").main(setting)
+    return REPORTED
 
 
 if __name__ == "__main__":

@@ -36,8 +36,9 @@ def main(setting: Setting) -> None:
         ours.seconds <= RATIO * least,
     )
     alone = ours.calls / one_by_one.rate
-    print(
-        f"  one call after another: {duration(alone)} ({sequential} calls measured, the rest multiplied), "
-        f"{alone / ours.seconds:.0f} times as long",
-        flush=True,
+    report(
+        "latency, against a sequential loop",
+        duration(ours.seconds),
+        f"{duration(alone)} one call after another ({sequential} measured, the rest multiplied)",
+        ours.seconds / alone,
     )

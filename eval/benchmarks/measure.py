@@ -163,9 +163,42 @@ def disk(folder: Path) -> int:
 # Results
 
 
-def report(name: str, ours: str, baseline: str, ratio: float, aim: str, met: bool) -> None:
-    """Print a benchmark's result in one line."""
-    print(f"{name}: {ours}, {baseline}, ratio {ratio:.2f} (aim {aim}: {'met' if met else 'missed'})", flush=True)
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One figure of a benchmark."""
+
+    name: str
+    ours: str
+    baseline: str
+    """Empty where there is none."""
+    ratio: float | None
+    aim: str
+    """Empty where none was set."""
+    met: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the aim is met."""
+        return "" if self.met is None else "met" if self.met else "missed"
+
+
+REPORTED: list[Result] = []
+"""What was reported in this process."""
+
+
+def report(
+    name: str,
+    ours: str,
+    baseline: str = "",
+    ratio: float | None = None,
+    aim: str = "",
+    met: bool | None = None,
+) -> None:
+    """Print a benchmark's result in one line, and keep it for the table."""
+    result = Result(name=name, ours=ours, baseline=baseline, ratio=ratio, aim=aim, met=met)
+    REPORTED.append(result)
+    parts = [ours, *([baseline] if baseline else []), *([f"ratio {ratio:.2f}"] if ratio is not None else [])]
+    print(f"{name}: {', '.join(parts)}{f' (aim {aim}: {result.verdict})' if aim else ''}", flush=True)
 
 
 def curve(

@@ -63,16 +63,20 @@ def main(setting: Setting) -> None:
     print(f"  with its scores and report: {size(max(look.memory for look in looks))} at most")
     files = [look.files for look in during]
     print(f"  open files and sockets: {files[0]} at question {first.questions:,}, {max(files)} at most")
-    print(f"  resume, nothing to do: {duration(resumed)} (aim below {RESUME:.0f} s: {_met(resumed < RESUME)})")
-    print(
-        f"  replay of {fewer.count:,} questions: {replayed.rate:,.0f} calls/s "
-        f"(aim at least {REPLAY:,.0f}: {_met(replayed.rate >= REPLAY)})",
-        flush=True,
+    report(
+        f"resume of {count:,} finished questions",
+        duration(resumed),
+        f"{duration(seconds)} for the run",
+        resumed / seconds,
+        f"below {RESUME:.0f} s",
+        resumed < RESUME,
     )
-
-
-def _met(met: bool) -> str:
-    return "met" if met else "missed"
+    report(
+        f"replay of {fewer.count:,} questions",
+        f"{replayed.rate:,.0f} calls/s",
+        aim=f"at least {REPLAY:,.0f}",
+        met=replayed.rate >= REPLAY,
+    )
 
 
 def _watched(data: Data, url: str, out: Path) -> tuple[list[Look], float]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, Taken, server
-from eval.benchmarks.measure import Setting, duration
+from eval.benchmarks.measure import Setting, duration, report
 from madke.concurrency import together
 from madke.core.chat import ChatModel
 from madke.core.question import Question
@@ -43,11 +43,14 @@ def main(setting: Setting) -> None:
     questions = QUICK if setting.quick else QUESTIONS
     with server(LATENCY) as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
         one, two = (_on_nodes(count, url, questions, Path(folder) / f"calls-{count}") for count in (1, 2))
+    report(
+        "ray_run",
+        f"{two.rate:,.0f} calls/s on two nodes",
+        f"{one.rate:,.0f} on one ({one.calls:,} calls of {duration(LATENCY)}, {EACH_NODE} at once on each)",
+        two.rate / one.rate,
+    )
     print(
-        f"ray_run: {two.rate:,.0f} calls/s on two nodes, {one.rate:,.0f} on one ({one.calls:,} calls of "
-        f"{duration(LATENCY)}, {EACH_NODE} at once on each node), ratio {two.rate / one.rate:.2f}\n"
-        f"  the driver's CPU: {duration(two.cpu_each)} a call; at most {1 / two.cpu_each:,.0f} calls/s on any cluster",
-        flush=True,
+        f"  the driver's CPU: {duration(two.cpu_each)} a call, at most {1 / two.cpu_each:,.0f} calls/s on any cluster"
     )
 
 

@@ -43,7 +43,11 @@ def main(setting: Setting) -> None:
             rate / bare_rate >= RATIO,
         )
         client = min(taken.cpu_each for taken in alone)
-        said = f"  our own CPU: {duration(own)} a call beside the client's {duration(client)}"
-        print(
-            f"{said} (aim {duration(OWN_CPU)}: {'met' if own <= OWN_CPU else 'missed'})" if first else said, flush=True
+        report(
+            f"our own CPU over {name}",
+            f"{1000 * own:.2f} ms a call",
+            f"{1000 * client:.2f} ms of the client's",
+            own / client,
+            f"at most {duration(OWN_CPU)}" if first else "",
+            own <= OWN_CPU if first else None,
         )
