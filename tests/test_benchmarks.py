@@ -129,7 +129,7 @@ def test_a_benchmarks_results_take_the_place_of_its_earlier_ones(tmp_path: Path)
     text = readme.read_text()
     rows = [line.split(" | ")[:7] for line in text.splitlines() if line.startswith("| `")]
     assert rows == [
-        ["| `other`", "size", "2 s", "1 s", "", "", ""],
         ["| `fast`", "speed", "4 s", "1 s", "4.00", "at most 3", "missed"],
+        ["| `other`", "size", "2 s", "1 s", "", "", ""],
     ]
     assert text.startswith("before\n") and text.endswith("after\n")

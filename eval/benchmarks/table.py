@@ -23,11 +23,13 @@ def write_results(benchmark: str, results: Sequence[Result], readme: Path = READ
     text = readme.read_text(encoding="utf-8")
     table = _TABLE.search(text)
     assert table is not None, f"{readme} has no place for results"
-    rows = [row for row in table[0].splitlines()[2:] if not row.startswith(f"| `{benchmark}` |")]
-    rows += [_row(benchmark, result) for result in results]
-    readme.write_text(
-        text[: table.start()] + _HEAD + "".join(f"{row}\n" for row in rows) + text[table.end() :], "utf-8"
-    )
+    rows = table[0].splitlines()[2:]
+    own = [number for number, row in enumerate(rows) if row.startswith(f"| `{benchmark}` |")]
+    place = own[0] if own else len(rows)
+    rows = [row for number, row in enumerate(rows) if number not in own]
+    rows[place:place] = [_row(benchmark, result) for result in results]
+    written = "".join(f"{row}\n" for row in rows)
+    readme.write_text(f"{text[: table.start()]}{_HEAD}{written}{text[table.end() :]}", encoding="utf-8")
 
 
 def _row(benchmark: str, result: Result) -> str:
