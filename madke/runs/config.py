@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from hashlib import sha256
 from typing import Any
 
@@ -60,7 +60,8 @@ class RunConfig(BaseModel):
 
 def questions_sha256(questions: Sequence[Question]) -> str:
     """SHA-256 of questions with all that is known of them, whatever form of file they came from."""
-    lines = (json.dumps(asdict(question), sort_keys=True) for question in questions)
+    names = [field.name for field in fields(Question)]
+    lines = (json.dumps({name: getattr(question, name) for name in names}, sort_keys=True) for question in questions)
     return sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -131,7 +131,7 @@ def play(
         total = len(job.questions) * job.repeats
         meter = Meter(total=total, resumed=len(directory.done), budget=budget, limiter=limiter)
         with CallStore(files.calls) as store:
-            if budget is not None and not budget.tokens:
+            if budget is not None and pending and not budget.tokens:
                 # What was paid before a kill, by this run and by those that share the store.
                 for (_, model), paid in store.paid().items():
                     budget.pay(model, paid.usage)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateSyntaxError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from madke.variants.inlining import inlined
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -36,6 +39,27 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if key not in self._safe:
             self._safe[key] = super().is_safe_attribute(obj, attr, value)
         return self._safe[key]
+
+    def compile(
+        self,
+        source: str | nodes.Template,
+        name: str | None = None,
+        filename: str | None = None,
+        raw: bool = False,
+        defer_init: bool = False,
+    ) -> Any:
+        """Compile a template with what it includes. Parsing it still shows the includes."""
+        if isinstance(source, str):
+            tree = inlined(self.parse(source, name, filename), name, self._parsed)
+            # Where that fails, as it stands: what is wrong is then told of the file that it is wrong in.
+            with suppress(TemplateSyntaxError):
+                return super().compile(tree, name, filename, raw, defer_init)
+        return super().compile(source, name, filename, raw, defer_init)
+
+    def _parsed(self, name: str) -> nodes.Template:
+        assert self.loader is not None
+        source, filename, _ = self.loader.get_source(self, name)
+        return self.parse(source, name, filename)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's own globals, not a chain of them and a template's: no template has any of its own."""

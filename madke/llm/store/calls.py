@@ -15,7 +15,7 @@ from madke.core.errors import UserError
 from madke.files import disk_full
 from madke.llm.store.pieces import Damage, Pieces
 from madke.llm.store.recovery import note_damage, open_here, recover, shows_damage
-from madke.llm.store.rows import COLUMNS, Finished, Recorded, finished, key_column, read_call, read_completion
+from madke.llm.store.rows import COLUMNS, Finished, Recorded, finished, key_column, read_call, read_completion, rows_of
 from madke.llm.store.schema import APPLICATION_ID, migrate
 
 _INSERT = f"INSERT INTO calls ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split()))})"
@@ -24,6 +24,7 @@ _FIND = f"SELECT {COLUMNS} FROM calls WHERE key = ? AND (? OR outcome = 'ok') OR
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 """The figures of :class:`madke.core.chat.Usage` that can be added up."""
 
+_FAILURES = (sqlite3.Error, Damage)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
@@ -77,9 +78,11 @@ class CallStore:
             payer: The run that asks.
             only_ok: Pass over completions whose outcome is not ``ok``.
         """
-        with self._errors():
+        try:  # once for every call, and so without the context manager
             row = self._db.execute(_FIND, (key_column(key), not only_ok)).fetchone()
             return None if row is None else replace(read_completion(row, self._pieces), paid=row[2] == payer)
+        except _FAILURES as error:
+            raise self._said(error) from error
 
     def write(self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = "") -> None:
         """Add a finished call of a run; it survives a kill of this process when this returns."""
@@ -159,7 +162,7 @@ class CallStore:
         with self._errors():
             try:
                 with _transaction(self._db):
-                    self._db.executemany(_INSERT, [call.row(self._pieces) for call in calls])
+                    self._db.executemany(_INSERT, rows_of(calls, self._pieces))
             except BaseException:
                 self._pieces.forget()
                 raise
@@ -184,7 +187,7 @@ class CallStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, Damage) as error:
+        except _FAILURES as error:
             raise self._said(error) from error
 
     def _said(self, error: sqlite3.Error | Damage) -> UserError:

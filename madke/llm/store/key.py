@@ -24,11 +24,10 @@ def call_key(model: str, request: ChatRequest) -> str:
     """The key of a call: SHA-256, in hexadecimal, of what the module's docstring lists."""
     purpose = request.purpose
     messages = ",".join(f'["{message.role}",{_escaped(message.content)}]' for message in request.messages)
-    parameters = (
-        float(request.temperature),
-        request.max_tokens,
-        request.stop,
-        request.seed,
-        (purpose.question, purpose.stage, purpose.agent, purpose.round, purpose.sample, purpose.repeat),
-    )
-    return sha256(f"[{_escaped(model)},[{messages}],{to_json(parameters)[1:]}".encode("ascii")).hexdigest()
+    # JSON by hand: an encoder takes three times as long.
+    stop = to_json(request.stop) if request.stop else "[]"
+    seed = "null" if request.seed is None else request.seed
+    names = f"{to_json(purpose.question)},{to_json(purpose.stage)},{to_json(purpose.agent)}"
+    about = f"[{names},{purpose.round},{purpose.sample},{purpose.repeat}]"
+    parameters = f"{float(request.temperature)},{request.max_tokens},{stop},{seed},{about}"
+    return sha256(f"[{_escaped(model)},[{messages}],{parameters}]".encode("ascii")).hexdigest()

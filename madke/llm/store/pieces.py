@@ -73,9 +73,18 @@ class Pieces:
         self._db = db
         self._ids: OrderedDict[str, int] = OrderedDict()
 
-    def ids(self, pieces: Iterable[str]) -> list[int]:
-        """The pieces' ids; those that are new are written."""
-        return [self._id(piece) for piece in pieces]
+    def ids(self, pieces: Iterable[str]) -> dict[str, int]:
+        """Piece -> id; those that are new are written."""
+        ids: dict[str, int] = {}
+        unknown: list[str] = []
+        for piece in dict.fromkeys(pieces):
+            known = self._ids.get(piece)
+            if known is None:
+                unknown.append(piece)
+            else:
+                self._ids.move_to_end(piece)
+                ids[piece] = known
+        return ids | self._written(unknown) if unknown else ids
 
     def text(self, ids: Iterable[int]) -> str:
         """The text that was split into these pieces.
@@ -95,19 +104,24 @@ class Pieces:
         """Forget all ids: those that a transaction gave out are void when it is rolled back."""
         self._ids.clear()
 
-    def _id(self, piece: str) -> int:
-        known = self._ids.get(piece)
-        if known is not None:
-            self._ids.move_to_end(piece)
-            return known
-        content = piece.encode("utf-8", "surrogatepass")
-        hashed = short_hash(content)
-        added = self._db.execute("INSERT OR IGNORE INTO pieces (hash, text) VALUES (?, ?)", (hashed, content))
-        number = added.lastrowid if added.rowcount else None
-        if number is None:
-            (number,) = self._db.execute("SELECT id FROM pieces WHERE hash = ?", (hashed,)).fetchone()
-        if len(piece) <= _SHORT_ENOUGH:
-            self._ids[piece] = number
-            if len(self._ids) > _REMEMBERED:
-                self._ids.popitem(last=False)
-        return int(number)
+    def _written(self, pieces: list[str]) -> dict[str, int]:
+        """The ids of pieces that are not remembered; one statement for all takes a third of the time."""
+        (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM pieces").fetchone()
+        contents = [piece.encode("utf-8", "surrogatepass") for piece in pieces]
+        rows = [(number, short_hash(content), content) for number, content in enumerate(contents, start=last + 1)]
+        added = self._db.executemany("INSERT OR IGNORE INTO pieces (id, hash, text) VALUES (?, ?, ?)", rows)
+        if added.rowcount == len(rows):
+            numbers = [number for number, _, _ in rows]
+        else:  # some were there: another process wrote them, or they were forgotten here
+            numbers = [self._id_of(hashed) for _, hashed, _ in rows]
+        ids = dict(zip(pieces, numbers, strict=True))
+        self._ids.update((piece, number) for piece, number in ids.items() if len(piece) <= _SHORT_ENOUGH)
+        while len(self._ids) > _REMEMBERED:
+            self._ids.popitem(last=False)
+        return ids
+
+    def _id_of(self, hashed: bytes) -> int:
+        row = self._db.execute("SELECT id FROM pieces WHERE hash = ?", (hashed,)).fetchone()
+        if row is None:
+            raise Damage("a piece of its texts cannot be written")
+        return int(row[0])

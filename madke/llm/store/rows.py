@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import chain
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -44,34 +45,26 @@ class Finished(NamedTuple):
     messages: list[tuple[str, tuple[str, ...]]]
     reply: tuple[str, ...]
 
-    def row(self, pieces: Pieces) -> tuple[Any, ...]:
-        """The values of :data:`COLUMNS`; pieces that are new are written."""
+    def row(self, ids: Mapping[str, int]) -> tuple[Any, ...]:
+        """The values of :data:`COLUMNS`.
+
+        Args:
+            ids: Piece -> id, for all of :meth:`pieces`.
+        """
         # JSON by hand: neither roles nor numbers need escapes, and an encoder takes ten times as long.
-        messages = ",".join(f'["{role}",{_numbers(pieces.ids(text))}]' for role, text in self.messages)
-        values = (*self[:6], f"[{messages}]", _numbers(pieces.ids(self.reply)))
+        messages = ",".join([f'["{role}",{_numbers(text, ids)}]' for role, text in self.messages])
+        values = (*self[:6], f"[{messages}]", _numbers(self.reply, ids))
         return *values, checksum(values)
+
+    def pieces(self) -> Iterator[str]:
+        """What its texts are made of."""
+        for _, text in self.messages:
+            yield from text
+        yield from self.reply
 
 
 def finished(key: str, payer: str, model: str, request: ChatRequest, completion: Completion) -> Finished:
     """What is to be written of a call."""
-    purpose = request.purpose
-    about: dict[str, Any] = {
-        "question": purpose.question,
-        "stage": purpose.stage,
-        "agent": purpose.agent,
-        "round": purpose.round,
-    }
-    if purpose.sample:
-        about["sample"] = purpose.sample
-    if purpose.repeat:
-        about["repeat"] = purpose.repeat
-    asked = {
-        "purpose": about,
-        "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
-        "stop": request.stop,
-        "seed": request.seed,
-    }
     said = _without_defaults(completion, _SAID)
     said["usage"] = _without_defaults(completion.usage, _USAGE)
     return Finished(
@@ -79,15 +72,35 @@ def finished(key: str, payer: str, model: str, request: ChatRequest, completion:
         outcome=completion.outcome,
         payer=payer,
         model=model,
-        request=to_json(asked),
+        request=_asked(request),
         completion=to_json(said),
         messages=[(message.role, split(message.content)) for message in request.messages],
         reply=split(completion.text),
     )
 
 
-def _numbers(ids: list[int]) -> str:
-    return f"[{','.join(map(str, ids))}]"
+def rows_of(calls: Sequence[Finished], pieces: Pieces) -> list[tuple[Any, ...]]:
+    """The values of :data:`COLUMNS` of each call; pieces that are new are written."""
+    ids = pieces.ids(chain.from_iterable(call.pieces() for call in calls))
+    return [call.row(ids) for call in calls]
+
+
+def _asked(request: ChatRequest) -> str:
+    """Purpose and parameters; by hand, since an encoder takes three times as long."""
+    purpose = request.purpose
+    sample = f',"sample":{purpose.sample}' if purpose.sample else ""
+    repeat = f',"repeat":{purpose.repeat}' if purpose.repeat else ""
+    return (
+        f'{{"purpose":{{"question":{to_json(purpose.question)},"stage":{to_json(purpose.stage)},'
+        f'"agent":{to_json(purpose.agent)},"round":{purpose.round}{sample}{repeat}}},'
+        f'"temperature":{request.temperature},"max_tokens":{request.max_tokens},'
+        f'"stop":{to_json(request.stop) if request.stop else "[]"},'
+        f'"seed":{"null" if request.seed is None else request.seed}}}'
+    )
+
+
+def _numbers(pieces: Sequence[str], ids: Mapping[str, int]) -> str:
+    return f"[{','.join([str(ids[piece]) for piece in pieces])}]"
 
 
 def _without_defaults(record: object, defaults: dict[str, Any]) -> dict[str, Any]:

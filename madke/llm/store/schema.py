@@ -9,7 +9,7 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.llm.store.pieces import Pieces, split
-from madke.llm.store.rows import COLUMNS, Finished, key_column, to_json
+from madke.llm.store.rows import COLUMNS, Finished, key_column, rows_of, to_json
 
 APPLICATION_ID = 0x4D41444B
 """``MADK``; SQLite keeps it in the file's header."""
@@ -74,7 +74,8 @@ def _texts_in_pieces(db: sqlite3.Connection) -> None:
         reply = split(said.pop("text"))
         del said["outcome"]
         call = Finished(key_column(key), outcome, payer, model, to_json(asked), to_json(said), messages, reply)
-        db.execute(_INSERT_OLD, (number, written, *call.row(pieces)))
+        (row,) = rows_of([call], pieces)
+        db.execute(_INSERT_OLD, (number, written, *row))
     db.execute("DROP TABLE calls_1")
     db.execute("DROP TABLE texts")
 
