@@ -171,8 +171,9 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool) -> N
     from madke.runs.scored import kept_scores, score_run
     from madke.terminal import printable
 
-    page = out / "report.html"
-    scores = kept_scores(out) if not meter.done and page.exists() else None
+    page, metrics = out / "report.html", out / "metrics.json"
+    current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
+    scores = kept_scores(out) if current and not (meter.done or prices) else None
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report({out: scores}, page)

@@ -42,12 +42,16 @@ def read_prices(path: Path) -> dict[str, Price]:
     }
 
 
+_ADDED = re.compile(r"@https?://.*$|#[^#/]*$", re.DOTALL)
+"""What a model's own name has beyond the one that it is opened by: an endpoint, a script's fingerprint."""
+
+
 def price_of(model: str, prices: Prices) -> Price | None:
     """The price of a model by its name, with or without its endpoint or fingerprint, or of its kind; None if none.
 
     ``openai/NAME@URL`` is looked up as it is, as ``openai/NAME`` and as ``openai``, in this order.
     """
-    names = (model, re.split("[@#]", model)[0], model.partition("/")[0])
+    names = (model, _ADDED.sub("", model), model.partition("/")[0])
     return next((prices[name] for name in names if name in prices), None)
 
 

@@ -15,7 +15,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
 from madke.files import alone_with, replacing, unfinished
 from madke.runs.config import RunConfig
-from madke.runs.run_json import RunFiles, Session, add_session, begin_run, read_config, run_files
+from madke.runs.run_json import RunFiles, Session, add_session, begin_run, moved, read_config, run_files
 from madke.runs.transcripts import Key, Outcome, read_outcomes
 
 _MADE_BEFORE = {"lock", "pools.jsonl"}
@@ -85,19 +85,27 @@ class RunDirectory:
             if (question.id, repeat) not in done
         ]
 
-    def begin(self, config: RunConfig, files: RunFiles, *, retry_failed: bool = True) -> None:
-        """Create or check ``run.json`` and read which questions are done.
+    def begin(self, config: RunConfig, files: RunFiles) -> None:
+        """Create or check ``run.json``. Then comes :meth:`resume`.
+
+        Raises:
+            UserError: The directory belongs to another configuration.
+        """
+        if _is_run(self.path):
+            _refuse_other(self.path, config)
+            moved(self.path, files)
+        else:
+            begin_run(self.path, config, files)
+
+    def resume(self, *, retry_failed: bool = True) -> None:
+        """See which questions are done, and open the transcripts for more.
 
         A last line that a kill cut off is dropped; so are failed questions when ``retry_failed`` is set, since they
         will be run again.
 
         Raises:
-            UserError: The directory belongs to another configuration, or a line of it is no transcript.
+            UserError: A line is no transcript.
         """
-        if _is_run(self.path):
-            _refuse_other(self.path, config)
-        else:
-            begin_run(self.path, config, files)
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
             self._recover(retry_failed)
@@ -116,8 +124,10 @@ class RunDirectory:
         Raises:
             UserError: The directory cannot be written to.
         """
+        if self._replayed is not None:
+            return  # it asks nobody, and may be refused at the end
         add_session(self.path, session)
-        if left and self._replayed is None:
+        if left:
             with replacing(self.path / "unfinished.jsonl") as file:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
 
@@ -127,7 +137,7 @@ class RunDirectory:
         Raises:
             UserError: The file cannot be written (a full disk).
         """
-        assert self._file is not None, "begin() comes first"
+        assert self._file is not None, "resume() comes first"
         key = (transcript.id, transcript.repeat)
         try:
             self._file.write(to_json(transcript) + b"\n")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from madke.assets import asset
@@ -26,7 +26,7 @@ from madke.runs.job import Watch
 from madke.runs.meter import Meter
 from madke.runs.results import Results
 from madke.runs.scored import GRADER, answers_of, beside, keep_scores
-from madke.runs.stopping import until_stopped
+from madke.runs.stopping import drained, until_stopped
 from madke.scoring.grader import GradingPrompt, read_grade
 from madke.yaml_file import read_yaml
 
@@ -125,7 +125,7 @@ def grade(
         async def watched() -> None:
             try:
                 async with watch(meter):
-                    await until_stopped(batch(), limiter, seconds=None)
+                    await until_stopped(batch(), partial(drained, limiter), seconds=None)
             finally:
                 await close(model)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from madke.core.chat import ChatModel
@@ -17,7 +18,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data import Given
 from madke.engine.debate import debate
-from madke.llm import CallStore, Limiter, Stored, close
+from madke.llm import CallStore, Limited, Limiter, Stored, close
 from madke.llm.limiter import SLOW_START
 from madke.memory import swept_seldom
 from madke.runs.batch import Play, run_batch
@@ -25,11 +26,11 @@ from madke.runs.budget import Budget
 from madke.runs.cast import guarded, has_endpoint, open_models
 from madke.runs.config import RunConfig
 from madke.runs.directory import RunDirectory
-from madke.runs.meter import Meter, Metered
+from madke.runs.meter import HOPELESS, Meter, Metered
 from madke.runs.pools import RunPools, depth
 from madke.runs.run_json import RunFiles, read_config
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
-from madke.runs.stopping import until_stopped
+from madke.runs.stopping import drained, until_stopped
 from madke.tasks import get_task
 from madke.variants import Variant
 from madke.workers import Engine
@@ -124,26 +125,38 @@ def play(
         live = _live_search(directory, job, sources, replay=effort.replay)
         run_pools = RunPools(pool_file, job.variant.protocol.knowledge, job.questions, _known(directory, job))
         files = RunFiles(calls=effort.calls or directory.path / "calls.sqlite", pools=pool_file)
-        directory.begin(_config(job, models, run_pools, live), files, retry_failed=effort.retry_failed)
+        directory.begin(_config(job, models, run_pools, live), files)
         # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
         start = SLOW_START if any(map(has_endpoint, job.models.values())) else effort.concurrency
         limiter = Limiter(effort.concurrency, effort.rpm, effort.tpm, start=start)
-        total = len(job.questions) * job.repeats
-        meter = Meter(total=total, resumed=len(directory.done), budget=budget, limiter=limiter)
+        # Searches and estimates are no model calls, but a run that stops waits for them too.
+        services = Limiter(effort.concurrency, start=effort.concurrency)
+        meter = Meter(
+            total=len(job.questions) * job.repeats,
+            budget=budget,
+            limiter=limiter,
+            hopeless=max(HOPELESS, 2 * effort.concurrency),
+        )
         with CallStore(files.calls) as store:
             if budget is not None and pending and not budget.tokens:
                 # What was paid before a kill, by this run and by those that share the store.
                 for (_, model), paid in store.paid().items():
                     budget.pay(model, paid.usage)
-            debated = _player(job, effort, models, run_pools, live, estimator, store, meter, limiter)
+            if meter.stopped:  # before anything begins: what failed before is no less known for that
+                pending = directory.pending(job.questions, job.repeats, retry_failed=False)
+            directory.resume(retry_failed=effort.retry_failed and not meter.stopped)
+            meter.resumed = len(directory.done)
+            debated = _player(job, effort, models, run_pools, live, estimator, store, meter, limiter, services)
+            drain = partial(drained, limiter, services)
 
             async def played() -> None:
-                batch = run_batch(pending, debated, directory=directory, meter=meter, workers=effort.concurrency)
+                workers = effort.concurrency
+                batch = run_batch(pending, debated, directory=directory, meter=meter, workers=workers, drain=drain)
                 seconds = None if effort.deadline is None else effort.deadline - time.monotonic()
                 try:
                     async with watch(meter):
-                        if not await until_stopped(batch, limiter, seconds=seconds):
-                            meter.ended = "--deadline"
+                        if not await until_stopped(batch, drain, seconds=seconds):
+                            meter.ended = meter.ended or "--deadline"
                 finally:
                     for model in set(models.values()):
                         await close(model)
@@ -184,12 +197,14 @@ def _player(
     store: CallStore,
     meter: Meter,
     limiter: Limiter,
+    services: Limiter,
 ) -> Play:
     """Debates one question, every call behind the store, the meter, retries and the limiter."""
     knowledge = job.variant.protocol.knowledge
 
     def kept(service: ChatModel) -> ChatModel:
-        return Stored(Metered(service, meter), store, replay=effort.replay, payer=effort.payer)
+        metered = Metered(Limited(service, services), meter, service=True)
+        return Stored(metered, store, replay=effort.replay, payer=effort.payer)
 
     cast = guarded(models, limiter=limiter, store=store, replay=effort.replay, meter=meter, payer=effort.payer)
     retrieve = searching(kept(live), knowledge) if live and knowledge else None

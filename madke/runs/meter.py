@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
@@ -13,9 +13,10 @@ from madke.llm import Limiter
 from madke.runs.budget import Budget
 from madke.runs.run_json import Session
 
-_HOPELESS = 20
-"""Calls that fail one after the other, whatever they ask, before no further question begins: a revoked key or a server
-that is gone would otherwise fail every question that is left, each after all its retries."""
+HOPELESS = 20
+"""Calls of one model that fail, or come back empty, one after the other before no further question begins: a revoked
+key or a server that is gone would otherwise fail every question that is left, each after all its retries. With many
+calls at once it takes two for each, since one short failure can hit all of them."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -41,23 +42,29 @@ class Meter:
     budget: Budget | None = None
     """What the calls draw on; None where nothing is paid (a replay)."""
     limiter: Limiter | None = None
-    """What the calls wait for, where they are asked from this process."""
+    """What the calls wait for."""
     left_over: int = 0
     """Questions that did not begin, or did not end, since the run was stopped."""
     ended: str = ""
-    """What stopped the run from outside: ``--deadline``, or ``interrupted``."""
-    in_a_row: int = 0
-    """Failed calls since the last one that did not fail."""
-    reason: str = ""
-    """Why the last of them failed."""
+    """What stopped the run: ``--deadline``, ``interrupted``, an error, or a model all of whose calls fail."""
+    hopeless: int = HOPELESS
+    """Failed calls of one model in a row after which it is stopped."""
+    in_a_row: dict[str, int] = field(default_factory=dict)
+    """Model -> failed calls since the last one that did not fail."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
-    def count(self, model: str, completion: Completion) -> None:
-        """Add a call that has ended."""
+    def count(self, model: str, completion: Completion, *, service: bool = False) -> None:
+        """Add a call that has ended.
+
+        Args:
+            model: The model's own name.
+            completion: What came back.
+            service: It is a search, or an estimator: debates go on without them.
+        """
         if self.budget is not None:
             self.cost += self.budget.pay(model, completion.usage)
         self.calls += 1
@@ -65,8 +72,10 @@ class Meter:
         failed = completion.outcome not in ("ok", "too_long")
         self.failed_calls += failed
         # Only what the endpoint did: a refusal, or a filter, is about one prompt.
-        self.in_a_row = self.in_a_row + 1 if completion.outcome == "failed" else 0
-        self.reason = completion.error or "" if failed else self.reason
+        row = self.in_a_row.get(model, 0) + 1 if completion.outcome in ("failed", "empty") else 0
+        self.in_a_row[model] = row
+        if row >= self.hopeless and not service and not self.ended:
+            self.ended = f"the last {row} calls of {model} all failed: {completion.error}"
         self.prompt_tokens += completion.usage.prompt_tokens
         self.cached_tokens += completion.usage.cached_tokens
         self.completion_tokens += completion.usage.completion_tokens
@@ -83,11 +92,7 @@ class Meter:
     @property
     def stopped(self) -> str | None:
         """Why no further question may begin; None while they may."""
-        if self.ended:
-            return self.ended
-        if self.in_a_row >= _HOPELESS:
-            return f"the last {self.in_a_row} calls all failed: {self.reason}"
-        return self.budget.reached if self.budget is not None else None
+        return self.ended or (self.budget.reached if self.budget is not None else None)
 
     @property
     def calls_per_second(self) -> float:
@@ -112,7 +117,7 @@ class Meter:
         return Session(
             started=started.isoformat(timespec="seconds"),
             seconds=round(self.clock() - self.started, 3),
-            ended=self.stopped or "finished",
+            ended=(self.stopped or "finished") if self.left_over else self.ended or "finished",
             questions=self.done,
             failed=self.failed,
             left_over=self.left_over,
@@ -147,15 +152,22 @@ class Meter:
 
 
 class Metered:
-    """A model whose calls are counted."""
+    """A model whose calls are counted.
 
-    def __init__(self, model: ChatModel, meter: Meter) -> None:
+    Args:
+        model: Who is asked.
+        meter: Where they are counted.
+        service: See :meth:`Meter.count`.
+    """
+
+    def __init__(self, model: ChatModel, meter: Meter, *, service: bool = False) -> None:
         self.name = model.name
         self._model = model
         self._meter = meter
+        self._service = service
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Pass the request on and count what comes back."""
         completion = await self._model.complete(request)
-        self._meter.count(self.name, completion)
+        self._meter.count(self.name, completion, service=self._service)
         return completion

@@ -62,35 +62,38 @@ class RunPools:
         self._file = file
         self._knowledge = knowledge
         self._questions = questions
+        self._starts: Mapping[str, int] | None = None
         self._lines: PoolLines | None = None
         if file is None or knowledge is None:
             return
         if known is not None and known.pools_sha256 == self.sha256 and set(known.sources) == set(knowledge.sources):
             self.sources = known.sources
         else:
-            self.sources = _checked(file, knowledge, questions)
+            self.sources, self._starts = _checked(file, knowledge, questions)
 
     def of(self, question: Question) -> KnowledgePool:
         """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered."""
         if self._file is None or self._knowledge is None:
             return EMPTY_POOL
         if self._lines is None:
-            self._lines = PoolLines(self._file, {question.id for question in self._questions})
+            self._lines = PoolLines(self._file, {question.id for question in self._questions}, self._starts)
         return pool_of(self._lines[question.id], self._knowledge)
 
 
-def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
-    """Chosen source -> what served it, after a look at every line of the pool file."""
+def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> tuple[dict[str, str], dict[str, int]]:
+    """Chosen source -> what served it, and question id -> where its line begins; all lines are looked at."""
     left = {question.id: question.question for question in questions}
+    starts: dict[str, int] = {}
 
     def of_questions() -> Iterator[PoolRecord]:
-        for _, record in pool_records(file):
+        for start, record in pool_records(file):
             question = left.pop(record.id, None)
             if question is None:
                 continue
             if record.question != question:
                 found = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
                 raise UserError(found, file=file)
+            starts[record.id] = start
             yield record
 
     asked = sources_in(of_questions())
@@ -99,7 +102,7 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
     for source in knowledge.sources:
         if source not in asked:
             raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(asked))}", file=file)
-    return {source: asked[source] for source in knowledge.sources}
+    return {source: asked[source] for source in knowledge.sources}, starts
 
 
 def build_run_pools(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Session:
     cost: float | None
     """In the currency of the price file; None without one."""
     concurrency: Mapping[str, float] | None
-    """How many calls the limiter let through at once (:class:`madke.llm.LimiterState`); None on a cluster."""
+    """How many calls the limiter let through at once: :class:`madke.llm.LimiterState`."""
 
 
 def read_config(path: Path) -> RunConfig:
@@ -96,11 +96,35 @@ def begin_run(path: Path, config: RunConfig, files: RunFiles) -> None:
     Raises:
         UserError: The directory cannot be written to.
     """
-    said = {
+    _write(path, {"config": config.model_dump(mode="json"), "files": _said(path, files), "versions": versions()})
+
+
+def moved(path: Path, files: RunFiles) -> None:
+    """Say where the files of a run are now, if they were somewhere else.
+
+    Raises:
+        UserError: ``run.json`` is missing or is not one of ours, or the directory cannot be written to.
+    """
+    record = _record(path)
+    if record.get("files") != (now := _said(path, files)):
+        _write(path, {**record, "files": now})
+
+
+def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
+    """What each command did, the first one first; see :class:`Session`.
+
+    Raises:
+        UserError: ``run.json`` is missing or is not one of ours.
+    """
+    sessions: Sequence[Mapping[str, Any]] = _record(path).get("sessions", ())
+    return sessions
+
+
+def _said(path: Path, files: RunFiles) -> dict[str, str | None]:
+    return {
         "calls": os.path.relpath(files.calls, path),
         "pools": None if files.pools is None else os.path.relpath(files.pools, path),
     }
-    _write(path, {"config": config.model_dump(mode="json"), "files": said, "versions": versions()})
 
 
 def add_session(path: Path, session: Session) -> None:

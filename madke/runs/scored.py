@@ -21,6 +21,7 @@ from madke.files import fingerprint, replacing
 from madke.llm.prices import Prices
 from madke.runs.prompts import run_spending
 from madke.runs.results import Results
+from madke.runs.run_json import sessions_of
 from madke.runs.transcripts import Key, read_transcripts
 from madke.scoring.external import CommandScorer, Item, without_keys
 from madke.scoring.metrics import question_of
@@ -82,7 +83,8 @@ def score_run(directory: Path, *, prices: Prices = MappingProxyType({}), tokeniz
         UserError: As :func:`scores_of` and :func:`madke.runs.prompts.run_spending`; or the directory cannot be written
             to.
     """
-    scores = replace(scores_of(directory), scored=_state(directory))
+    state = _state(directory)  # before the transcripts are read: a run may be adding to them
+    scores = replace(scores_of(directory), scored=state)
     if scores.spending is None or prices or tokenizer is not None:
         scores = replace(scores, spending=run_spending(directory, prices, tokenizer))
     with replacing(directory / _METRICS) as file:
@@ -104,9 +106,10 @@ def kept_scores(directory: Path) -> Scores | None:
 
 
 def _state(directory: Path) -> str:
-    """Changes with the transcripts, with what was said of them outside, and with this program."""
+    """Changes with the transcripts, with what was said of them outside, with the calls made, and with this program."""
     files = [directory / "transcripts.jsonl", directory / _EXTERNAL]
-    parts = [versions()["madke"], *(fingerprint(file) if file.exists() else "" for file in files)]
+    calls = json.dumps(list(sessions_of(directory))) if (directory / "run.json").is_file() else ""
+    parts = [versions()["madke"], calls, *(fingerprint(file) if file.exists() else "" for file in files)]
     return sha256(" ".join(parts).encode()).hexdigest()
 
 

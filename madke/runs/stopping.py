@@ -20,6 +20,9 @@ _log = logging.getLogger(__name__)
 GRACE = 30.0
 """Seconds that calls under way are given to end."""
 
+_LAST_STEPS = 0.2
+"""Seconds for debates to end after their last call."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -37,16 +40,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 async def until_stopped(
-    batch: Coroutine[None, None, None],
-    limiter: Limiter,
-    *,
-    seconds: float | None,
+    batch: Coroutine[None, None, None], drain: Callable[[], Coroutine[None, None, None]], *, seconds: float | None
 ) -> bool:
     """Run the batch to its end, or until a signal comes or the time is over. A second signal does not wait for calls.
 
     Args:
-        batch: Its calls wait for the limiter.
-        limiter: Closed when the run is to stop.
+        batch: What is run.
+        drain: Lets no call of it begin any more and waits for those under way: :func:`drained`.
         seconds: How long the batch may take; None: as long as it likes.
 
     Returns:
@@ -67,27 +67,42 @@ async def until_stopped(
 
     either: list[asyncio.Future[Any]] = [work, asked]
     timer = None if seconds is None else loop.call_later(max(0.0, seconds), stop, None)
+    by_itself = False
     try:
         with _handled(stop):
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                limiter.close()
-                under_way = limiter.state().in_flight
-                _log.warning("stopping; %d calls under way may end first (Ctrl-C does not wait for them)", under_way)
-                drained = loop.create_task(limiter.drained())
-                await asyncio.wait({work, drained}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
-                drained.cancel()
+                draining = loop.create_task(drain())
+                await asyncio.wait([work, draining], return_when=asyncio.FIRST_COMPLETED)
+                # A debate whose last call it was has its transcript yet to write.
+                await asyncio.wait([work], timeout=_LAST_STEPS)
+                draining.cancel()
                 work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
-                return True
+                by_itself = True
     finally:
         work.cancel()
         if timer is not None:
             timer.cancel()
-    if (number := asked.result()) is not None:
+    if asked.done() and (number := asked.result()) is not None:
         raise Interrupted(number)
-    return False
+    return by_itself
+
+
+async def drained(*limiters: Limiter) -> None:
+    """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`."""
+    for limiter in limiters:
+        limiter.close()
+    if under_way := sum(limiter.state().in_flight for limiter in limiters):
+        _log.warning("stopping; %d calls under way may end first (Ctrl-C does not wait for them)", under_way)
+    try:
+        async with asyncio.timeout(GRACE):
+            for limiter in limiters:
+                await limiter.drained()
+    except TimeoutError:
+        given_up = sum(limiter.state().in_flight for limiter in limiters)
+        _log.warning("%d calls did not end within %.0f s and are given up; they will be made again", given_up, GRACE)
 
 
 @contextmanager

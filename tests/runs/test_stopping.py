@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import signal
 import threading
 from collections import Counter
 from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from madke.cli.limits import seconds_until
+from madke.core.chat import Completion
 from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.llm import Limited, Limiter
+from madke.runs.batch import run_batch
+from madke.runs.meter import HOPELESS, Meter
+from madke.runs.stopping import drained, until_stopped
 from madke.runs.transcripts import read_transcripts
+from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import error, openai_server
@@ -151,7 +161,9 @@ def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path):
         done = madke(*arguments(tmp_path, server, "--concurrency", "2", n=40))
         sent = len(server.requests)
     assert done.returncode == 1
-    assert "calls all failed: HTTP 401: the key is revoked" in done.stderr
+    assert re.search(
+        r"stopped: the last 20 calls of openai/m@\S+ all failed: HTTP 401: the key is revoked", done.stderr
+    )
     assert sent < 12 + 20 + 2 * 2 * 2, "what was under way, and nothing more"
     assert len(unfinished(tmp_path)) > 20
     assert sessions(tmp_path)[0]["left_over"] == len(unfinished(tmp_path))
@@ -201,3 +213,81 @@ def test_deadlines_as_people_write_them(text, seconds):
 def test_what_is_no_deadline_is_refused(text):
     with pytest.raises(UserError, match="--deadline"):
         seconds_until(text, NOW)
+
+
+class _Answering:
+    """Answers once it is free."""
+
+    name = "m"
+
+    def __init__(self):
+        self.free = asyncio.Event()
+
+    async def complete(self, request):
+        await self.free.wait()
+        return Completion(text="[Oslo]")
+
+
+def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path):
+    """What they said is paid for: it is stored before the error ends them."""
+    model, limiter, said = _Answering(), Limiter(4, start=4), []
+    limited = Limited(model, limiter)
+
+    async def play(question, repeat):
+        if question.id == "q3":
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_later(0.05, model.free.set)
+            raise UserError("the pool file was changed")
+        said.append((await limited.complete(chat_request())).text)
+        await asyncio.Event().wait()  # for a call that no longer begins
+
+    async def run():
+        meter = Meter(total=4)
+        pending = [(Question(id=f"q{n}", question="?"), 0) for n in range(4)]
+        drain = partial(drained, limiter)
+        batch = run_batch(pending, play, directory=None, meter=meter, workers=4, drain=drain)
+        with pytest.raises(UserError, match="changed"):
+            await until_stopped(batch, drain, seconds=None)
+        assert meter.ended == "an error"
+
+    asyncio.run(run())
+    assert said == ["[Oslo]"] * 3
+
+
+def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_not():
+    meter = Meter(total=1)
+    down = Completion(outcome="failed", error="HTTP 401: no")
+    for _ in range(HOPELESS - 1):
+        meter.count("openai/a", down)
+        meter.count("openai/b", Completion(text="x"))
+        meter.count("search", down, service=True)
+        meter.count("search", down, service=True)
+    assert meter.stopped is None
+    meter.count("openai/a", down)
+    meter.count("openai/a", Completion(text="late"))
+    assert meter.stopped == f"the last {HOPELESS} calls of openai/a all failed: HTTP 401: no"
+
+
+def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path):
+    def partly(body, n):
+        return error(400, "no") if "survey 1?" in str(body["messages"]) else debating(body, n)
+
+    with openai_server(partly) as server:
+        args = arguments(tmp_path, server, n=3)
+        assert madke(*args).returncode == 1
+        sent = len(server.requests)
+        assert madke(*args, "--token-budget", 1).returncode == 1
+        assert len(server.requests) == sent
+    assert finished(tmp_path) == {"q0", "q1", "q2"}
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["failed"] == 1
+
+
+def test_prices_given_later_reach_scores_and_report(tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai/m: {prompt: 1, completion: 1}\n")
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, n=2)
+        assert madke(*args).returncode == 0
+        assert madke(*args, "--prices", prices).returncode == 0
+    spent = json.loads((tmp_path / "out" / "metrics.json").read_text())["spending"]["cost"]
+    assert sum(spent.values()) > 0
