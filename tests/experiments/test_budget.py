@@ -28,6 +28,14 @@ def test_a_price_is_found_with_and_without_the_endpoint():
     assert price_of("offline/extractive-1", {"offline": MINI}) is price_of("offline", {"offline": MINI}) is MINI
 
 
+def test_a_price_is_found_for_names_with_signs_in_them():
+    prices = {"openai/@cf/meta/llama": MINI, "openai/gemini@2026-01-01": MINI}
+    assert price_of("openai/@cf/meta/llama@http://localhost:1/v1", prices) is MINI
+    assert price_of("openai/gemini@2026-01-01", prices) is MINI
+    assert price_of("openai/gemini@2026-01-01@https://e.example/v1", prices) is MINI
+    assert price_of("scripted/a#b.json#0123abcd", {"scripted/a#b.json": MINI}) is MINI
+
+
 def test_a_price_file_is_checked(tmp_path):
     file = tmp_path / "prices.yaml"
     file.write_text("openai/mini: {prompt: 0.15, completion: 0.6}\n")

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,6 +45,26 @@ def pooled(tmp_path, knowledge, **passages):
     question = Question(id="1", question="?")
     pool = RunPools(tmp_path / "pools.jsonl", knowledge, [question]).of(question)
     return Counter(passage.source for passage in pool.passages)
+
+
+@pytest.mark.parametrize("checked_before", [False, True])
+def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_path, checked_before):
+    questions = [Question(id=str(number), question="Où?") for number in range(3)]
+    lines = [
+        json.dumps(
+            {"id": each.id, "question": "Où?", "passages": [{"source": "wiki", "text": f"Ö {each.id}"}]},
+            ensure_ascii=False,
+        )
+        for each in (*questions, Question(id="other", question="Où?"))
+    ]
+    (tmp_path / "pools.jsonl").write_text("\n\n  \n".join(reversed(lines)))
+    knowledge = load_variant("madke").with_settings({"knowledge.sources": ["wiki"]}).protocol.knowledge
+    known = None
+    if checked_before:
+        first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
+        known = SimpleNamespace(pools_sha256=first.sha256, sources=first.sources)
+    pools = RunPools(tmp_path / "pools.jsonl", knowledge, questions, known)
+    assert [[p.text for p in pools.of(each).passages] for each in questions] == [["Ö 0"], ["Ö 1"], ["Ö 2"]]
 
 
 def test_each_source_can_have_its_own_number_of_passages(tmp_path):
