@@ -110,14 +110,15 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        if error.errno in _DISK_FULL:
+        if error.errno in DISK_FULL:
             raise disk_full(path) from None
         raise
     finally:
         part.unlink(missing_ok=True)
 
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What an OSError says where there is no room."""
 
 
 def disk_full(path: Path) -> UserError:

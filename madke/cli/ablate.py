@@ -242,12 +242,16 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
             meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: shown(meter.line))
             if meter.left_over:
                 unfinished[arm.name] = stopped(meter)
+            if meter.left_over and (meter.ended or budget.reached):
+                if later := len(setting.arms) - number:
+                    typer.echo(f"madke: {later} arms after {arm.name!r} have not begun", err=True)
+                break
         show_spent(asked)
         failed = _show_results(experiment, plans, budget)
     for name, reason in unfinished.items():
         typer.echo(f"madke: arm {name!r} is not finished: {reason}", err=True)
     if unfinished or failed:
-        again = "the same command again goes on"
+        again = f"a higher {budget.reached} goes on" if budget.reached else "the same command again goes on"
         typer.echo(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
         raise typer.Exit(1)
 

@@ -12,6 +12,7 @@ import typer.exceptions
 
 from madke.cli.console import PrintableFormatter
 from madke.core.errors import UserError
+from madke.files import DISK_FULL
 from madke.terminal import printable
 
 app = typer.Typer(
@@ -56,6 +57,8 @@ def main() -> None:
         sys.exit(130)
     except OSError as error:
         # A full disk, a read-only folder: nothing that a traceback would help with.
+        if error.errno in DISK_FULL:
+            _complain("the disk is full; make room, and the same command goes on from here")
         _complain(f"{error.filename or 'writing'}: {error.strerror or error}")
     except UnicodeEncodeError:
         _complain("a text or a file name holds half characters that are not UTF-8")

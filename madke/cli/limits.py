@@ -10,6 +10,9 @@ from datetime import datetime, timedelta
 from madke.core.errors import UserError
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
+_LONGEST = 3e9
+"""Seconds; a century."""
+
 _TIME = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 
@@ -21,7 +24,7 @@ def refuse_limits(max_cost: float | None, token_budget: int | None, deadline: st
 
 def monotonic_deadline(text: str | None) -> float | None:
     """``--deadline`` in seconds of :func:`time.monotonic`, so that a clock that is set does not move it."""
-    return None if text is None else time.monotonic() + seconds_until(text, datetime.now().astimezone())
+    return None if text is None else time.monotonic() + seconds_until(text, datetime.now())
 
 
 _OTHER_FILES = 256
@@ -51,7 +54,7 @@ def seconds_until(text: str, now: datetime) -> float:
     Args:
         text: A duration (``90s``, ``45m``, ``1h30m``), a time of day, the next one (``06:30``), or an ISO 8601 date and
             time, local if it names no time zone.
-        now: The present, with its time zone.
+        now: The present; without a time zone, by this machine's clock.
 
     Raises:
         UserError: It is none of these, or is over.
@@ -68,9 +71,10 @@ def seconds_until(text: str, now: datetime) -> float:
             else:
                 until = datetime.fromisoformat(text)
                 until = until if until.tzinfo else until.replace(tzinfo=now.tzinfo)
-        except ValueError:
+            # By the clock of the world: between two times of day there may be a change to or from summer time.
+            left = until.timestamp() - now.timestamp()
+        except (ValueError, OverflowError):
             raise UserError(f"--deadline {text!r}: expected 90s, 45m, 1h30m, 06:30 or 2027-01-31T06:30") from None
-        left = (until - now).total_seconds()
-    if left <= 0:
-        raise UserError(f"--deadline {text!r} is over; expected a time to come")
+    if not 0 < left < _LONGEST:
+        raise UserError(f"--deadline {text!r} is over, or never comes; expected a time to come")
     return left

@@ -24,7 +24,11 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     for column in table.columns[1:]:
         column.justify = "right"
     for plan in plans:
-        table.add_row(printable(plan.name), f"{plan.debates:,}", *_cells(plan.least, plan.most, bool(prices)))
+        table.add_row(
+            printable(plan.name),
+            f"{plan.debates:,}",
+            *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced),
+        )
     if len(plans) > 1:
         least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
         table.add_section()

@@ -74,7 +74,8 @@ async def debate(
         retrieve=retrieve,
         estimate=estimate,
     )
-    await together(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
+    if preparing := [debater for debater in debaters if debater.prepare]:
+        await together(roles.prepare(scene, debater) for debater in preparing)
     rounds: list[Round] = []
     stop_reason = None
     while stop_reason is None:

@@ -183,7 +183,7 @@ class Scene:
         """(number, title, text) of a pool passage. White space is folded: a passage is one line of a prompt."""
         if n not in self._lines:
             passage = self.pool.passages[n]
-            self._lines[n] = (n, " ".join(passage.title.split()), " ".join(passage.text.split()))
+            self._lines[n] = (n, _folded(passage.title), _folded(passage.text))
         return self._lines[n]
 
     def _shortened(self, values: dict[str, Any], cut: Cut, droppable: int) -> tuple[dict[str, Any], Cut] | None:
@@ -242,6 +242,14 @@ def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question:
 
 def _line(spoken: Spoken) -> str:
     return spoken.text if spoken.own or not spoken.agent else f"{spoken.agent}: {spoken.text}"
+
+
+def _folded(text: str) -> str:
+    """The text with a blank for all white space."""
+    # No white space but the blank is printable. Most passages are folded already, and looking is cheap.
+    if text.isprintable() and "  " not in text and text == text.strip():
+        return text
+    return " ".join(text.split())
 
 
 def _writable(text: str) -> str:

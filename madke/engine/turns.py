@@ -103,8 +103,9 @@ async def _say(scene: Scene, debater: Debater, n: int, seen: View, choice: _Choi
     if choice.error is not None:
         stance = Stance(status="failed", error=choice.error)
     else:
-        numbers = roles.allowed(scene, debater)
-        if choice.selection is not None:
+        if choice.selection is None:
+            numbers = roles.allowed(scene, debater)
+        else:
             asked = choice.search.ids if choice.search else ()
             numbers = sorted({*choice.selection.ids, *asked})
         stance = await roles.speak(scene, debater, n, numbers, seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +41,7 @@ def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, P
 
 
 def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
-    """(1-based line number, record) of each line, all of them checked.
+    """(The byte at which its line begins, record) of each line, all of them checked; 0 for each in a file ``.gz``.
 
     A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
     the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
@@ -50,6 +50,39 @@ def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
         UserError: The file or one of its lines is wrong, or an id occurs twice; the message names the line.
     """
     line_of: dict[str, int] = {}
+    for number, start, record in _numbered(path):
+        if record.id in line_of:
+            raise UserError(f"id {record.id!r} stands on line {line_of[record.id]} already", file=path, line=number)
+        line_of[record.id] = number
+        yield start, record
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, int, PoolRecord]]:
+    """(1-based line number, where the line begins, record) of each line that is not blank."""
+    explained = _explained(path)
+    if path.suffix == ".gz":
+        yield from ((number, 0, record) for number, record in explained)
+        return
+    start = 0
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    try:
+                        record = record_from_json(line)
+                    except ValidationError:
+                        found = next((record for at, record in explained if at == number), None)
+                        if found is None:
+                            raise _changed(path) from None
+                        record = found
+                    yield number, start, record
+                start += len(line)
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+
+
+def _explained(path: Path) -> Iterator[tuple[int, PoolRecord]]:
+    """(1-based line number, record) of each line; it takes three times as long, and says what is wrong."""
     for number, item in read_jsonl(path):
         try:
             record = _Line.model_validate(item).record()
@@ -57,10 +90,11 @@ def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
             raise UserError(f"{where!r}: {first['msg']}; expected a pool record", file=path, line=number) from error
-        if record.id in line_of:
-            raise UserError(f"id {record.id!r} stands on line {line_of[record.id]} already", file=path, line=number)
-        line_of[record.id] = number
         yield number, record
+
+
+def _changed(path: Path) -> UserError:
+    return UserError("was changed while a run read it; the same command goes on with it", file=path)
 
 
 class PoolLines:
@@ -72,21 +106,17 @@ class PoolLines:
     Args:
         path: A file whose lines :func:`pool_records` found good.
         only: The question ids that will be asked for.
+        starts: Where their lines begin, as :func:`pool_records` said; looked for if it is not known.
     """
 
-    def __init__(self, path: Path, only: Container[str]) -> None:
+    def __init__(self, path: Path, only: Container[str], starts: Mapping[str, int] | None = None) -> None:
         self._path = path
         self._held: dict[str, PoolRecord] | None = None
-        self._starts: dict[str, int] = {}
+        self._starts = starts or {}
         if path.suffix == ".gz":
             self._held = read_pools(path, only=only)
-            return
-        start = 0
-        with path.open("rb") as file:
-            for line in file:
-                if line.strip() and (found := str(from_json(line)["id"])) in only:
-                    self._starts[found] = start
-                start += len(line)
+        elif starts is None:
+            self._starts = _starts(path, only)
 
     def __getitem__(self, question: str) -> PoolRecord:
         """The record of a question id.
@@ -103,8 +133,19 @@ class PoolLines:
         except (OSError, ValidationError):
             record = None
         if record is None or record.id != question:
-            raise UserError("was changed while a run read it; the same command goes on with it", file=self._path)
+            raise _changed(self._path)
         return record
+
+
+def _starts(path: Path, only: Container[str]) -> dict[str, int]:
+    starts: dict[str, int] = {}
+    start = 0
+    with path.open("rb") as file:
+        for line in file:
+            if line.strip() and (found := str(from_json(line)["id"])) in only:
+                starts[found] = start
+            start += len(line)
+    return starts
 
 
 def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:

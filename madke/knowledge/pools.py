@@ -8,7 +8,9 @@ hidden folder beside it; the same command goes on from them.
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +30,11 @@ from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_js
 from madke.knowledge.sources.spec import SourceSpec
 from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
+
+_FIRST_WORDS = re.compile(r"(\w+)(?:\W+(\w+))?(?:\W+(\w+))?")
+
+_Marked = tuple[Passage, set[str]]
+"""A passage, and what it may have in common with another one: see :attr:`madke.core.knowledge.Passage.marks`."""
 
 _NONE_REMOTE: Mapping[str, SourceSpec] = MappingProxyType({})
 
@@ -216,36 +223,50 @@ def load_pool(
     Passages are duplicates when their words are the same, or their URL is; the first one stays.
     """
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
+    marked = _marked([passage for passage in record.passages if passage.source in limits])
     if fusion == "none":
         seen: set[str] = set()
-        passages = [passage for name, limit in limits.items() for passage in _first(record, name, limit, seen)]
+        passages = [passage for name, limit in limits.items() for passage, _ in _first(marked, name, limit, seen)]
     else:
-        lists = [_first(record, name, limit, set()) for name, limit in limits.items()]
+        lists = [_first(marked, name, limit, set()) for name, limit in limits.items()]
         passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:most]
     partial = {name: reason for name, reason in record.partial.items() if name in sources}
     return KnowledgePool(passages=tuple(passages), partial=partial)
 
 
-def _first(record: PoolRecord, source: str, limit: int, seen: set[str]) -> list[Passage]:
+def _marked(passages: Sequence[Passage]) -> list[_Marked]:
+    """Each with its marks; with none where its URL and its first words show that no other has one of them.
+
+    Reading all words of every text takes several times as long.
+    """
+    openings = [_FIRST_WORDS.search(passage.text.casefold()) for passage in passages]
+    words = [opening and opening.groups() for opening in openings]
+    times, urls = Counter(words), Counter(passage.url for passage in passages if passage.url)
+    return [
+        (passage, passage.marks if times[first] > 1 or urls[passage.url or ""] > 1 else set())
+        for passage, first in zip(passages, words, strict=True)
+    ]
+
+
+def _first(marked: Sequence[_Marked], source: str, limit: int, seen: set[str]) -> list[_Marked]:
     """A source's first passages that share no mark with those seen; their marks count as seen from now on."""
-    kept: list[Passage] = []
-    for passage in sorted((p for p in record.passages if p.source == source), key=lambda p: p.rank):
+    kept: list[_Marked] = []
+    for passage, marks in sorted((each for each in marked if each[0].source == source), key=lambda each: each[0].rank):
         if len(kept) == limit:
             break
-        if not (marks := passage.marks) & seen:
+        if not marks & seen:
             seen |= marks
-            kept.append(passage)
+            kept.append((passage, marks))
     return kept
 
 
-def _fused(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence[float]) -> list[Passage]:
+def _fused(lists: Sequence[Sequence[_Marked]], method: Method, weights: Sequence[float]) -> list[Passage]:
     passages: list[Passage] = []
     number_of: dict[str, int] = {}
     rankings: list[dict[int, float]] = []
     for found in lists:
         rankings.append({})
-        for passage in found:
-            marks = passage.marks
+        for passage, marks in found:
             number = min((number_of[mark] for mark in marks if mark in number_of), default=len(passages))
             if number == len(passages):
                 passages.append(passage)

@@ -43,11 +43,11 @@ class LimiterState:
 class Limiter:
     """A bound that all calls of a run share; ``async with limiter:`` waits for room, first come, first served.
 
-    **How many at once.** The limit starts low and grows while calls wait for room: by one for each call that succeeds,
-    so that it doubles with each round of calls. When the server says that it is overloaded it is halved (from what
-    is in flight, if that is less), once an *episode*: calls that began before the cut say nothing new. From then on it
-    grows by one for each round of calls. This is TCP's slow start and congestion avoidance (RFC 5681). It never
-    exceeds ``concurrency``.
+    **How many at once.** The limit starts low and grows while calls wait for room: by one for each call that succeeds
+    and was in flight while others waited, so that it doubles with each round of calls, up to what was wanted. When the
+    server says that it is overloaded it is halved (from what is in flight, if that is less), once an *episode*: calls
+    that began before the cut say nothing new. From then on it grows by one for each round of calls. This is TCP's slow
+    start and congestion avoidance (RFC 5681). It never exceeds ``concurrency``.
 
     **Pauses.** A server's Retry-After, or rate headers that say that nothing is left, hold every call back until
     then. One longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and calls that fail say so sooner
@@ -84,6 +84,10 @@ class Limiter:
         self._clock = clock
         self._sleep = sleep
         self._in_flight = 0
+        self._crowded = 0
+        """Calls in flight when one last waited for room, less those that have ended since."""
+        self._wanted = 0
+        """Calls in flight and waiting when one last came and found no room."""
         self._peak = 0
         self._episodes = 0
         self._paused_until = 0.0
@@ -141,6 +145,8 @@ class Limiter:
         if self._queue or not self._room() or self._wait():
             place = asyncio.get_running_loop().create_future()
             self._queue.append(place)
+            if self._in_flight >= int(self._limit):
+                self._crowded, self._wanted = self._in_flight, self._in_flight + len(self._queue)
             self._admit()
             try:
                 await place
@@ -153,9 +159,13 @@ class Limiter:
         return self._episodes
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # More would have been asked if more were allowed, and what was asked succeeded.
-        if kind is None and self._queue and self._in_flight == int(self._limit) < self._most:
+        if self._queue and self._in_flight >= int(self._limit):
+            self._crowded = self._in_flight
+        # Calls that end together leave nobody waiting until their debates ask for the next ones: all of them count.
+        room_is_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._most)
+        if kind is None and room_is_short:
             self._limit += 1 / self._limit if self._episodes else 1
+        self._crowded = max(0, self._crowded - 1)
         self._leave()
 
     def _room(self) -> bool:

@@ -142,7 +142,10 @@ class LocalModel:
                     ],
                     stopping_criteria=[ends],
                 )
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            # Without a GPU it is a plain RuntimeError that says so.
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
             if len(requests) > 1:
                 return None
             return [CallError(f"out of memory on {self.device} with one request", retryable=False)]

@@ -44,9 +44,9 @@ async def run_batch(
             if meter.stopped:
                 return
             transcript = await play(question, repeat)
-            directory.write(transcript)
-            meter.done += 1
-            meter.failed += transcript.status == "failed"
+            if directory.write(transcript):
+                meter.done += 1
+                meter.failed += transcript.status == "failed"
 
     at_work = [asyncio.create_task(work()) for _ in range(workers)]
     try:

@@ -111,6 +111,7 @@ class RunDirectory:
             self._recover(retry_failed)
             self._file = self._target.open("ab")
         else:
+            self._had_outcome = {line.key for line in self._lines if line}
             self._answered = {line.key for line in self._lines if line and not line.failed}
             self._file = self._replayed.open("wb")
 
@@ -131,14 +132,19 @@ class RunDirectory:
             with replacing(self.path / "unfinished.jsonl") as file:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
 
-    def write(self, transcript: Transcript) -> None:
+    def write(self, transcript: Transcript) -> bool:
         """Append one finished question; it is with the operating system when this returns.
+
+        Returns:
+            Whether it is an outcome. A question that had none before, and whose calls a replay does not find, has none.
 
         Raises:
             UserError: The file cannot be written (a full disk).
         """
         assert self._file is not None, "resume() comes first"
         key = (transcript.id, transcript.repeat)
+        if self._replayed is not None and transcript.status == "failed" and key not in self._had_outcome:
+            return False
         try:
             self._file.write(to_json(transcript) + b"\n")
             self._file.flush()
@@ -147,6 +153,7 @@ class RunDirectory:
         self.done.add(key)
         if self._replayed is not None:
             self._lost += transcript.status == "failed" and key in self._answered
+        return True
 
     def __enter__(self) -> Self:
         if self._replayed is not None and not (_is_run(self.path) and run_files(self.path).calls.is_file()):

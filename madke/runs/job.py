@@ -28,7 +28,7 @@ from madke.runs.config import RunConfig
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import HOPELESS, Meter, Metered
 from madke.runs.pools import RunPools, depth
-from madke.runs.run_json import RunFiles, read_config
+from madke.runs.run_json import RunFiles, read_config, sessions_of
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.stopping import drained, until_stopped
 from madke.tasks import get_task
@@ -142,6 +142,11 @@ def play(
                 # What was paid before a kill, by this run and by those that share the store.
                 for (_, model), paid in store.paid().items():
                     budget.pay(model, paid.usage)
+                # A store may have lost calls; what commands counted is not less for that.
+                counted = ("prompt_tokens", "completion_tokens")
+                budget.tokens = max(
+                    budget.tokens, sum(s.get(n, 0) for s in sessions_of(directory.path) for n in counted)
+                )
             if meter.stopped:  # before anything begins: what failed before is no less known for that
                 pending = directory.pending(job.questions, job.repeats, retry_failed=False)
             directory.resume(retry_failed=effort.retry_failed and not meter.stopped)

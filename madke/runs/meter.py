@@ -145,7 +145,7 @@ class Meter:
             state = self.limiter.state()
             parts.insert(2, f"{state.in_flight} of {state.limit} calls at once")
         if self.budget is not None and self.budget.prices:
-            parts.append(f"cost {self.budget.cost:.2f}")
+            parts.append(f"cost {self.budget.cost:.4g}")
         if self.too_long:
             parts.append(f"{self.too_long} prompts too long")
         return ", ".join(parts) + (f", {left:.0f} s left" if left is not None else "")

@@ -71,9 +71,21 @@ def _record(path: Path) -> dict[str, Any]:
         raise UserError(f"cannot be read: {error.strerror}", file=file) from None
     except ValueError:
         record = None
-    if not isinstance(record, dict):
+    if not isinstance(record, dict) or not _is_sound(record):
         raise UserError("is not a run's configuration", file=file)
     return record
+
+
+def _is_sound(record: Mapping[str, Any]) -> bool:
+    """Whether what we read of it beside the configuration is what we write."""
+    files, sessions = record.get("files", {}), record.get("sessions", [])
+    return (
+        isinstance(files, dict)
+        and isinstance(files.get("calls", ""), str)
+        and isinstance(files.get("pools", ""), str | None)
+        and isinstance(sessions, list)
+        and all(isinstance(session, dict) for session in sessions)
+    )
 
 
 def run_files(path: Path) -> RunFiles:

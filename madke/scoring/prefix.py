@@ -25,7 +25,7 @@ class SharedPrefix:
     total: int = 0
     """Tokens of all prompts."""
     within: int = 0
-    """Those that a cache of its own for each question holds."""
+    """Those that stand in earlier prompts of the same question; the questions share the cache's room."""
     across: int = 0
     """Those that one cache for all questions holds."""
 

@@ -301,7 +301,8 @@ def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[st
             left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
         blocks = variant.blocks(path.name)
     except TemplateSyntaxError as error:
-        where = f"{error.name}: " if error.name not in (None, path.name) else ""
+        faulty = name if error.name == "<introspection>" else error.name  # So jinja2.meta calls whatever it looks at.
+        where = f"{faulty}: " if faulty not in (None, path.name) else ""
         raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
     except TemplateNotFound as error:
         raise UserError(f"needs a template {error.name!r}, which is not there", file=path) from None

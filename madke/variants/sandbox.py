@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateSyntaxError, nodes
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from madke.variants.inlining import inlined
@@ -45,16 +45,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
         source: str | nodes.Template,
         name: str | None = None,
         filename: str | None = None,
-        raw: bool = False,
-        defer_init: bool = False,
+        *rest: Any,
+        **others: Any,
     ) -> Any:
         """Compile a template with what it includes. Parsing it still shows the includes."""
         if isinstance(source, str):
-            tree = inlined(self.parse(source, name, filename), name, self._parsed)
             # Where that fails, as it stands: what is wrong is then told of the file that it is wrong in.
-            with suppress(TemplateSyntaxError):
-                return super().compile(tree, name, filename, raw, defer_init)
-        return super().compile(source, name, filename, raw, defer_init)
+            with suppress(TemplateError, SyntaxError):
+                tree = inlined(self.parse(source, name, filename), name, self._parsed)
+                return super().compile(tree, name, filename, *rest, **others)
+        return super().compile(source, name, filename, *rest, **others)
 
     def _parsed(self, name: str) -> nodes.Template:
         assert self.loader is not None

@@ -270,9 +270,25 @@ def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "odd",
+    [
+        '{"id": "2", "question": "?", "passages": [], "note": ' + "[" * 400 + "]" * 400 + "}",
+        '\ufeff{"id": "2", "question": "?", "passages": []}',
+    ],
+    ids=["deep", "byte order mark"],
+)
+def test_a_line_that_only_the_slower_parser_takes_is_no_error(odd: str, tmp_path: Path) -> None:
+    plain = [f'{{"id": "{number}", "question": "?", "passages": []}}' for number in (1, 3)]
+    (tmp_path / "p.jsonl").write_text("\n".join([plain[0], "", odd, plain[1]]))
+
+    assert list(read_pools(tmp_path / "p.jsonl")) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ('{"id": "a"', ":2: is not JSON"),
+        ('{"id": "b", "question": "\\ud800", "passages": []}', ":2: holds half of a surrogate pair"),
         ("[]", ":2: expected a JSON object"),
         ('{"id": "b", "question": "?"}', ":2: 'passages': Field required"),
         ('{"id": "", "question": "?", "passages": []}', ":2: 'id': String should have at least 1"),
@@ -285,6 +301,26 @@ def test_a_broken_line_is_named(line: str, message: str, tmp_path: Path) -> None
 
     with pytest.raises(UserError, match=message):
         read_pools(tmp_path / "p.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("One two three four.", "one, two -- three: FOUR", True),
+        ("One two three four.", "One two three five.", False),
+        ("One two", "One two three", False),
+        ("(One)", "one!", True),
+        ("\u0130x y", "i\u0307x y", True),
+        ("...", "...", True),
+        ("...", "!", False),
+    ],
+)
+def test_texts_of_the_same_words_are_duplicates(first: str, second: str, same: bool) -> None:
+    full = record(passage("wiki", first), passage("google", second), passage("google", "Else", rank=1))
+
+    pool = load_pool(full, sources=["wiki", "google"])
+
+    assert [p.text for p in pool.passages] == [first, *([] if same else [second]), "Else"]
 
 
 def test_sources_are_taken_in_the_order_chosen_and_by_rank() -> None:

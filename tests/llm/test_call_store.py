@@ -241,6 +241,19 @@ def test_two_processes_may_share_a_store(store):
         assert ask(Stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
 
 
+def test_processes_that_share_a_store_share_its_texts_whoever_wrote_them_first(store):
+    """Each remembers which texts it wrote, and must find out about those of the other."""
+    lines = [f"passage {number} " + "of some length " * 6 for number in range(4)]
+    asked = ["\n".join(lines[:2]), "\n".join(lines[1:3]), "\n".join(lines)]
+    with CallStore(store.path) as other:
+        for number, (text, opened) in enumerate(zip(asked, [store, other, store], strict=True)):
+            ask(Stored(ScriptedChat([GOOD]), opened), chat_request(text, about=purpose(agent=str(number))))
+    assert [call.messages[-1].content for call in store.recorded()] == asked
+    with closing(sqlite3.connect(store.path)) as db:
+        count = "SELECT count(*) FROM pieces WHERE CAST(text AS TEXT) LIKE 'passage %'"
+        assert db.execute(count).fetchone() == (4,)
+
+
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("These are my notes, not calls. " * 200)

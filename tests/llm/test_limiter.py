@@ -183,6 +183,38 @@ def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound():
     assert limiter.state().peak == 100
 
 
+@pytest.mark.parametrize("most", [64, 1000])
+def test_it_doubles_though_answered_debates_ask_again_only_later_and_stops_at_what_they_want(most):
+    limiter, at_once = Limiter(most), []
+
+    async def debate(number, model):
+        for _ in range(6):
+            await model.complete(chat_request(str(number)))
+            await asyncio.sleep(0)  # the reply is written down; all calls that ended together have left by then
+
+    async def run():
+        gate = Gate()
+        debates = [asyncio.create_task(debate(n, Limited(gate, limiter))) for n in range(64)]
+        await settle()
+        for _ in range(5):
+            at_once.append(len(gate.inside))
+            await gate.end(len(gate.inside))
+        at_once.append(limiter.state().limit)
+        for task in debates:
+            task.cancel()
+        await asyncio.gather(*debates, return_exceptions=True)
+
+    asyncio.run(run())
+    assert at_once == [16, 32, 64, 64, 64, 64]
+
+
+def test_calls_that_wait_for_a_rate_do_not_raise_the_limit():
+    clock = Clock()
+    limiter = Limiter(100, rpm=60, clock=clock, sleep=clock.sleep)
+    ask(Limited(Counting(), limiter), 50)
+    assert limiter.state().limit == 16
+
+
 def test_the_limit_does_not_grow_while_nobody_waits():
     limiter = Limiter(100)
     with_calls(limiter, 16, lambda gate: gate.end(16))

@@ -50,7 +50,7 @@ def parse_answer(text: str, read: Callable[[str], str | None], marker: Marker = 
     said = without_citations(text)
     marks = [] if marker == "boxed" else marked(said.text, "()" if marker == "parentheses" else "[]")
     parsed = _stated(said.text, marks, reader) or _unstated(said.text, marks, reader) or abstained(None)
-    return replace(parsed, span=said.original(parsed.span)) if parsed.span else parsed
+    return replace(parsed, span=said.original(parsed.span)) if parsed.span and said.text != text else parsed
 
 
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
@@ -68,10 +68,11 @@ def _stated(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
         if mark.rule == "undecided":
             said = in_words(text, reader)
             return said if said and said.span and said.span > mark.span else abstained(None, "undecided")
-        is_prose = reader.is_open and mark.loose and not ends_clause(text, mark.span[1])
-        if is_prose or is_placeholder(unwrap(mark.content)):
+        content = unwrap(mark.content)
+        is_prose = mark.loose and reader.is_open and not ends_clause(text, mark.span[1])
+        if is_prose or is_placeholder(content):
             continue
-        value = reader(mark.content)
+        value = reader.bare(content)
         if value is not None and _has_rival(text, mark, value, marks, reader):
             return abstained(None, "undecided")
         if value is not None:

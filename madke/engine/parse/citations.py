@@ -17,6 +17,8 @@ ID_LIST = re.compile(rf"\s*{_NOUN}?#?\d{{1,4}}(?:{_JOIN}{_NOUN}?#?\d{{1,4}})*[\s
 """The content of a bracket of pool numbers: one, several, or a range."""
 
 _AUTHORS = re.compile(r"[^\[\]]{1,80} et al\b[^\[\]]{0,40}")
+_HINT = re.compile(r"\d| et al")
+"""What a citation cannot do without."""
 _YEAR = re.compile(r"\s*\d{4}\s*")
 
 
@@ -79,7 +81,7 @@ def _citations(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_citation(content: str) -> bool:
-    if len(content) > NEAR:
+    if len(content) > NEAR or not _HINT.search(content):
         return False
     ids = re.sub(r"[\[\]\"']", "", content)
     return bool(_AUTHORS.fullmatch(content) or (ID_LIST.fullmatch(ids) and not _YEAR.fullmatch(content)))

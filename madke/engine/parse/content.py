@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from madke.engine.parse.brackets import pairs
 from madke.engine.parse.cues import EMPHASIS
@@ -49,8 +50,10 @@ def unwrap(content: str) -> str:
 
 
 def _once(content: str) -> str:
-    content = _CITED.sub("", content.strip(EMPHASIS))
-    for opening, closing in _MATH_WRAPS:
+    content = content.strip(EMPHASIS)
+    if "[" in content:
+        content = _CITED.sub("", content)
+    for opening, closing in _MATH_WRAPS if content.startswith(("$", "\\")) else ():
         if len(content) > len(opening + closing) and content.startswith(opening) and content.endswith(closing):
             inner = content[len(opening) : -len(closing)]
             return content if opening in inner else inner
@@ -82,22 +85,28 @@ def offers_several(content: str) -> bool:
 
 
 class Reader:
-    """A task's reader, for contents as models write them.
-
-    Attributes:
-        is_open: Whether it takes any words, as for a name or a translation. The text around an answer must then say
-            all the more clearly that it is one; a reader of labels or letters knows for itself.
-    """
+    """A task's reader, for contents as models write them."""
 
     def __init__(self, read: Callable[[str], str | None]) -> None:
         self._read = read
-        self.is_open = read(_ANY_WORDS) is not None
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether it takes any words, as for a name or a translation.
+
+        The text around an answer must then say all the more clearly that it is one; a reader of labels or letters
+        knows for itself.
+        """
+        return self._read(_ANY_WORDS) is not None
 
     def __call__(self, content: str) -> str | None:
         """The answer that a marker's content is; None if it is none."""
-        content = unwrap(content)
+        return self.bare(unwrap(content))
+
+    def bare(self, content: str) -> str | None:
+        """The same of a content that is unwrapped already."""
         if len(content) > LONGEST or is_placeholder(content):
             return None
-        if not self.is_open and offers_several(content):
+        if offers_several(content) and not self.is_open:
             return None
         return self._read(content)

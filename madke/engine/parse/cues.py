@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 from madke.engine.parse.sentences import NEAR, before, lead, tail
@@ -97,31 +97,22 @@ def states(near: str) -> bool:
     return _speaks_of_an_answer(near) and bool(_STATES.search(near)) and not _ABOUT.search(near)
 
 
-def standings(text: str) -> Callable[[int, int], Standing]:
-    """What a marker at ``start .. end`` is in a text, as a function of the two.
-
-    A line that begins with a debater's name is that debater's, if there is another such line: a single name in front
-    of a reply is the speaker's own.
-    """
-    names = _SPEAKER.finditer(text)
-    is_transcript = next(names, None) is not None and next(names, None) is not None
-
-    def standing(start: int, end: int) -> Standing:
-        near, after = before(text, start).removesuffix("\\left"), text[end : end + NEAR]
-        if is_glued(text, start, end) or _EXAMPLE.search(near) or _ASKED.match(after) or is_denied(near, after):
-            return "none"
-        speaks = _speaks_of_an_answer(near)
-        stated = bool(speaks and _STATES.search(near))
-        about = speaks and _ABOUT.search(near)
-        if about or _INSTRUCTED.search(near) or (_CONDITIONAL.match(after) and not stated):
-            return "none"
-        if _QUOTES_SOMEBODY.search(near) or (is_transcript and _SPEAKER.search(_line(text, start))):
-            return "quoted"
-        if stated:
-            return "stated"
-        return "introduced" if speaks and _INTRODUCES.search(near.rstrip(EMPHASIS)) else "plain"
-
-    return standing
+def standing(text: str, start: int, end: int) -> Standing:
+    """What a marker at ``start .. end`` is in a text."""
+    near, after = before(text, start).removesuffix("\\left"), text[end : end + NEAR]
+    is_question = "?" in after and _ASKED.match(after)
+    if is_glued(text, start, end) or _EXAMPLE.search(near) or is_question or is_denied(near, after):
+        return "none"
+    speaks = _speaks_of_an_answer(near)
+    stated = bool(speaks and _STATES.search(near))
+    about = speaks and _ABOUT.search(near)
+    if about or _INSTRUCTED.search(near) or (_CONDITIONAL.match(after) and not stated):
+        return "none"
+    if _QUOTES_SOMEBODY.search(near) or (_SPEAKER.search(_line(text, start)) and _is_transcript(text)):
+        return "quoted"
+    if stated:
+        return "stated"
+    return "introduced" if speaks and _INTRODUCES.search(near.rstrip(EMPHASIS)) else "plain"
 
 
 def is_denied(near: str, after: str) -> bool:
@@ -175,6 +166,16 @@ def _speaks_of_an_answer(near: str) -> bool:
     """Whether any word that a cue needs is there: the expressions are dear, and most brackets are citations."""
     said = near.casefold()
     return any(word in said for word in _CUE_WORDS)
+
+
+@lru_cache(maxsize=1)
+def _is_transcript(text: str) -> bool:
+    """Whether lines that begin with a debater's name are that debater's.
+
+    They are where there are several: a single name in front of a reply is the speaker's own.
+    """
+    names = _SPEAKER.finditer(text)
+    return next(names, None) is not None and next(names, None) is not None
 
 
 def _line(text: str, at: int) -> str:

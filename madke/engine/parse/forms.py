@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from madke.engine.parse.brackets import outermost, pairs
 from madke.engine.parse.content import LONGEST, is_formula
-from madke.engine.parse.cues import NOUN, Standing, standings
+from madke.engine.parse.cues import NOUN, Standing, standing
 from madke.engine.parse.record import ANSWER_KEY, REASON_KEY, records
 from madke.engine.parse.sentences import before, last_sentence
 from madke.engine.parse.statement import undecided
@@ -55,14 +55,13 @@ def marked(text: str, kind: str) -> list[Mark]:
         text: The reply, without citations.
         kind: ``"[]"`` or ``"()"``.
     """
-    standing = standings(text)
-    closing = last_sentence(text)
+    closing = last_sentence(text) if kind == "()" else 0
     found = []
     for start, end in list(outermost(text, kind))[-_MOST:]:
         content = text[start + 1 : end - 1].removesuffix("\\right")
         if kind == "()" and content == _FORM:
             continue
-        stands = standing(start, end)
+        stands = standing(text, start, end)
         if kind == "()":
             stands = _round(text, start, end, stands, closing)
             content = f"({content})" if _TUPLE.fullmatch(content) else content
@@ -88,19 +87,19 @@ def _round(text: str, start: int, end: int, stands: Standing, closing: int) -> S
 def stated_forms(text: str) -> Iterator[Mark]:
     """The marks that state an answer whatever words surround them, and the statements that there is none."""
     braces = pairs(text, "{}")
-    for box in _BOXED.finditer(text):
+    for box in _BOXED.finditer(text) if braces else ():
         end = braces.get(box.end())
         # Boxes may stand in boxes, so that their contents could be many times the text.
         if end is not None and end - box.end() <= LONGEST and text[box.end() + 1 : end - 1] != _FORM:
             yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
     opened = None
-    for tag in _TAG.finditer(text):
+    for tag in _TAG.finditer(text) if "<" in text else ():
         if not tag.group(1):
             opened = tag
         elif opened:
             yield Mark(content=text[opened.end() : tag.start()], span=(opened.start(), tag.end()), rule="tag")
             opened = None
-    for line in _HASHES.finditer(text):
+    for line in _HASHES.finditer(text) if "####" in text else ():
         yield Mark(content=line.group(1), span=line.span(), rule="hashes")
     for record in records(text):
         for field in record.fields:

@@ -17,6 +17,8 @@ def without_reasoning(text: str) -> str:
     A tag that the text only talks about, in quotes or as "the <think> tag", is an ordinary word, and so is an opening
     tag in the middle of a sentence that is never closed.
     """
+    if "<" not in text:
+        return text.strip()
     said: list[str] = []
     inside, at = False, 0
     tags = list(_tags(text))

@@ -22,7 +22,8 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
 def last_sentence(text: str) -> int:
     """Where the last sentence with a letter or a digit in it begins; 0 if there is none."""
-    return max((start for start, end in sentences(text) if re.search(r"\w", text[start:end])), default=0)
+    said = (start for start, end in reversed(list(sentences(text))) if re.search(r"\w", text[start:end]))
+    return next(said, 0)
 
 
 def before(text: str, at: int) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from madke.engine.parse.content import Reader, is_formula, is_placeholder, offers_several, unwrap
-from madke.engine.parse.cues import EMPHASIS, standings
+from madke.engine.parse.cues import EMPHASIS, standing
 from madke.engine.parse.result import Parsed, found
 
 _MOST = 200
@@ -73,8 +73,9 @@ _TURNED_DOWN = re.compile(r"\b(?:not|wrong|incorrect|false|cannot)\b|n['’]t\b"
 
 def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
     """The last readable answer that the text states without a marker. Rules: ``labelled``, ``stated``."""
-    stated = list(_cues(text))
-    for cue, (start, end) in reversed(stated):
+    for cue, (start, end) in reversed(list(_cues(text))):
+        if standing(text, start, end) != "stated":
+            continue
         for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader):
             if (value := reader(content)) is not None:
                 return found(value, "labelled" if cue["label"] else "stated", (start, end))
@@ -88,7 +89,8 @@ def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
 def undecided(text: str) -> Iterator[tuple[int, int]]:
     """Where the text says that it does not settle on an answer: "the answer is either (A) or (B)"."""
     for cue, (start, end) in _cues(text):
-        if _UNDECIDED.match(text, start) or offers_several(text[start:end]):
+        several = _UNDECIDED.match(text, start) or offers_several(text[start:end])
+        if several and standing(text, start, end) == "stated":
             yield cue.span()
 
 
@@ -116,11 +118,10 @@ def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
 
 
 def _cues(text: str) -> Iterator[tuple[re.Match[str], tuple[int, int]]]:
-    """Cues that are the speaker's own, and the span of the words that follow each in its sentence."""
-    standing = standings(text)
+    """Cues, the speaker's own or not, and the span of the words that follow each in its sentence."""
     for cue in list(_CUE.finditer(text))[-_MOST:]:
         sentence = _SENTENCE.match(text, cue.end())
-        if sentence and sentence.group().strip() and standing(cue.end(), sentence.end()) == "stated":
+        if sentence and sentence.group().strip():
             yield cue, sentence.span()
 
 

@@ -1,0 +1,35 @@
+"""A passage is one line of a prompt, whatever white space its source had in it."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.chat import Completion
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.question import Question
+from madke.engine.debate import debate
+from madke.tasks import get_task
+from madke.variants import load_variant
+
+RAG = load_variant("rag")
+WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+
+
+class Reader:
+    name = "m"
+
+    async def complete(self, request):
+        self.read = request.messages[-1].content
+        return Completion(text="[a]")
+
+
+@given(st.text(st.sampled_from("a ") | st.sampled_from("\u00e9\u200b" + WHITE_SPACE), max_size=12))
+def test_white_space_is_folded(text):
+    pool = KnowledgePool(
+        passages=(Passage(source="wiki", key="k", title=text, text=f"{text}.{text}", score=1.0, rank=0),)
+    )
+    question, model = Question(id="q", question="?"), Reader()
+    cast = dict.fromkeys(RAG.protocol.roles, model)
+    asyncio.run(debate(question, RAG.protocol, cast, pool, task=get_task(question.task), prompts=RAG))
+    assert f"\n[0] {' '.join(text.split())}: {' '.join(f'{text}.{text}'.split())}\n" in model.read
