@@ -28,7 +28,7 @@ from madke.runs.config import RunConfig
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import HOPELESS, Meter, Metered
 from madke.runs.pools import RunPools, depth
-from madke.runs.run_json import RunFiles, read_config, sessions_of
+from madke.runs.run_json import RunFiles, read_config, tokens_of_sessions
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.stopping import drained, until_stopped
 from madke.tasks import get_task
@@ -143,10 +143,7 @@ def play(
                 for (_, model), paid in store.paid().items():
                     budget.pay(model, paid.usage)
                 # A store may have lost calls; what commands counted is not less for that.
-                counted = ("prompt_tokens", "completion_tokens")
-                budget.tokens = max(
-                    budget.tokens, sum(s.get(n, 0) for s in sessions_of(directory.path) for n in counted)
-                )
+                budget.tokens = max(budget.tokens, tokens_of_sessions(directory.path))
             if meter.stopped:  # before anything begins: what failed before is no less known for that
                 pending = directory.pending(job.questions, job.repeats, retry_failed=False)
             directory.resume(retry_failed=effort.retry_failed and not meter.stopped)

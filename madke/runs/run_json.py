@@ -132,6 +132,16 @@ def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
     return sessions
 
 
+def tokens_of_sessions(path: Path) -> int:
+    """Prompt and completion tokens that all commands counted.
+
+    Raises:
+        UserError: ``run.json`` is missing or is not one of ours.
+    """
+    counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
+    return sum(count for count in counted if isinstance(count, int))
+
+
 def _said(path: Path, files: RunFiles) -> dict[str, str | None]:
     return {
         "calls": os.path.relpath(files.calls, path),

@@ -62,7 +62,7 @@ def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path):
         args = arguments(tmp_path, server, "--concurrency", "1")
         done = madke(*args, "--token-budget", 10 * TOKENS_EACH)
         assert done.returncode == 1, done.stderr
-        assert "--token-budget is reached; 4 questions have no outcome yet, and a higher one goes on" in done.stderr
+        assert "tokens are used; 4 questions have no outcome yet, and a higher one goes on" in done.stderr
         # A question takes 6 or 11 calls: the second one begins with some of ten left, and is finished.
         assert len(finished(tmp_path)) == 2
         assert set(unfinished(tmp_path)) == {f"q{n}" for n in range(6)} - finished(tmp_path)
@@ -291,3 +291,25 @@ def test_prices_given_later_reach_scores_and_report(tmp_path):
         assert madke(*args, "--prices", prices).returncode == 0
     spent = json.loads((tmp_path / "out" / "metrics.json").read_text())["spending"]["cost"]
     assert sum(spent.values()) > 0
+
+
+def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, "--concurrency", "1")
+        assert madke(*args, "--token-budget", 10 * TOKENS_EACH).returncode == 1
+    left = unfinished(tmp_path)
+    replayed = madke(*args, "--replay")
+    assert replayed.returncode == 1
+    assert "4 questions have no outcome yet, and the command without --replay goes on" in replayed.stderr
+    assert {t.status for t in read_transcripts(tmp_path / "out")} == {"ok"}
+    assert (len(finished(tmp_path)), unfinished(tmp_path)) == (2, left)
+
+
+@pytest.mark.parametrize("wrong", [{"files": {"calls": 5}}, {"files": [1]}, {"sessions": 7}, {"sessions": "x"}])
+def test_a_run_json_of_strange_parts_is_refused_before_anything_is_asked(tmp_path, wrong):
+    with openai_server(debating) as server:
+        args = arguments(tmp_path, server, n=1)
+        assert madke(*args).returncode == 0
+        record = tmp_path / "out" / "run.json"
+        record.write_text(json.dumps(json.loads(record.read_text()) | wrong))
+        assert "is not a run's configuration" in refused(*args)
