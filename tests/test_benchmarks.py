@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
@@ -61,6 +63,14 @@ def test_every_benchmark_gives_a_ratio(name: str, setting: Setting, capfd: pytes
     assert float(re.findall(r"ratio (\d+\.\d\d)", out)[0]) > 0
     assert err == ""
     assert all(line.startswith("  ") or ": " in line for line in out.splitlines())
+
+
+@pytest.mark.slow
+def test_benchmarks_are_run_by_name() -> None:
+    command = [sys.executable, "-m", "eval.benchmarks", "latency", "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "latency, against a sequential loop" in done.stdout
 
 
 def test_a_smaller_generated_corpus_is_the_start_of_a_larger_one(tmp_path: Path) -> None:

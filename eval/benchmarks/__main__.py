@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from importlib import import_module
 from pathlib import Path
 
-from eval.benchmarks.measure import REPORTED, Result, Setting, in_own_process
+from eval.benchmarks.measure import Setting, in_own_process, results_of
 from eval.benchmarks.table import write_results
 
 NAMES = (
@@ -46,14 +45,9 @@ def main() -> None:
         setting = Setting(folder=Path(folder), quick=asked.quick, corpus=asked.corpus)
         for name in NAMES:
             if not asked.names or name in asked.names:
-                results, _ = in_own_process(_results, name, setting)
+                results, _ = in_own_process(results_of, name, setting)
                 if asked.write:
                     write_results(name, results)
-
-
-def _results(name: str, setting: Setting) -> list[Result]:
-    import_module(f"eval.benchmarks.{name}").main(setting)
-    return REPORTED
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import islice, product
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -184,6 +185,12 @@ class Result:
 
 REPORTED: list[Result] = []
 """What was reported in this process."""
+
+
+def results_of(benchmark: str, setting: Setting) -> list[Result]:
+    """Run a benchmark and give what it reported; for :func:`in_own_process`."""
+    import_module(f"eval.benchmarks.{benchmark}").main(setting)
+    return REPORTED
 
 
 def report(
