@@ -29,16 +29,24 @@ class CallError(Exception):
         retryable: Whether the same request may succeed later (408, 409, 429, 5xx, connection, timeout).
         retry_after: Seconds the server asked us to wait, if it did.
         overloaded: Whether the server said that it is asked too much (429, 503), so that less should be asked.
+        timed_out: Whether the reply was not there in time: the server may have worked on it, and may charge for it.
     """
 
     def __init__(
-        self, reason: str, *, retryable: bool, retry_after: float | None = None, overloaded: bool = False
+        self,
+        reason: str,
+        *,
+        retryable: bool,
+        retry_after: float | None = None,
+        overloaded: bool = False,
+        timed_out: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.retryable = retryable
         self.retry_after = retry_after
         self.overloaded = overloaded
+        self.timed_out = timed_out
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import math
 import time
 from collections.abc import Mapping
 
@@ -15,7 +16,7 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
         now: Unix time; by default the present.
 
     Returns:
-        Zero and more; None where the headers say nothing, or nothing of the kind.
+        Zero and more, finite; None where the headers say nothing, or nothing of the kind.
     """
     try:
         if (milliseconds := headers.get("retry-after-ms")) is not None:
@@ -26,6 +27,6 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
             seconds = float(value)
         else:
             seconds = email.utils.parsedate_to_datetime(value).timestamp() - (time.time() if now is None else now)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # the last two for years that no clock has
         return None
-    return max(0.0, seconds)
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -31,7 +31,8 @@ def open_model(name: str, *, base_url: str | None = None, replay: bool = False) 
         replay: The model is only named, never called: no key is needed and no weights are loaded.
 
     Raises:
-        UserError: No such model, a missing key or endpoint, a bad script file, or weights that cannot be loaded.
+        UserError: No such model, a missing key or endpoint, a bad script file, weights that cannot be loaded, or a
+            variable of the environment (``MADKE_TIMEOUT``, ``MADKE_TRANSPORT``) with a value that it cannot have.
     """
     kind, _, rest = name.partition("/")
     if kind not in MODEL_FORMS:

@@ -16,7 +16,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
 from madke.llm.limiter import LONGEST_PAUSE
 from madke.llm.openai_wire import rates_wait, read_completion, read_error, refused_parameter, refused_prompt
-from madke.llm.transport import Transport, chosen_transport, open_transport
+from madke.llm.transport import Transport, chosen_timeout, chosen_transport, open_transport
 
 if TYPE_CHECKING:
     import httpx2
@@ -42,15 +42,17 @@ class _Chat(ABC):
     this client over, and the request is repeated at once. ``seed`` and ``stop`` are sent only where the request has
     them.
 
-    Requests go by the package's ``post``, and replies come as plain JSON: its typed way, which we do not need, copies
-    and rebuilds both.
+    Requests go by the package's ``post``, and replies come as bytes: its typed way, which we do not need, copies and
+    rebuilds both.
     """
 
-    def __init__(self, model: str, *, name: str, key: str | None, timeout: float, transport: Transport | None) -> None:
+    def __init__(
+        self, model: str, *, name: str, key: str | None, timeout: float | None, transport: Transport | None
+    ) -> None:
         self.name = name
         self._model = model
         self._key = key
-        self._timeout = timeout
+        self._timeout = chosen_timeout() if timeout is None else timeout
         self._transport = transport or chosen_transport()
         self._free_at = 0.0
         self._refused: set[str] = set()
@@ -74,6 +76,7 @@ class _Chat(ABC):
                 retryable=error.retryable,
                 retry_after=error.retry_after,
                 overloaded=error.overloaded,
+                timed_out=error.timed_out,
             ) from None
         return self._without_key(completion)
 
@@ -109,9 +112,9 @@ class _Chat(ABC):
             try:
                 # The package's own timeout is between two reads: a slow drip would outlive it.
                 async with asyncio.timeout(self._timeout):
-                    response = await self._client.post(
+                    body = await self._client.post(
                         "/chat/completions",
-                        cast_to=object,
+                        cast_to=bytes,
                         body=parameters,
                         options={"headers": _HEADERS, "security": {"bearer_auth": True}},
                     )
@@ -125,7 +128,7 @@ class _Chat(ABC):
                 if isinstance(error, openai.APIStatusError) and (outcome := refused_prompt(error)):
                     return Completion(outcome=outcome, error=failure.reason, finish_reason="error", attempts=requests)
                 raise failure from None
-            return read_completion(response, request, seconds=time.monotonic() - started, attempts=requests)
+            return read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
 
     def _note_rates(self, headers: Mapping[str, str]) -> None:
         wait = rates_wait(headers)
@@ -163,12 +166,14 @@ class OpenAIChat(_Chat):
     Args:
         model: The model's name at the endpoint.
         base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
-        timeout: Seconds that one attempt may take.
+        timeout: Seconds that one attempt may take. Default: ``MADKE_TIMEOUT``, else 300. What is not there by then is
+            asked for once more at most, see :class:`madke.llm.RetryPolicy`.
         needs_key: False for a model that will not be called.
         transport: Default: :func:`madke.llm.transport.chosen_transport`.
 
     Raises:
-        UserError: The URL is none, or OpenAI's endpoint is asked for without a key.
+        UserError: The URL is none, ``MADKE_TIMEOUT`` is no number of seconds, or OpenAI's endpoint is asked for without
+            a key.
     """
 
     def __init__(
@@ -176,7 +181,7 @@ class OpenAIChat(_Chat):
         model: str,
         *,
         base_url: str | None = None,
-        timeout: float = 300.0,
+        timeout: float | None = None,
         needs_key: bool = True,
         transport: Transport | None = None,
     ) -> None:
@@ -206,12 +211,13 @@ class AzureChat(_Chat):
         deployment: The deployment's name.
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
         api_version: The API version to ask for. Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
-        timeout: Seconds that one attempt may take.
+        timeout: Seconds that one attempt may take. Default: ``MADKE_TIMEOUT``, else 300. What is not there by then is
+            asked for once more at most, see :class:`madke.llm.RetryPolicy`.
         needs_key: False for a model that will not be called.
         transport: Default: :func:`madke.llm.transport.chosen_transport`.
 
     Raises:
-        UserError: There is no endpoint, it is no URL, or there is no key.
+        UserError: There is no endpoint, it is no URL, ``MADKE_TIMEOUT`` is no number of seconds, or there is no key.
     """
 
     def __init__(
@@ -220,7 +226,7 @@ class AzureChat(_Chat):
         *,
         endpoint: str | None = None,
         api_version: str | None = None,
-        timeout: float = 300.0,
+        timeout: float | None = None,
         needs_key: bool = True,
         transport: Transport | None = None,
     ) -> None:

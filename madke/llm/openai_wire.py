@@ -9,7 +9,6 @@ import json
 import re
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage
@@ -21,12 +20,11 @@ if TYPE_CHECKING:
     import openai
 
 
-def read_completion(response: Any, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
-    """The completion in a response with status 200.
+def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+    """The completion in a response with status 200, whatever the server calls its type.
 
     Args:
-        response: What the ``openai`` package made of the body: JSON of any shape, or text where the server called it
-            something else.
+        body: The response's.
         request: What was asked, for the estimate of usage where the server sent none.
         seconds: How long it took.
         attempts: Requests it took.
@@ -34,13 +32,13 @@ def read_completion(response: Any, request: ChatRequest, *, seconds: float, atte
     Raises:
         CallError: It is no chat completion (retryable: a proxy's page, an error with the wrong status).
     """
-    if isinstance(response, str):
-        with suppress(ValueError):
-            response = json.loads(response)
+    try:
+        response = json.loads(body)
+    except (ValueError, RecursionError):
+        said = body.decode("utf-8", "replace")
+        raise CallError(f"status 200 with a body that is not JSON: {said!r}", retryable=True) from None
     choice = _first(_get(response, "choices"))
     if choice is None:
-        if isinstance(response, str):
-            raise CallError(f"status 200 with text, not JSON: {response!r}", retryable=True)
         told = _get(response, "error")
         message = _message(told) if told is not None else "no choices in it"
         raise CallError(f"status 200 without a reply: {message}", retryable=True)
@@ -72,18 +70,28 @@ def read_completion(response: Any, request: ChatRequest, *, seconds: float, atte
 def read_error(error: Exception) -> CallError | None:
     """The failed attempt behind an exception of the ``openai`` package; None if it is something else.
 
-    408, 409, 429, 5xx, broken connections, time-outs and bodies that are no JSON may succeed later; other statuses
-    will not, nor will a certificate that cannot be verified.
+    408, 409, 429, 5xx, broken connections and time-outs may succeed later; other statuses will not, nor will headers
+    that are too long or a certificate that cannot be verified.
     """
     import aiohttp
     import openai
+    from aiohttp.http_exceptions import LineTooLong
+    from httpx2 import ConnectTimeout
 
     if isinstance(error, TimeoutError | openai.APIConnectionError | aiohttp.ClientError):
         causes = _causes(error)
         if any(isinstance(cause, TimeoutError) for cause in causes):
-            return CallError("the server did not answer in time", retryable=True)
+            return CallError(
+                "the server did not answer in time (MADKE_TIMEOUT sets the seconds)",
+                retryable=True,
+                timed_out=not any(
+                    isinstance(cause, aiohttp.ConnectionTimeoutError | ConnectTimeout) for cause in causes
+                ),
+            )
         # The root, for through aiohttp the package takes a broken connection for a timeout.
         root = causes[-1]
+        if isinstance(root, LineTooLong) or getattr(root, "error_status_hint", None) == _HEADERS_TOO_LARGE:
+            return CallError("the server's headers are longer than can be read", retryable=False)
         trusted = not isinstance(root, ssl.SSLCertVerificationError)
         return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
     if isinstance(error, openai.APIStatusError):
@@ -94,8 +102,6 @@ def read_error(error: Exception) -> CallError | None:
             retry_after=retry_after(error.response.headers),
             overloaded=status in _OVERLOADED,
         )
-    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return CallError(f"status 200 with a body that is not JSON: {error}", retryable=True)
     if isinstance(error, openai.APIError):
         return CallError(error.message, retryable=True)
     return None
@@ -108,6 +114,9 @@ def _causes(error: BaseException) -> list[BaseException]:
         causes.append(cause)
     return causes
 
+
+_HEADERS_TOO_LARGE = 431
+"""The status that h11, under httpx, attaches to headers beyond its bound; aiohttp has an exception for a line."""
 
 _OVERLOADED = (429, 503, 529)
 """Too many requests, no capacity now, and Anthropic's word for the latter."""
@@ -176,15 +185,18 @@ def rates_wait(headers: Mapping[str, str]) -> float:
 
 
 def provider_usage(usage: Any) -> Usage | None:
-    """The token counts of a response's ``usage``; None where the provider sent none."""
-    prompt, completion = _get(usage, "prompt_tokens"), _get(usage, "completion_tokens")
-    if not isinstance(prompt, int) or not isinstance(completion, int):
+    """The token counts of a response's ``usage``; None where the provider sent none that can be true.
+
+    What is part of a count (cached of prompt, reasoning of completion) is at most that.
+    """
+    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    if prompt is None or completion is None:
         return None
     return Usage(
         prompt_tokens=prompt,
-        cached_tokens=_count(usage, "prompt_tokens_details", "cached_tokens"),
+        cached_tokens=min(_count(usage, "prompt_tokens_details", "cached_tokens") or 0, prompt),
         completion_tokens=completion,
-        reasoning_tokens=_count(usage, "completion_tokens_details", "reasoning_tokens"),
+        reasoning_tokens=min(_count(usage, "completion_tokens_details", "reasoning_tokens") or 0, completion),
     )
 
 
@@ -194,15 +206,24 @@ def _get(value: Any, *names: str) -> Any:
     return value
 
 
-def _count(value: Any, *names: str) -> int:
+_MOST_TOKENS = 10**9
+"""Of one call; a count above it is nonsense, and would end a run's token budget."""
+
+
+def _count(value: Any, *names: str) -> int | None:
     found = _get(value, *names)
-    return found if isinstance(found, int) else 0
+    valid = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST_TOKENS
+    return found if valid else None
 
 
 def _text(value: Any, *names: str) -> str:
     found = _get(value, *names)
-    # A lone surrogate could be sent to no server again.
-    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""
+    return _writable(found) if isinstance(found, str) else ""
+
+
+def _writable(text: str) -> str:
+    """The text without lone surrogates, which could be sent to no server again and written to no file."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _first(value: Any) -> Any:
@@ -212,4 +233,4 @@ def _first(value: Any) -> Any:
 def _message(body: Any) -> str:
     """The server's own words in an error's body."""
     message = _get(body, "message") or _get(body, "detail") or body
-    return message if isinstance(message, str) else json.dumps(message, default=str)
+    return _writable(message) if isinstance(message, str) else json.dumps(message, default=str)

@@ -17,6 +17,8 @@ class RetryPolicy:
 
     attempts: int = 6
     """Requests at most, the first one included."""
+    timeouts: int = 2
+    """Requests at most that are not answered in time: what was generated until then is lost, and may be charged."""
     total_wait: float = 120.0
     """Seconds at most between all attempts of one call; a longer wait is not begun."""
     first_wait: float = 1.0
@@ -60,6 +62,7 @@ class Retrying:
     async def complete(self, request: ChatRequest) -> Completion:
         """Ask until an attempt succeeds or the policy's bounds are reached."""
         attempt = 1
+        timeouts = 0
         left = self._policy.total_wait
         while True:
             try:
@@ -67,9 +70,15 @@ class Retrying:
                 return replace(completion, attempts=attempt - 1 + completion.attempts) if attempt > 1 else completion
             except CallError as error:
                 failure = error
-            if not failure.retryable or attempt >= self._policy.attempts:
+            timeouts += failure.timed_out
+            if not failure.retryable or attempt >= self._policy.attempts or timeouts >= self._policy.timeouts:
                 return _failed(failure.reason, attempt)
-            wait = self._wait(attempt, failure.retry_after)
+            if (asked := failure.retry_after) is not None and asked > self._policy.total_wait:
+                longest = f"{self._policy.total_wait:g} s"
+                return _failed(
+                    f"{failure.reason} (the server asks to wait longer than {longest}; a used-up quota?)", attempt
+                )
+            wait = self._wait(attempt, asked)
             if wait > left:
                 return _failed(f"{failure.reason} (to wait {wait:.0f} s more is beyond the limit)", attempt)
             if self._on_event:

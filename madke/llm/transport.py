@@ -15,6 +15,7 @@ being closed fails and is repeated.
 
 from __future__ import annotations
 
+import math
 import os
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -32,6 +33,9 @@ KEEP_IDLE = 3.0
 
 CONNECT = 30.0
 """Seconds to connect at most: a host that does not answer would otherwise take a whole reply's time."""
+
+TIMEOUT = 300.0
+"""Seconds that one attempt may take, unless ``MADKE_TIMEOUT`` says otherwise."""
 
 _UNBOUNDED = 1_000_000
 """Connections. The package's aiohttp transport takes None for 100."""
@@ -54,6 +58,22 @@ def chosen_transport() -> Transport:
             return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
         case other:
             raise unknown("transport in MADKE_TRANSPORT", other, ("aiohttp", "httpx"))
+
+
+def chosen_timeout() -> float:
+    """Seconds that one attempt may take: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`.
+
+    Raises:
+        UserError: It is no number above 0.
+    """
+    told = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
+    try:
+        seconds = float(told)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")
+    return seconds
 
 
 def open_transport(
@@ -79,6 +99,8 @@ def open_transport(
     async def check(response: httpx2.Response) -> None:
         on_headers(response.headers)
         response.stream = BoundedReply(response)
+        # JSON is UTF-8; the header's charset may name a codec that makes no text, at which the package breaks.
+        response.encoding = "utf-8"
 
     client = openai.DefaultAioHttpClient if transport == "aiohttp" else openai.DefaultAsyncHttpxClient
     try:

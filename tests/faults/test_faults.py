@@ -103,7 +103,7 @@ LASTING = {
     "refusal": Wrong(chat(None, refusal=f"I will not say [{TRAP}]."), "refused"),
     "content-filter": Wrong(chat(f"The answer is [{TRAP}].", finish_reason="content_filter"), "filter"),
     "filtered-prompt": Wrong(error(400, f"[{TRAP}]", code="content_filter"), "HTTP 400"),
-    "retry-after-a-year": Wrong(error(429, "quota", {"Retry-After": str(365 * 86400)}), "beyond the limit"),
+    "retry-after-a-year": Wrong(error(429, "quota", {"Retry-After": str(365 * 86400)}), "wait longer than 120 s"),
     "endless-reply": Wrong(flood, f"longer than {MAX_REPLY:,} bytes"),
 }
 """What the same request would meet again."""

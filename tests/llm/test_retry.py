@@ -93,3 +93,29 @@ def test_each_retry_is_told():
 def test_a_bug_is_no_failed_call():
     with pytest.raises(ZeroDivisionError):
         retried([ZeroDivisionError()])
+
+
+def late():
+    return CallError("the server did not answer in time", retryable=True, timed_out=True)
+
+
+def test_what_is_not_there_in_time_is_asked_for_only_once_more():
+    said, model, _ = retried([late(), late(), "never"])
+    assert (said.outcome, said.error, said.attempts) == ("failed", "the server did not answer in time", 2)
+    assert model.calls == 2
+
+
+def test_other_failures_do_not_count_as_late():
+    assert retried([busy(), late(), busy(), "yes"])[0].text == "yes"
+    assert retried([late(), busy(), late(), "never"])[0].attempts == 3
+
+
+def test_how_many_may_be_late_is_a_bound_of_its_own():
+    assert retried([late(), late(), "yes"], policy=RetryPolicy(timeouts=3))[0].text == "yes"
+
+
+@pytest.mark.parametrize("asked", [121.0, 1e23, float("inf")])
+def test_a_server_that_asks_for_more_than_the_limit_is_not_waited_for(asked):
+    said, model, waits = retried([busy(asked), "never"])
+    assert said.error == "HTTP 429: busy (the server asks to wait longer than 120 s; a used-up quota?)"
+    assert (model.calls, waits) == (1, [])

@@ -1,0 +1,197 @@
+"""Replies made to break their reader: each is a failed call with a reason, or is read without what cannot be true."""
+
+import asyncio
+import socket
+
+import pytest
+
+from madke.core.chat import Usage
+from madke.core.errors import CallError, UserError
+from madke.core.retry_after import retry_after
+from madke.llm import AzureChat, OpenAIChat, close, transport
+from madke.llm.openai_wire import read_completion
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import chat, error, openai_server
+
+both = pytest.mark.parametrize("wire", ["aiohttp", "httpx"])
+
+DEEP = "[" * 100_000
+LONG_NUMBER = '{"choices": ' + "9" * 5_000 + "}"
+
+
+def ask(url, wire="aiohttp", *, timeout=5.0):
+    """The completion of one request; connections are closed."""
+
+    async def once():
+        model = OpenAIChat("m", base_url=url, transport=wire, timeout=timeout)
+        try:
+            return await model.complete(chat_request())
+        finally:
+            await close(model)
+
+    return asyncio.run(once())
+
+
+def failure(reply, wire="aiohttp"):
+    with openai_server(reply) as server, pytest.raises(CallError) as caught:
+        ask(server.url, wire)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Fri, 31 Dec 9999999999 23:59:59 GMT",
+        "Fri, 31 Dec 99999999999999999999 23:59:59 GMT",
+        "Fri, 31 Dec 1999 99999999999999999999:59:59 GMT",
+        "Fri, 31 Dec 1999 23:59:59 +99999999999999999999",
+        "9" * 400,
+        "9" * 5_000,
+        "²",
+        "soon",
+        "",
+    ],
+)
+def test_a_retry_after_that_makes_no_sense_is_no_header(value):
+    assert retry_after({"retry-after": value}) is None
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e999", "soon"])
+def test_milliseconds_that_make_no_sense_are_no_header(value):
+    assert retry_after({"retry-after-ms": value}) is None
+
+
+def test_a_reply_with_such_a_header_is_read_all_the_same():
+    failed = failure(error(429, "busy", {"Retry-After": "Fri, 31 Dec 9999999999 23:59:59 GMT"}))
+    assert (failed.reason, failed.retryable, failed.retry_after) == ("HTTP 429: busy", True, None)
+
+
+@both
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+@pytest.mark.parametrize("body", [DEEP, LONG_NUMBER, b'{"choices": "\xff\xfe"}'], ids=["deep", "long-number", "bytes"])
+def test_a_body_that_json_cannot_be_read_from_is_a_retryable_failure(wire, content_type, body):
+    failed = failure((200, {"Content-Type": content_type}, body), wire)
+    assert failed.retryable
+    assert "not JSON" in failed.reason
+    assert len(failed.reason) < 400
+
+
+@both
+@pytest.mark.parametrize("body", [DEEP, LONG_NUMBER], ids=["deep", "long-number"])
+def test_the_body_of_an_error_may_be_the_same(wire, body):
+    failed = failure((500, {}, body), wire)
+    assert failed.retryable
+    assert failed.reason.startswith("HTTP 500: ")
+
+
+@pytest.mark.parametrize("frame", ['{"error": %s}', '{"error": {"message": %s}}', '{"error": {"x": %s}}'])
+def test_what_is_just_not_too_deep_to_read_can_be_told(frame):
+    for depth in range(900, 1000):
+        with pytest.raises(CallError, match="status 200 with"):
+            read_completion((frame % ("[" * depth + "]" * depth)).encode(), chat_request(), seconds=0.0, attempts=1)
+
+
+@both
+@pytest.mark.parametrize("charset", ["base64", "hex", "rot13", "zlib", "undefined", "no-such"])
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_charset_that_makes_no_text_changes_nothing(wire, charset, status):
+    _, _, body = chat("well") if status == 200 else error(status, "broken")
+    with openai_server((status, {"Content-Type": f"application/json; charset={charset}"}, body)) as server:
+        if status == 200:
+            assert ask(server.url, wire).text == "well"
+        else:
+            with pytest.raises(CallError, match="HTTP 500: broken"):
+                ask(server.url, wire)
+
+
+@pytest.mark.parametrize("reply", [error(500, "\ud800"), error(400, "\ud800", code="content_filter")])
+def test_a_lone_surrogate_in_an_error_can_be_written(reply):
+    with openai_server(reply) as server:
+        try:
+            reason = ask(server.url).error
+        except CallError as failed:
+            reason = failed.reason
+    assert reason.encode().endswith(b": ?")
+
+
+@pytest.mark.parametrize("count", [-1, True, 10**9 + 1, 10**30, 2.0, "7"])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_counts_that_cannot_be_true_give_way_to_our_estimate(name, count):
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, name: count}
+    with openai_server(chat("y" * 8, usage=usage)) as server:
+        said = ask(server.url)
+    assert said.usage.estimated
+    assert said.usage.completion_tokens == 2
+
+
+@pytest.mark.parametrize(("told", "cached", "reasoning"), [(10**6, 7, 2), (-1, 0, 0), (True, 0, 0), (10**30, 0, 0)])
+def test_a_part_is_no_more_than_the_whole(told, cached, reasoning):
+    usage = {
+        "prompt_tokens": 7,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": told},
+        "completion_tokens_details": {"reasoning_tokens": told},
+    }
+    with openai_server(chat(usage=usage)) as server:
+        said = ask(server.url)
+    assert said.usage == Usage(prompt_tokens=7, cached_tokens=cached, completion_tokens=2, reasoning_tokens=reasoning)
+
+
+@both
+@pytest.mark.parametrize("status", [200, 429])
+def test_headers_too_long_to_read_fail_at_once_and_are_not_quoted(wire, status):
+    failed = failure((status, {"X-Long": "a" * 300_000}, {}), wire)
+    assert not failed.retryable
+    assert failed.reason == "the server's headers are longer than can be read"
+
+
+@both
+def test_a_reply_that_is_late_says_so(wire):
+    def hang(body, n):
+        server.stopping.wait(30)
+        return chat()
+
+    with openai_server(hang) as server, pytest.raises(CallError, match="MADKE_TIMEOUT") as caught:
+        ask(server.url, wire, timeout=0.2)
+    assert (caught.value.retryable, caught.value.timed_out) == (True, True)
+
+
+@both
+def test_a_host_that_takes_no_connection_has_worked_on_nothing(monkeypatch, wire):
+    monkeypatch.setattr(transport, "CONNECT", 0.2)
+    with socket.socket() as busy, socket.socket() as first, socket.socket() as second:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        for waiting in (first, second):  # the queue is full now: whoever else comes is not answered
+            waiting.setblocking(False)
+            waiting.connect_ex(busy.getsockname())
+        with pytest.raises(CallError, match="in time") as caught:
+            ask(f"http://127.0.0.1:{busy.getsockname()[1]}/v1", wire)
+    assert (caught.value.retryable, caught.value.timed_out) == (True, False)
+
+
+def test_the_environment_sets_how_long_an_attempt_may_take(monkeypatch):
+    monkeypatch.setenv("MADKE_TIMEOUT", "0.2")
+
+    def hang(body, n):
+        server.stopping.wait(30)
+        return chat()
+
+    with openai_server(hang) as server, pytest.raises(CallError, match="in time"):
+        ask(server.url, timeout=None)
+
+
+def test_the_timeout_is_300_seconds_where_nothing_is_set(monkeypatch):
+    monkeypatch.delenv("MADKE_TIMEOUT", raising=False)
+    assert transport.chosen_timeout() == 300
+    monkeypatch.setenv("MADKE_TIMEOUT", "")
+    assert transport.chosen_timeout() == 300
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "five", "inf", "nan"])
+@pytest.mark.parametrize("model", [OpenAIChat, AzureChat])
+def test_a_timeout_that_is_none_is_bad_input(monkeypatch, model, value):
+    monkeypatch.setenv("MADKE_TIMEOUT", value)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
+    with pytest.raises(UserError, match=f"MADKE_TIMEOUT is '{value}'"):
+        model("m", needs_key=False)
