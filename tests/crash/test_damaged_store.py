@@ -280,3 +280,119 @@ def test_a_full_event_loop_hears_of_damage(path):
 
     with pytest.raises(UserError, match="is damaged"):
         asyncio.run(many())
+
+
+SOME = 200
+"""Calls of a store that is damaged at random."""
+
+
+def short_request(n):
+    shared = "A line that all prompts share, and that is long enough to be a piece of its own."
+    return chat_request(f"{shared}\nQuestion {n}?\n" + f"Passage {n}. " * 9, about=purpose(question=f"q{n}"))
+
+
+@pytest.fixture(scope="module")
+def whole_store(tmp_path_factory):
+    """The bytes of a store of some hundred calls."""
+    path = tmp_path_factory.mktemp("whole") / "calls.sqlite"
+    with CallStore(path) as store:
+        for n in range(SOME):
+            store.write(call_key("m", short_request(n)), "m", short_request(n), completion(n), payer="me")
+    return path.read_bytes()
+
+
+def flipped(content, random, bits, end=None):
+    for _ in range(bits):
+        content[random.randrange(end or len(content))] ^= 1 << random.randrange(8)
+
+
+def zeroed(content, random):
+    for _ in range(3):
+        at = random.randrange(len(content) // PAGE) * PAGE
+        content[at : at + PAGE] = bytes(PAGE)
+
+
+def cut(content, random):
+    del content[random.randrange(len(content) // 4, len(content)) :]
+
+
+HARM = {
+    "5 bits": lambda content, random: flipped(content, random, 5),
+    "50 bits": lambda content, random: flipped(content, random, 50),
+    "300 bits": lambda content, random: flipped(content, random, 300),
+    "the first two pages": lambda content, random: flipped(content, random, 20, 2 * PAGE),
+    "the header": lambda content, random: flipped(content, random, 2, 100),
+    "pages of zeros": zeroed,
+    "cut off": cut,
+}
+
+
+def as_a_run_does(path):
+    """Open the store, read all of it, look up every call and make those that are missing; how many were there."""
+    with CallStore(path) as store:
+        store.paid()
+        numbers = []
+        for call in store.recorded():
+            numbers.append(n := int(call.purpose.question[1:]))
+            assert call.completion == completion(n)
+            told = zip(call.messages, short_request(n).messages, strict=True)
+            assert all(said == sent or "it was damaged]" in said.content for said, sent in told)
+        for n in range(SOME):
+            key = call_key("m", short_request(n))
+            found = store.find(key, payer="me")
+            assert found in (None, completion(n))
+            if found is None:
+                store.write(key, "m", short_request(n), completion(n), payer="me")
+    return len(numbers)
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_run_goes_on_after_random_harm_with_the_same_command_given_once_more(whole_store, harm, tmp_path, caplog):
+    from random import Random
+
+    for seed in range(40 // len(HARM) + 1):
+        content = bytearray(whole_store)
+        HARM[harm](content, Random(f"{harm} {seed}"))
+        path = tmp_path / f"{seed}.sqlite"
+        path.write_bytes(content)
+        try:
+            there = as_a_run_does(path)
+        except UserError as error:
+            assert "is damaged" in str(error)
+            there = as_a_run_does(path)
+            assert f"{there} calls could be read and are kept" in caplog.text
+        assert there
+        assert as_a_run_does(path) >= SOME
+
+
+@pytest.mark.parametrize("bit", range(7))
+def test_a_piece_whose_id_is_damaged_is_never_another_text(whole_store, bit, tmp_path):
+    """Its own hash does not tell: only the index of hashes does."""
+    path = tmp_path / "calls.sqlite"
+    path.write_bytes(whole_store)
+    with closing(sqlite3.connect(path)) as db:
+        query = "SELECT id, hash FROM pieces WHERE CAST(text AS TEXT) LIKE 'Reply 117,%'"
+        ((one, stored),) = db.execute(query).fetchall()
+    content = bytearray(whole_store)
+    # A leaf's cell: bytes of the row, its id (two bytes from 128 on), of the header, no id, hash and text, the hash.
+    at = content.index(b"Reply 117,") - len(stored)
+    assert content[at : at + len(stored)] == stored
+    id_of_two_bytes = bytes([0x80 | one >> 7, one & 0x7F])
+    where = content.rindex(id_of_two_bytes, at - 8, at)
+    content[where + 1] ^= 1 << bit
+    path.write_bytes(content)
+    for _ in range(2):
+        try:
+            as_a_run_does(path)
+        except UserError as error:
+            assert "is damaged" in str(error)
+    assert as_a_run_does(path) >= SOME
+
+
+@pytest.mark.parametrize("content", [b"notes " * 9, b"SQLite format 3\0" + bytes(50)])
+def test_a_file_of_a_few_bytes_is_refused_with_what_to_do(tmp_path, content):
+    path = tmp_path / "calls.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="if it was the store of a run, move it away: its calls are lost"):
+        CallStore(path)
+    assert path.read_bytes() == content

@@ -333,6 +333,21 @@ def test_an_older_store_opens_is_read_and_goes_on(tmp_path):
         assert [call.messages[-1].content for call in store.recorded()][2] == "new"
 
 
+NO_TEXT = "UPDATE calls SET completion = CAST(x'80' AS TEXT)"
+
+
+@pytest.mark.parametrize("harm", ["DELETE FROM texts", "UPDATE calls SET request = '{'", NO_TEXT])
+def test_an_older_store_that_is_damaged_is_refused_and_left_alone(tmp_path, harm):
+    path = tmp_path / "calls.sqlite"
+    write_old_store(path, [(chat_request(), GOOD)])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(harm)
+    before = path.read_bytes()[100:]
+    with pytest.raises(UserError, match="is damaged, and no call in it can be read"):
+        CallStore(path)
+    assert path.read_bytes()[100:] == before
+
+
 def log_frames(store):
     """For each frame of the write-ahead log, how many pages the file has after its commit; 0 within a transaction."""
     log = store.path.with_name("calls.sqlite-wal").read_bytes()

@@ -24,8 +24,17 @@ _FIND = f"SELECT {COLUMNS} FROM calls WHERE key = ? AND (? OR outcome = 'ok') OR
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 """The figures of :class:`madke.core.chat.Usage` that can be added up."""
 
-_FAILURES = (sqlite3.Error, Damage)
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_FAILURES = (sqlite3.Error, Damage, UnicodeDecodeError, OverflowError)
+"""What goes wrong with a file; Python's own two where SQLite gives it a text that is none, or an id beyond all."""
+_DAMAGED = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    # Our statements and values are right, so what does not fit them is the file.
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_TOOBIG,
+)
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
 
@@ -60,7 +69,7 @@ class CallStore:
                 recover(path)
             try:
                 self._db = self._opened()
-            except sqlite3.DatabaseError as error:
+            except _FAILURES as error:
                 if not _is_damage(error):
                     raise
                 recover(path)
@@ -79,8 +88,13 @@ class CallStore:
             only_ok: Pass over completions whose outcome is not ``ok``.
         """
         try:  # once for every call, and so without the context manager
-            row = self._db.execute(_FIND, (key_column(key), not only_ok)).fetchone()
-            return None if row is None else replace(read_completion(row, self._pieces), paid=row[2] == payer)
+            column = key_column(key)
+            row = self._db.execute(_FIND, (column, not only_ok)).fetchone()
+            if row is None:
+                return None
+            if row[0] != column:  # by a damaged index
+                raise Damage("a call has another's key")
+            return replace(read_completion(row, self._pieces), paid=row[2] == payer)
         except _FAILURES as error:
             raise self._said(error) from error
 
@@ -118,6 +132,8 @@ class CallStore:
         query = f"SELECT payer, model, count(*), {sums} FROM calls GROUP BY payer, model ORDER BY min(id)"
         with self._errors():
             rows = self._db.execute(query).fetchall()
+            if any([type(value) for value in row] != [str, str, int, *[int] * len(_COUNTS)] for row in rows):
+                raise Damage("what calls have used is not what was written")
         return {
             (payer, model): Paid(calls, Usage(**dict(zip(_COUNTS, counts, strict=True))))
             for payer, model, calls, *counts in rows
@@ -173,6 +189,8 @@ class CallStore:
             # Nothing may be written, not even the journal mode, before the file is known to be ours.
             tables = _number(db, "SELECT count(*) FROM sqlite_master")
             if tables and _number(db, "PRAGMA application_id") != APPLICATION_ID:
+                if _number(db, "SELECT count(*) FROM sqlite_master WHERE name IN ('calls', 'pieces')") == 2:
+                    raise Damage("its header is not what was written")
                 raise UserError("is an SQLite file, but no call store of madke; name another file", file=self.path)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
@@ -190,8 +208,8 @@ class CallStore:
         except _FAILURES as error:
             raise self._said(error) from error
 
-    def _said(self, error: sqlite3.Error | Damage) -> UserError:
-        if isinstance(error, Damage) or _is_damage(error):
+    def _said(self, error: Exception) -> UserError:
+        if _is_damage(error):
             note_damage(self.path)
             return UserError(f"is damaged ({error}); the same command again recovers what can be read", file=self.path)
         if _code(error) == sqlite3.SQLITE_FULL:
@@ -223,4 +241,7 @@ def _code(error: Exception) -> int:
 
 
 def _is_damage(error: Exception) -> bool:
-    return _code(error) in _DAMAGED
+    if not isinstance(error, sqlite3.Error):
+        return True
+    # Without a code: the module's own, of a text that is no UTF-8.
+    return _code(error) in _DAMAGED or (type(error) is sqlite3.OperationalError and not _code(error))

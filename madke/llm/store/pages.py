@@ -23,6 +23,8 @@ Value = int | float | bytes | str | None
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100
 _LEAF_OF_TABLE = 13
+_OF_INDEX = {2: 12, 10: 8}
+"""Kind of page, inner or leaf -> bytes of its header; the entries of an index lie in both."""
 _USUAL_PAGE = 4096
 """Bytes of a page unless the header says otherwise."""
 
@@ -34,10 +36,11 @@ _LOG_ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
 _INTEGER_BYTES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
 
-def rows(path: Path, log: Path) -> Iterator[tuple[int, list[Value]]]:
+def rows(path: Path, log: Path) -> Iterator[tuple[int | None, list[Value]]]:
     """(Row id, columns) of every row that can be read, in the order of pages.
 
-    A table's integer key, which SQLite keeps as the row id, reads as None among the columns.
+    A table's integer key, which SQLite keeps as the row id, reads as None among the columns. Of an entry of an index
+    the row id is the last column; those that do not fit into a page are left out.
 
     Args:
         path: The file.
@@ -52,7 +55,7 @@ def rows(path: Path, log: Path) -> Iterator[tuple[int, list[Value]]]:
             pages.logged = _committed(pages.log, size)
             pages.count = max([pages.count, *pages.logged])
         for number in range(1, pages.count + 1):
-            yield from _rows_of_leaf(pages, number)
+            yield from _rows_of_page(pages, number)
 
 
 def is_log(log: Path) -> bool:
@@ -90,15 +93,21 @@ def _page_size(header: bytes) -> int:
     return size if header.startswith(_MAGIC) and size >= 512 and size & (size - 1) == 0 else _USUAL_PAGE
 
 
-def _rows_of_leaf(pages: _Pages, number: int) -> Iterator[tuple[int, list[Value]]]:
+def _rows_of_page(pages: _Pages, number: int) -> Iterator[tuple[int | None, list[Value]]]:
     page = pages[number]
     start = _HEADER if number == 1 else 0
-    if page[start] != _LEAF_OF_TABLE:
+    kind = page[start]
+    if kind != _LEAF_OF_TABLE and kind not in _OF_INDEX:
         return
+    first = start + _OF_INDEX.get(kind, 8)
     cells = int.from_bytes(page[start + 3 : start + 5], "big")
-    for at in range(start + 8, min(start + 8 + 2 * cells, pages.size - 1), 2):
+    for pointer in range(first, min(first + 2 * cells, pages.size - 1), 2):
+        at = int.from_bytes(page[pointer : pointer + 2], "big")
         try:
-            yield _row(pages, page, int.from_bytes(page[at : at + 2], "big"))
+            if kind == _LEAF_OF_TABLE:
+                yield _row(pages, page, at)
+            else:
+                yield None, _entry(page, at + _OF_INDEX[kind] - 8)  # an inner page's begins with a page's number
         except (ValueError, IndexError, struct.error):  # damaged
             continue
 
@@ -107,6 +116,11 @@ def _row(pages: _Pages, page: bytes, at: int) -> tuple[int, list[Value]]:
     length, at = _varint(page, at)
     row_id, at = _varint(page, at)
     return _signed(row_id), _columns(_payload(pages, page, at, length))
+
+
+def _entry(page: bytes, at: int) -> list[Value]:
+    length, at = _varint(page, at)
+    return _columns(page[at : at + length])
 
 
 def _payload(pages: _Pages, page: bytes, at: int, length: int) -> bytes:

@@ -21,6 +21,9 @@ _LONG = 60
 _REMEMBERED = 8_192
 """Pieces whose ids are kept in memory: those of some hundred questions under way."""
 
+_FIND = "SELECT hash, text FROM pieces AS p WHERE id = ? AND id = (SELECT id FROM pieces WHERE hash = p.hash)"
+"""Nothing but the index of hashes tells a piece whose own id is damaged from the one that had this id."""
+
 _SHORT_ENOUGH = 4_096
 """Characters up to which a piece is remembered: those in memory are 5 MB of passages, and never above 35 million
 characters."""
@@ -62,6 +65,11 @@ def short_hash(content: bytes) -> bytes:
     return sha256(content).digest()[:16]
 
 
+def is_piece(hashed: object, text: object) -> bool:
+    """Whether a piece is what was written."""
+    return isinstance(text, bytes) and short_hash(text) == hashed
+
+
 class Pieces:
     """The pieces in an open store.
 
@@ -94,8 +102,8 @@ class Pieces:
         """
         found = []
         for number in ids:
-            row = self._db.execute("SELECT hash, text FROM pieces WHERE id = ?", (number,)).fetchone()
-            if row is None or short_hash(row[1]) != row[0]:
+            row = self._db.execute(_FIND, (number,)).fetchone()
+            if row is None or not is_piece(*row):
                 raise Damage(f"piece {number} of its texts is not what was written")
             found.append(row[1].decode("utf-8", "surrogatepass"))
         return "\n".join(found)
@@ -121,7 +129,7 @@ class Pieces:
         return ids
 
     def _id_of(self, hashed: bytes) -> int:
-        row = self._db.execute("SELECT id FROM pieces WHERE hash = ?", (hashed,)).fetchone()
-        if row is None:
+        row = self._db.execute("SELECT id, text FROM pieces WHERE hash = ?", (hashed,)).fetchone()
+        if row is None or not is_piece(hashed, row[1]):
             raise Damage("a piece of its texts cannot be written")
         return int(row[0])

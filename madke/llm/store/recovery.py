@@ -1,18 +1,20 @@
 """What is done with a damaged call store: everything that can be read is copied into a fresh file.
 
 **What is noticed**: whatever SQLite stumbles over (a header or a page that cannot be, a file that is shorter than its
-header says), a write-ahead log that does not begin as one, and, because every row carries a checksum and every piece
-of text its hash, a call that is not what was written, when it is read. Noticed at the opening it is recovered at once;
-noticed later, the command ends, and the next opening recovers.
+header says, a text or a table that no statement of ours fits), a write-ahead log that does not begin as one, and,
+because every row carries a checksum, every piece of text its hash, and the index of hashes the piece's id once more, a
+call that is not what was written, when it is read. Noticed at the opening it is recovered at once; noticed later, the
+command ends, and the next opening recovers.
 
 **What cannot be noticed**: damage where nobody looks (it is found when the call is read); a damaged entry of the index
 of keys and a write-ahead log that is damaged after its first lines, or gone, whose calls are simply not there; a file
 of no bytes. Such calls are made again; none is answered with a wrong text.
 
-A call is kept if its row and every piece of its reply are what was written. A piece of a prompt that is lost is
-replaced by a note of that, since one piece may be in every prompt and no answer needs it. The damaged file stays beside
-the fresh one, as ``calls.sqlite.damaged-1`` and so on, and its log with it. A damaged file of which no call can be read
-(that of a madke before there were checksums is one) is left where it is.
+A call is kept if its row and every piece of its reply are what was written; a piece is not if the index of hashes, or
+another piece, contradicts its id. A piece of a prompt that is lost is replaced by a note of that, since one piece may
+be in every prompt and no answer needs it. The damaged file stays beside the fresh one, as ``calls.sqlite.damaged-1``
+and so on, and its log with it. A damaged file of which no call can be read (that of a madke before there were checksums
+is one) is left where it is.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import disk_full
-from madke.llm.store.pages import is_log, rows
-from madke.llm.store.pieces import short_hash
-from madke.llm.store.rows import COLUMNS, checksum
+from madke.llm.store.pages import Value, is_log, rows
+from madke.llm.store.pieces import is_piece, short_hash
+from madke.llm.store.rows import COLUMNS, is_whole
 from madke.llm.store.schema import APPLICATION_ID, migrate
 
 _log = logging.getLogger(__name__)
@@ -97,12 +99,19 @@ def _copy(path: Path) -> None:
             db.execute("PRAGMA synchronous = FULL")
             db.execute("BEGIN")
             migrate(db, part)
-            for number, (_, *columns) in rows(path, _beside(path, "-wal")):
-                if _is_piece(columns):
-                    db.execute("INSERT OR IGNORE INTO pieces VALUES (?, ?, ?)", (number, *columns))
+            # Hash -> id by the index of pieces: a piece's hash does not tell whether its id is damaged.
+            db.execute("CREATE TEMP TABLE ids (hash BLOB, id INTEGER, PRIMARY KEY (hash, id)) WITHOUT ROWID")
+            for number, (first, *columns) in rows(path, _beside(path, "-wal")):
+                if number is None:
+                    if len(columns) == 1 and isinstance(first, bytes):
+                        db.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (first, *columns))
+                elif len(columns) == 2 and is_piece(*columns):
+                    _keep_piece(db, number, *columns)
                 elif _is_call(columns):
                     values = ", ".join("?" * _OUR_COLUMNS)
                     db.execute(f"INSERT OR IGNORE INTO calls VALUES ({values})", (number, *columns))
+            contradicted = "SELECT 1 FROM ids WHERE hash = pieces.hash AND id <> pieces.id"
+            db.execute(f"DELETE FROM pieces WHERE EXISTS ({contradicted})")
             db.execute(f"DELETE FROM calls WHERE EXISTS (SELECT 1 FROM json_each(reply) WHERE {_MISSING})")
             # One text may be in every prompt; without it the calls are still good answers.
             lost = db.execute(f"SELECT DISTINCT atom FROM calls, json_tree(messages) WHERE {_MISSING}").fetchall()
@@ -113,24 +122,22 @@ def _copy(path: Path) -> None:
             db.execute("COMMIT")
         if not kept:
             what = "is damaged, and no call in it can be read" if _says_ours(path) else "is no call store of madke"
-            raise UserError(f"{what}; name another file, or move it away", file=path)
+            todo = "if it was the store of a run, move it away: its calls are lost and made again"
+            raise UserError(f"{what}; name another file, or, {todo}", file=path)
         part.replace(_fresh(path))
     finally:
         part.unlink(missing_ok=True)
 
 
-def _is_piece(columns: Sequence[Any]) -> bool:
-    return len(columns) == 2 and all(isinstance(value, bytes) for value in columns) and _is_hash(*columns)
-
-
-def _is_hash(hashed: bytes, text: bytes) -> bool:
-    return short_hash(text) == hashed
+def _keep_piece(db: sqlite3.Connection, number: int, hashed: Value, text: Value) -> None:
+    if not db.execute("INSERT OR IGNORE INTO pieces VALUES (?, ?, ?)", (number, hashed, text)).rowcount:
+        # Two pieces with one id, or one with two: neither is to be trusted.
+        others = "SELECT hash, -1 FROM pieces WHERE (id = ?1) <> (hash = ?2)"
+        db.execute(f"INSERT OR IGNORE INTO ids {others} AND (id = ?1 OR hash = ?2)", (number, hashed))
 
 
 def _is_call(columns: Sequence[Any]) -> bool:
-    if len(columns) != _OUR_COLUMNS - 1 or not isinstance(columns[0], bytes):
-        return False
-    return all(isinstance(value, str) for value in columns[1:8]) and checksum(columns) == columns[8]
+    return len(columns) == _OUR_COLUMNS - 1 and is_whole(columns)
 
 
 def _exchange(path: Path) -> Path:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 from madke.core.errors import UserError
-from madke.llm.store.pieces import Pieces, split
+from madke.llm.store.pieces import Damage, Pieces, split
 from madke.llm.store.rows import COLUMNS, Finished, key_column, rows_of, to_json
+
+_MOST_VERSIONS = 1_000
+"""No madke will ever have had so many schemas."""
 
 APPLICATION_ID = 0x4D41444B
 """``MADK``; SQLite keeps it in the file's header."""
@@ -63,18 +67,23 @@ def _texts_in_pieces(db: sqlite3.Connection) -> None:
     text_of = "SELECT text FROM texts WHERE hash = ?"
 
     def message(role: str, hashed: str) -> tuple[str, tuple[str, ...]]:
-        text: bytes = db.execute(text_of, (hashed,)).fetchone()[0]
-        return role, split(text.decode("utf-8", "surrogatepass"))
+        row = db.execute(text_of, (hashed,)).fetchone()
+        if row is None or sha256(row[0]).hexdigest() != hashed:
+            raise Damage("a text is not what was written")
+        return role, split(row[0].decode("utf-8", "surrogatepass"))
 
     for number, written, key, outcome, payer, model, request, completion in db.execute(
         "SELECT id, written, key, outcome, payer, model, request, completion FROM calls_1 ORDER BY id"
     ):
-        asked, said = json.loads(request), json.loads(completion)
-        messages = [message(*each) for each in asked.pop("messages")]
-        reply = split(said.pop("text"))
-        del said["outcome"]
-        call = Finished(key_column(key), outcome, payer, model, to_json(asked), to_json(said), messages, reply)
-        (row,) = rows_of([call], pieces)
+        try:
+            asked, said = json.loads(request), json.loads(completion)
+            messages = [message(*each) for each in asked.pop("messages")]
+            reply = split(said.pop("text"))
+            del said["outcome"]
+            call = Finished(key_column(key), outcome, payer, model, to_json(asked), to_json(said), messages, reply)
+            (row,) = rows_of([call], pieces)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Damage("a call is not what was written") from error
         db.execute(_INSERT_OLD, (number, written, *row))
     db.execute("DROP TABLE calls_1")
     db.execute("DROP TABLE texts")
@@ -89,10 +98,14 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
 
     Raises:
         UserError: The file comes from a newer madke.
+        Damage: The file holds what was not written.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
+    if not 0 <= version <= _MOST_VERSIONS:
+        raise Damage(f"there is no schema {version}")
     if version > len(_MIGRATIONS):
-        raise UserError(f"has schema {version}, this madke knows up to {len(_MIGRATIONS)}; update madke", file=path)
+        todo = f"update madke, or, if it is damaged, make an empty file {path.name}.damaged: then it is recovered"
+        raise UserError(f"has schema {version}, this madke knows up to {len(_MIGRATIONS)}; {todo}", file=path)
     for step in _MIGRATIONS[version:]:
         step(db)
     if version < len(_MIGRATIONS):
