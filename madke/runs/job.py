@@ -152,8 +152,14 @@ def play(
             drain = partial(drained, limiter, services)
 
             async def played() -> None:
-                workers = effort.concurrency
-                batch = run_batch(pending, debated, directory=directory, meter=meter, workers=workers, drain=drain)
+                batch = run_batch(
+                    pending,
+                    debated,
+                    directory=directory,
+                    meter=meter,
+                    workers=effort.concurrency,
+                    drain=partial(drain, told=False),
+                )
                 seconds = None if effort.deadline is None else effort.deadline - time.monotonic()
                 try:
                     async with watch(meter):

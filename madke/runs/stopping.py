@@ -90,11 +90,17 @@ async def until_stopped(
     return by_itself
 
 
-async def drained(*limiters: Limiter) -> None:
-    """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`."""
+async def drained(*limiters: Limiter, told: bool = True) -> None:
+    """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`.
+
+    Args:
+        limiters: What calls wait for.
+        told: Say what is waited for. An error is one line by itself.
+    """
     for limiter in limiters:
         limiter.close()
-    if under_way := sum(limiter.state().in_flight for limiter in limiters):
+    under_way = sum(limiter.state().in_flight for limiter in limiters)
+    if under_way and told:
         _log.warning("stopping; %d calls under way may end first (Ctrl-C does not wait for them)", under_way)
     try:
         async with asyncio.timeout(GRACE):
