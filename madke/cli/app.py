@@ -13,7 +13,7 @@ import typer.exceptions
 from madke.cli.console import PrintableFormatter
 from madke.core.errors import UserError
 from madke.files import DISK_FULL
-from madke.terminal import printable
+from madke.terminal import printable, without_keys
 
 app = typer.Typer(
     help="Answer questions in batches by debate between language models over shared, retrieved knowledge.",
@@ -64,8 +64,6 @@ def main() -> None:
         _complain("a text or a file name holds half characters that are not UTF-8")
     except Exception:
         # A bug; its message may quote anything.
-        from madke.scoring.external import without_keys
-
         sys.stderr.write(without_keys(printable(traceback.format_exc())))
         sys.exit(1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from madke.terminal import printable
+from madke.terminal import printable, without_keys
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,8 +33,6 @@ class PrintableFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, fit for a terminal."""
-        from madke.scoring.external import without_keys
-
         ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
         return without_keys(printable(f"madke: {record.getMessage()}" if ours else super().format(record)))
 

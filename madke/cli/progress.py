@@ -45,15 +45,14 @@ async def shown(line: Callable[[], str]) -> AsyncIterator[None]:
 
 def stopped(meter: Meter) -> str:
     """Why a run has ended early, and how it goes on."""
-    why = meter.stopped or ""
-    again = "a higher one" if why in ("--max-cost", "--token-budget") else "the same command again"
-    again = again if why else "the command without --replay"
-    if why in ("--max-cost", "--token-budget") and meter.budget is not None:
+    why, again = meter.stopped, "the same command again"
+    if why is None:
+        why, again = "the call store lacks calls", "the command without --replay"
+    elif meter.budget is not None and why == meter.budget.reached:
         used = f"{meter.budget.cost:.4g}" if why == "--max-cost" else f"{meter.budget.tokens:,} tokens"
-        why = f"{why} is reached, {used} are used"
-    elif why.startswith("--"):
-        why = f"{why} is reached"
-    why = why or "the call store lacks calls"
+        why, again = f"{why} is reached, {used} are used", "a higher one"
+    elif why == "--deadline":
+        why = "--deadline is reached"
     return f"{why}; {meter.left_over} questions have no outcome yet, and {again} goes on from there"
 
 

@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-_BETWEEN_WORDS = {n: " " for n in range(128) if not re.match(r"\w", chr(n))}
-"""ASCII characters that are no part of a word."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Passage:
@@ -34,10 +31,7 @@ class Passage:
     @property
     def marks(self) -> set[str]:
         """Two passages that share one are the same: the words, whatever stands between them, and the URL."""
-        folded = self.text.casefold()
-        # Both give the same words; the first takes a quarter of the time.
-        found = folded.translate(_BETWEEN_WORDS).split() if folded.isascii() else re.findall(r"\w+", folded)
-        words = " ".join(found)
+        words = " ".join(re.findall(r"\w+", self.text.casefold()))
         return {f"text {words or self.text}"} | ({f"url {self.url}"} if self.url else set())
 
 

@@ -74,8 +74,7 @@ async def debate(
         retrieve=retrieve,
         estimate=estimate,
     )
-    if preparing := [debater for debater in debaters if debater.prepare]:
-        await together(roles.prepare(scene, debater) for debater in preparing)
+    await together(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
     rounds: list[Round] = []
     stop_reason = None
     while stop_reason is None:

@@ -246,9 +246,6 @@ def _line(spoken: Spoken) -> str:
 
 def _folded(text: str) -> str:
     """The text with a blank for all white space."""
-    # No white space but the blank is printable. Most passages are folded already, and looking is cheap.
-    if text.isprintable() and "  " not in text and text == text.strip():
-        return text
     return " ".join(text.split())
 
 

@@ -71,13 +71,7 @@ class _Chat(ABC):
         try:
             completion = await self._attempt(request)
         except CallError as error:
-            raise CallError(
-                self._fit(error.reason),
-                retryable=error.retryable,
-                retry_after=error.retry_after,
-                overloaded=error.overloaded,
-                timed_out=error.timed_out,
-            ) from None
+            raise CallError(**{**vars(error), "reason": self._fit(error.reason)}) from None
         return self._without_key(completion)
 
     def _without_key(self, completion: Completion) -> Completion:

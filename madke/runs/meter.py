@@ -117,7 +117,7 @@ class Meter:
         return Session(
             started=started.isoformat(timespec="seconds"),
             seconds=round(self.clock() - self.started, 3),
-            ended=(self.stopped or "finished") if self.left_over else self.ended or "finished",
+            ended=(self.stopped if self.left_over else self.ended) or "finished",
             questions=self.done,
             failed=self.failed,
             left_over=self.left_over,

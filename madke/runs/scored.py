@@ -23,11 +23,12 @@ from madke.runs.prompts import run_spending
 from madke.runs.results import Results
 from madke.runs.run_json import sessions_of
 from madke.runs.transcripts import Key, read_transcripts
-from madke.scoring.external import CommandScorer, Item, without_keys
+from madke.scoring.external import CommandScorer, Item
 from madke.scoring.metrics import question_of
 from madke.scoring.rows import Datasets, over_questions
 from madke.scoring.scores import Scores, score, scores_from_json, scores_to_json
 from madke.scoring.statistics import Estimate
+from madke.terminal import without_keys
 from madke.versions import versions
 
 _log = logging.getLogger(__name__)
@@ -84,9 +85,12 @@ def score_run(directory: Path, *, prices: Prices = MappingProxyType({}), tokeniz
             to.
     """
     state = _state(directory)  # before the transcripts are read: a run may be adding to them
-    scores = replace(scores_of(directory), scored=state)
-    if scores.spending is None or prices or tokenizer is not None:
-        scores = replace(scores, spending=run_spending(directory, prices, tokenizer))
+    kept = None if prices or tokenizer is not None else _kept(directory, state)
+    scores = replace(
+        _scores(partial(read_transcripts, directory), external_values(directory)),
+        spending=(kept and kept.spending) or run_spending(directory, prices, tokenizer),
+        scored=state,
+    )
     with replacing(directory / _METRICS) as file:
         file.write(scores_to_json(scores))
     return scores
@@ -98,11 +102,15 @@ def kept_scores(directory: Path) -> Scores | None:
     Raises:
         UserError: The transcripts cannot be read.
     """
+    return _kept(directory, _state(directory))
+
+
+def _kept(directory: Path, state: str) -> Scores | None:
     try:
         scores = scores_from_json((directory / _METRICS).read_bytes())
     except (OSError, ValidationError):
         return None
-    return scores if scores.scored == _state(directory) else None
+    return scores if scores.scored == state else None
 
 
 def _state(directory: Path) -> str:

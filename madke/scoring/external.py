@@ -30,7 +30,6 @@ import asyncio
 import json
 import math
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -39,16 +38,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from madke.core.errors import UserError
+from madke.terminal import without_keys
 
 _PATIENCE, _EACH = 3600.0, 10.0
 """Seconds that a batch may take at least, and for each of its items: large models score long texts on a CPU too."""
 
 _QUOTED = 200
 """Characters of the program's own words that an error quotes."""
-
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_SECRET_LENGTH = 8
-"""A shorter value is a switch, such as that of TOKENIZERS_PARALLELISM."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,12 +155,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _quoted(text: str) -> str:
     """Words of a program, short, without the keys that it may have repeated."""
     return repr(without_keys(text).strip()[:_QUOTED])
-
-
-def without_keys(text: str) -> str:
-    """The text, with ``***`` for each key, token or password of the environment that it repeats."""
-    for name, value in os.environ.items():
-        # Keys are sent without the newline that one from a file has at its end.
-        if _SECRET.search(name) and len(value.strip()) >= _SECRET_LENGTH:
-            text = text.replace(value.strip(), "***")
-    return text

@@ -30,8 +30,13 @@ def completion(n):
 
 
 def fill(store, numbers):
+    """Add calls, each in a transaction of its own."""
     for n in numbers:
-        store.write(call_key("m", request(n)), "m", request(n), completion(n))
+        add(store, n, request(n))
+
+
+def add(store, n, asked, payer=""):
+    asyncio.run(store.write(call_key("m", asked), "m", asked, completion(n), payer=payer))
 
 
 @pytest.fixture
@@ -136,20 +141,19 @@ def test_a_page_of_garbage_is_noticed_when_it_is_read_and_costs_its_calls_only(p
     assert CALLS * 2 // 3 < len(kept) < CALLS
 
 
-def test_a_flipped_letter_of_a_reply_is_noticed_and_never_an_answer(path, caplog):
+@pytest.mark.parametrize(
+    ("n", "written", "flipped_to"),
+    [
+        pytest.param(17, b"Reply 17, because", b"Reply 71, because", id="a letter of a reply"),
+        pytest.param(23, b'{"prompt_tokens":23}', b'{"prompt_tokens":99}', id="a figure"),
+    ],
+)
+def test_what_was_altered_is_noticed_and_never_an_answer(n, written, flipped_to, path, caplog):
     content = path.read_bytes()
-    overwrite(path, content.index(b"Reply 17, because"), b"Reply 71, because")
+    overwrite(path, content.index(written), flipped_to)
     with CallStore(path) as store, pytest.raises(UserError, match="is damaged"):
-        store.find(call_key("m", request(17)))
-    assert recovered(path, caplog) == [n for n in range(CALLS) if n != 17]
-
-
-def test_a_flipped_figure_is_noticed(path, caplog):
-    content = path.read_bytes()
-    overwrite(path, content.index(b'{"prompt_tokens":23}'), b'{"prompt_tokens":99}')
-    with CallStore(path) as store, pytest.raises(UserError, match="is damaged"):
-        store.find(call_key("m", request(23)))
-    assert recovered(path, caplog) == [n for n in range(CALLS) if n != 23]
+        store.find(call_key("m", request(n)))
+    assert recovered(path, caplog) == [each for each in range(CALLS) if each != n]
 
 
 def test_garbage_in_the_log_of_a_killed_process_keeps_what_the_file_has(path, caplog):
@@ -274,7 +278,7 @@ def test_a_full_event_loop_hears_of_damage(path):
 
     async def many():
         with CallStore(path) as store:
-            writes = (store.write_in_group(str(n), "m", request(n), completion(n)) for n in range(9))
+            writes = (store.write(str(n), "m", request(n), completion(n)) for n in range(9))
             await asyncio.gather(*writes, return_exceptions=True)
             list(store.recorded())
 
@@ -297,7 +301,7 @@ def whole_store(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "calls.sqlite"
     with CallStore(path) as store:
         for n in range(SOME):
-            store.write(call_key("m", short_request(n)), "m", short_request(n), completion(n), payer="me")
+            add(store, n, short_request(n), payer="me")
     return path.read_bytes()
 
 
@@ -338,11 +342,10 @@ def as_a_run_does(path):
             told = zip(call.messages, short_request(n).messages, strict=True)
             assert all(said == sent or "it was damaged]" in said.content for said, sent in told)
         for n in range(SOME):
-            key = call_key("m", short_request(n))
-            found = store.find(key, payer="me")
+            found = store.find(call_key("m", short_request(n)), payer="me")
             assert found in (None, completion(n))
             if found is None:
-                store.write(key, "m", short_request(n), completion(n), payer="me")
+                add(store, n, short_request(n), payer="me")
     return len(numbers)
 
 

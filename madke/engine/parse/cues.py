@@ -12,7 +12,8 @@ Standing = Literal["stated", "introduced", "plain", "quoted", "none"]
 """``stated``: the words right before say "the answer is". ``introduced``: they speak of an answer. ``plain``: they say
 nothing. ``quoted``: it is what somebody else said. ``none``: it is no answer, for instance an example or a denial."""
 
-NOUN = r"\b(?:answer(?!\s+(?:choices|options))|conclusion|verdict|label|option|choice|result|solution)\b"
+_NOUNS = ("conclusion", "verdict", "label", "option", "choice", "result", "solution")
+NOUN = rf"\b(?:answer(?!\s+(?:choices|options))|{'|'.join(_NOUNS)})\b"
 SOMEBODY = (
     r"\b(?:(?:debater|agent|speaker)[ _]?(?:\w*\d\w*|[a-z]\b)|(?:my\s+|the\s+)?opponents?"
     r"|(?:my|the|an)\s?other\s+(?:debater|agent|side)s?|(?:affirmative|negative)\s+side)"
@@ -30,7 +31,7 @@ _STATES = re.compile(
     r"|\bfinish\Z",
     re.IGNORECASE,
 )
-_CUE_WORDS = ("answer", "conclusion", "verdict", "label", "option", "choice", "result", "solution", "finish")
+_CUE_WORDS = ("answer", *_NOUNS, "finish")
 _ABOUT = re.compile(
     r"\b(?:for|behind|support\w{0,3}|about|towards?|back\w{0,3}|justif\w{1,4}"
     r"|to\s+(?:determine|identify|find|choose|select|evaluate)|(?:what|where|why|how|whether|if|unless|suppose|assuming)(?:\s+that)?)\s+"

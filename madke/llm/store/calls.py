@@ -98,16 +98,13 @@ class CallStore:
         except _FAILURES as error:
             raise self._said(error) from error
 
-    def write(self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = "") -> None:
-        """Add a finished call of a run; it survives a kill of this process when this returns."""
-        self._commit([finished(key, payer, model, request, completion)])
-
-    async def write_in_group(
+    async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
     ) -> None:
-        """As :meth:`write`, in one transaction with all calls that end in the same turn of the event loop.
+        """Add a finished call of a run; it survives a kill of this process when this returns.
 
-        A call that is cancelled while it waits is written all the same: it is paid for.
+        Calls that end in the same turn of the event loop are one transaction. One that is cancelled while it waits is
+        written all the same: it is paid for.
         """
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()

@@ -54,7 +54,7 @@ class Stored:
         self._store.in_flight[key] = running
         try:
             completion = await self._model.complete(request)
-            await self._store.write_in_group(key, self.name, request, completion, payer=self._payer)
+            await self._store.write(key, self.name, request, completion, payer=self._payer)
             running.set_result(completion)
             return completion
         finally:
