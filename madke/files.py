@@ -78,6 +78,20 @@ def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
     return left
 
 
+def foreign(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
+    """What a folder holds, if it is there, that an earlier command of ours cannot have left; names, sorted.
+
+    Args:
+        folder: The folder.
+        made: Names of what such a command makes.
+        replaced: Names that it may have been writing, with :func:`replacing`, when it was killed.
+    """
+    if not folder.is_dir():
+        return []
+    left = {part.name for part in unfinished(folder, replaced)}
+    return sorted({entry.name for entry in folder.iterdir()}.difference(made, left))
+
+
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)

@@ -15,10 +15,10 @@ from madke.core.transcript import Transcript
 from madke.data import Given, first_rounds
 from madke.experiments.recipe import Arm, Recipe
 from madke.experiments.setting import Setting, debaters_for
-from madke.files import alone_with, fingerprint, replacing, unfinished
+from madke.files import alone_with, fingerprint, foreign, replacing
 from madke.knowledge.merging import merge_pools
 from madke.knowledge.pool_file import read_pools, sources_in
-from madke.knowledge.pools import Found, build_pools
+from madke.knowledge.pools import Found, asking_folder, build_pools
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Effort, Watch, play
 from madke.runs.meter import Meter
@@ -27,10 +27,9 @@ from madke.runs.transcripts import read_transcripts
 
 _FILE = "experiment.json"
 
-_MADE_BEFORE = {
-    *("arms", "lock", "pools.jsonl", "asked.jsonl", "calls.sqlite"),
-    *(".pools.jsonl.asking", ".asked.jsonl.asking"),
-}
+_POOLS, _ASKED = "pools.jsonl", "asked.jsonl"
+
+_MADE_BEFORE = {"arms", "lock", _POOLS, asking_folder(_POOLS), _ASKED, asking_folder(_ASKED), "calls.sqlite"}
 """What an experiment that was stopped before its pools were frozen may have left."""
 
 _SAID_ABOUT = ("title", "source", "about", "datasets", "published", "reference")
@@ -50,7 +49,7 @@ class Experiment:
     @property
     def pools(self) -> Path:
         """The pools of all arms, frozen by :meth:`begin`."""
-        return self.path / "pools.jsonl"
+        return self.path / _POOLS
 
     @property
     def calls(self) -> Path:
@@ -87,7 +86,7 @@ class Experiment:
         if not asked:
             merge_pools(setting.pools, setting.questions, self.pools, sources=specs)
             return {}
-        built = self.path / "asked.jsonl" if setting.pools else self.pools
+        built = self.path / _ASKED if setting.pools else self.pools
         depths = [depth(job.variant.protocol.knowledge) for job in setting.jobs if job.variant.protocol.knowledge]
         found = build_pools(setting.questions, open_sources(asked), max(depths), built, progress=progress)
         if setting.pools:
@@ -172,20 +171,14 @@ def opened(path: Path, setting: Setting) -> Iterator[Experiment]:
     Raises:
         UserError: It is in use, holds another experiment or something else, or cannot be written.
     """
-    if not is_experiment(path) and path.is_dir() and (foreign := sorted(_foreign(path))):
-        raise UserError(f"holds no experiment, but {foreign[0]!r}; choose another --out", file=path)
+    if not is_experiment(path) and (others := foreign(path, _MADE_BEFORE, {_FILE, *_MADE_BEFORE})):
+        raise UserError(f"holds no experiment, but {others[0]!r}; choose another --out", file=path)
     busy = UserError("another process runs this experiment; wait for it", file=path)
     with alone_with(path / "lock", busy):
         (path / "arms").mkdir(exist_ok=True)
         if is_experiment(path):
             _refuse_other(path, setting)
         yield Experiment(path=path, setting=setting)
-
-
-def _foreign(path: Path) -> set[str]:
-    """What a start of an experiment that was stopped before it had a record cannot have left."""
-    left = {entry.name for entry in path.iterdir()} - _MADE_BEFORE
-    return left - {part.name for part in unfinished(path, {_FILE, *_MADE_BEFORE})}
 
 
 def _record(setting: Setting) -> dict[str, Any]:

@@ -122,13 +122,18 @@ def build_pools(
     return count
 
 
+def asking_folder(name: str) -> str:
+    """The name of the folder, beside a pool file of this name, where what was found waits for the rest."""
+    # Not that of an index build of that name, which would throw away what it finds there.
+    return f".{name}.asking"
+
+
 @contextmanager
 def _kept_beside(out: Path) -> Iterator[Path]:
     """The folder where chunks wait for ``out``, held; it stays, when the block ends, for the finished ones in it."""
     if out.is_dir():
         raise UserError("cannot be written: it is a folder", file=out)
-    # Not the folder of an index build of that name, which would throw away what it finds there.
-    folder = out.with_name(f".{out.name}.asking")
+    folder = out.with_name(asking_folder(out.name))
     with alone_in(folder):
         try:
             yield folder

@@ -13,18 +13,20 @@ from typing import IO, Self
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
-from madke.files import alone_with, replacing, unfinished
+from madke.files import alone_with, foreign, replacing, unfinished
+from madke.knowledge.pools import asking_folder
 from madke.runs.config import RunConfig
 from madke.runs.run_json import RunFiles, Session, add_session, begin_run, moved, read_config, run_files
 from madke.runs.transcripts import Key, Outcome, read_outcomes
 
-_MADE_BEFORE = {"lock", "pools.jsonl"}
-"""What a run that was stopped before it wrote ``run.json`` may have left."""
+_POOLS = "pools.jsonl"
 
+_MADE_BEFORE = {"lock", _POOLS, asking_folder(_POOLS)}
+"""What a run that was stopped before it wrote ``run.json`` may have left."""
 
 _OURS = {
     "run.json",
-    "pools.jsonl",
+    _POOLS,
     "transcripts.jsonl",
     "unfinished.jsonl",
     "metrics.json",
@@ -158,11 +160,8 @@ class RunDirectory:
     def __enter__(self) -> Self:
         if self._replayed is not None and not (_is_run(self.path) and run_files(self.path).calls.is_file()):
             raise UserError("holds no calls to replay: there is no calls.sqlite of a run", file=self.path)
-        if not _is_run(self.path) and self.path.is_dir():
-            left = {path.name for path in unfinished(self.path, _OURS)}
-            foreign = sorted(set(_names(self.path)) - _MADE_BEFORE - left)
-            if foreign:
-                raise UserError(f"holds no run, but {foreign[0]!r}; choose another --out", file=self.path)
+        if not _is_run(self.path) and (others := foreign(self.path, _MADE_BEFORE, _OURS)):
+            raise UserError(f"holds no run, but {others[0]!r}; choose another --out", file=self.path)
         self._made = not self.path.exists()
         busy = UserError("another process is writing this run; wait for it or choose another --out", file=self.path)
         self._held.enter_context(alone_with(self.path / "lock", busy))
@@ -178,7 +177,7 @@ class RunDirectory:
                 self._file.close()
             if self._replayed is not None and self._file is not None:
                 self._end_replay(complete=kind is None)
-            if self._made and _names(self.path) == ["lock"]:
+            if self._made and [entry.name for entry in self.path.iterdir()] == ["lock"]:
                 (self.path / "lock").unlink()
                 self.path.rmdir()
 
@@ -217,10 +216,6 @@ class RunDirectory:
 
 def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
-
-
-def _names(path: Path) -> list[str]:
-    return [entry.name for entry in path.iterdir()]
 
 
 def _refuse_other(path: Path, config: RunConfig) -> None:

@@ -17,10 +17,14 @@ import pytest
 from madke.cli.limits import seconds_until
 from madke.core.chat import Completion
 from madke.core.errors import UserError
+from madke.core.knowledge import Hits
 from madke.core.question import Question
+from madke.engine.protocol import Knowledge
 from madke.llm import Limited, Limiter
 from madke.runs.batch import run_batch
+from madke.runs.directory import RunDirectory
 from madke.runs.meter import HOPELESS, Meter
+from madke.runs.pools import build_run_pools
 from madke.runs.stopping import drained, until_stopped
 from madke.runs.transcripts import read_transcripts
 from tests.support.chat_requests import chat_request
@@ -313,3 +317,34 @@ def test_a_run_json_of_strange_parts_is_refused_before_anything_is_asked(tmp_pat
         record = tmp_path / "out" / "run.json"
         record.write_text(json.dumps(json.loads(record.read_text()) | wrong))
         assert "is not a run's configuration" in refused(*args)
+
+
+class Interrupted:
+    """A source that answers one batch of questions, then meets Ctrl-C."""
+
+    name, description = "wiki", "a list"
+
+    def __init__(self):
+        self.asked = []
+
+    def search(self, queries, k):
+        self.asked += queries
+        if len(self.asked) > len(queries):
+            raise KeyboardInterrupt
+        return [Hits() for _ in queries]
+
+
+def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path):
+    questions = [Question(id=str(n), question=f"Question {n}?", answers=("a",)) for n in range(501)]
+    out, knowledge = tmp_path / "out", Knowledge(sources=("wiki",))
+
+    def retrieve(source):
+        with RunDirectory(out) as directory:
+            build_run_pools(directory.path / "pools.jsonl", questions, knowledge, [source], lambda done, total: None)
+
+    with pytest.raises(KeyboardInterrupt):
+        retrieve(Interrupted())
+    again = Interrupted()
+    retrieve(again)
+    assert again.asked == ["Question 500?"]
+    assert [path.name for path in out.iterdir() if path.name != "lock"] == ["pools.jsonl"]
