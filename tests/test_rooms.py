@@ -52,3 +52,13 @@ def test_every_import_points_to_a_lower_floor_or_stays_in_its_room():
 def test_no_module_is_longer_than_four_hundred_lines():
     longest = max(PACKAGE.rglob("*.py"), key=lambda path: len(path.read_text(encoding="utf-8").splitlines()))
     assert len(longest.read_text(encoding="utf-8").splitlines()) <= 400, longest
+
+
+def test_the_engine_the_tasks_and_the_scores_reach_nothing_outside():
+    """No network, no disk, no environment, no clock: what varies comes in as an argument."""
+    outside = {"asyncio", "datetime", "os", "pathlib", "shutil", "signal", "socket", "sqlite3", "subprocess", "time"}
+    for path in (path for pure in ("engine", "tasks", "scoring") for path in (PACKAGE / pure).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not outside & {name.split(".")[0] for name in names}, path

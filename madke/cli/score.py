@@ -14,10 +14,10 @@ from madke.core.errors import UserError
 from madke.terminal import printable_json
 
 if TYPE_CHECKING:
+    from madke.runs.external import CommandScorer
     from madke.runs.grades import Grader
     from madke.runs.meter import Meter
     from madke.runs.results import Results
-    from madke.scoring.external import CommandScorer
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
@@ -182,8 +182,8 @@ def _grader(model: str | None, base_url: str | None, concurrency: int | None) ->
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     """Name -> scorer, from ``--scorer NAME=COMMAND``."""
+    from madke.runs.external import CommandScorer
     from madke.runs.scored import GRADER
-    from madke.scoring.external import CommandScorer
     from madke.scoring.metrics import METRICS
 
     scorers: dict[str, CommandScorer] = {}

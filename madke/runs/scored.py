@@ -19,11 +19,11 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.files import fingerprint, replacing
 from madke.llm.prices import Prices
-from madke.runs.prompts import run_spending
+from madke.runs.external import CommandScorer, Item
 from madke.runs.results import Results
 from madke.runs.run_json import sessions_of
+from madke.runs.spending import run_spending
 from madke.runs.transcripts import Key, read_transcripts
-from madke.scoring.external import CommandScorer, Item
 from madke.scoring.metrics import question_of
 from madke.scoring.rows import Datasets, over_questions
 from madke.scoring.scores import Scores, score, scores_from_json, scores_to_json
@@ -77,11 +77,11 @@ def score_run(directory: Path, *, prices: Prices = MappingProxyType({}), tokeniz
 
     Args:
         directory: The run.
-        prices: For :func:`madke.runs.prompts.run_spending`, as ``tokenizer``.
+        prices: For :func:`madke.runs.spending.run_spending`, as ``tokenizer``.
         tokenizer: See there.
 
     Raises:
-        UserError: As :func:`scores_of` and :func:`madke.runs.prompts.run_spending`; or the directory cannot be written
+        UserError: As :func:`scores_of` and :func:`madke.runs.spending.run_spending`; or the directory cannot be written
             to.
     """
     state = _state(directory)  # before the transcripts are read: a run may be adding to them

@@ -24,8 +24,8 @@ from madke.engine.protocol import Knowledge
 from madke.engine.scene import Estimate, Retrieve
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.pools import retrieve
+from madke.runs.external import CommandScorer, Item
 from madke.runs.pools import pool_of
-from madke.scoring.external import CommandScorer, Item
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class QualityEstimator(_Service):
     """An external command that scores candidate answers, as a model: a question and its candidates in, scores out.
 
     Args:
-        command: What to start, see :class:`madke.scoring.external.CommandScorer`.
+        command: What to start, see :class:`madke.runs.external.CommandScorer`.
         replay: It is only named, never started.
 
     Raises:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from madke.core.errors import UserError
-from madke.scoring.external import CommandScorer, Item
+from madke.runs.external import CommandScorer, Item
 
 LENGTHS = """
 for line in sys.stdin:

@@ -10,7 +10,7 @@ from madke.engine.protocol import Protocol
 from madke.llm.prices import Price
 from madke.llm.store import CallStore, Stored
 from madke.runs.config import RunConfig
-from madke.runs.prompts import run_spending
+from madke.runs.spending import run_spending
 from tests.support.tiny_model import NO_SYSTEM, save_tiny_model
 
 ROLE = len("<|user|>\n")
