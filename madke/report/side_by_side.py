@@ -17,9 +17,8 @@ from rich.text import Text
 from madke.core.transcript import Round, Transcript, Turn, Verdict
 from madke.report import tables
 from madke.report.compare import ComparedQuestion, Outcome, Pair
-from madke.report.text import interval
+from madke.report.text import CONSENSUS, ORACLE, interval, one_line
 from madke.tasks.choice import lettered
-from madke.terminal import printable
 
 _SHORT = 60
 _NARROWEST_COLUMN = 40
@@ -50,7 +49,9 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         table.add_column(heading, justify="right")
     for pair in pairs:
         counts = (pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out)
-        table.add_row(Text(_line(pair.first)), Text(_line(pair.second)), *map(str, counts), interval(pair.other_answer))
+        table.add_row(
+            Text(one_line(pair.first)), Text(one_line(pair.second)), *map(str, counts), interval(pair.other_answer)
+        )
     return table
 
 
@@ -62,19 +63,19 @@ def rich_table(table: tables.Table, without: Container[str] = ()) -> Table:
         without: Headings of columns that are left out, for want of room, with the notes that begin with them.
     """
     shown = Table(
-        title=_line(table.title),
+        title=one_line(table.title),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        caption="\n".join(_line(note) for note in table.notes if note.partition(":")[0] not in without),
+        caption="\n".join(one_line(note) for note in table.notes if note.partition(":")[0] not in without),
         caption_justify="left",
     )
     kept = [n for n, heading in enumerate(table.columns) if heading not in without]
     for n in kept:
         justify: Literal["right", "left"] = "right" if table.has_figures(n) else "left"
-        shown.add_column(Text(_line(table.columns[n])), justify=justify, overflow="fold")
+        shown.add_column(Text(one_line(table.columns[n])), justify=justify, overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(_line(f"{row[n].text}{row[n].mark}")) for n in kept))
+        shown.add_row(*(Text(one_line(f"{row[n].text}{row[n].mark}")) for n in kept))
     return shown
 
 
@@ -92,7 +93,7 @@ def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript]
     debates = list(zip(compared.runs, transcripts, strict=True))
     in_a_row = min(len(debates), max(1, width // (_NARROWEST_COLUMN + _GAP)))
     rows = [debates[start : start + in_a_row] for start in range(0, len(debates), in_a_row)]
-    return Group(Text("\n".join(map(_line, head)) + "\n"), *(_columns(row, in_a_row) for row in rows))
+    return Group(Text("\n".join(map(one_line, head)) + "\n"), *(_columns(row, in_a_row) for row in rows))
 
 
 def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> Table:
@@ -109,25 +110,25 @@ def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> Table
 
 
 def _title(outcome: Outcome) -> str:
-    marks = ["analysis: reads the gold answers"] if outcome.oracle else []
+    marks = [ORACLE] if outcome.oracle else []
     marks += [f"first of {outcome.repeats} repeats"] if outcome.repeats > 1 else []
-    return f"{_line(outcome.run)} ({'; '.join(marks)})" if marks else _line(outcome.run)
+    return f"{one_line(outcome.run)} ({'; '.join(marks)})" if marks else one_line(outcome.run)
 
 
 def _round(entry: Round, *, given: bool) -> str:
     lines = [f"--- round {entry.n}{', given' if given else ''} ---"]
-    lines += [f"{_line(turn.agent)}: {_said(turn)}{_chosen(turn)}" for turn in entry.turns]
+    lines += [f"{one_line(turn.agent)}: {_said(turn)}{_chosen(turn)}" for turn in entry.turns]
     if entry.verdict is not None:
         lines.append(f"Judge: {_found(entry.verdict)}")
     if entry.extracted is not None:
-        lines.append(f"Judge, of all so far: {_line(entry.extracted.answer or 'no answer')}")
+        lines.append(f"Judge, of all so far: {one_line(entry.extracted.answer or 'no answer')}")
     return "\n".join(lines) + "\n"
 
 
 def _found(verdict: Verdict) -> str:
-    words = [{True: "consensus", False: "no consensus", None: "no verdict"}[verdict.consensus]]
-    words += [f"sides with {_line(verdict.side)}"] if verdict.side is not None else []
-    words += [f"says {_line(verdict.answer)}"] if verdict.answer is not None else []
+    words = [CONSENSUS[verdict.consensus]]
+    words += [f"sides with {one_line(verdict.side)}"] if verdict.side is not None else []
+    words += [f"says {one_line(verdict.answer)}"] if verdict.answer is not None else []
     return "; ".join(words)
 
 
@@ -135,7 +136,7 @@ def _said(turn: Turn) -> str:
     stance = turn.stance
     if stance.status == "failed":
         return f"failed: {_short(stance.error or 'unknown')}"
-    return "no answer" if stance.answer is None else _line(stance.answer)
+    return "no answer" if stance.answer is None else one_line(stance.answer)
 
 
 def _chosen(turn: Turn) -> str:
@@ -148,12 +149,12 @@ def _end(outcome: Outcome, transcript: Transcript) -> str:
     judged = {None: "", 1.0: ", right", 0.0: ", wrong"}.get(outcome.correct, f", {_percent(outcome.correct)} %")
     final = transcript.final
     tie = ", a tie" if final.tie else ""
-    whose = f" (of {_line(final.agent)})" if final.agent is not None else ""
-    end = f"Final answer, by {_line(final.by)}{whose}: {_answer(outcome)}{judged}{tie}\n"
+    whose = f" (of {one_line(final.agent)})" if final.agent is not None else ""
+    end = f"Final answer, by {one_line(final.by)}{whose}: {_answer(outcome)}{judged}{tie}\n"
     if outcome.tokens is None:
         return end
     return (
-        f"{end}Ended by: {_line(outcome.stop_reason)}. Rounds: {outcome.rounds}, calls: {outcome.calls}, "
+        f"{end}Ended by: {one_line(outcome.stop_reason)}. Rounds: {outcome.rounds}, calls: {outcome.calls}, "
         f"tokens: {outcome.tokens:,}.\n"
     )
 
@@ -167,18 +168,13 @@ def _cell(outcome: Outcome) -> str:
 def _answer(outcome: Outcome) -> str:
     if outcome.status == "failed":
         return "failed"
-    return "no answer" if outcome.answer is None else _line(outcome.answer)
+    return "no answer" if outcome.answer is None else one_line(outcome.answer)
 
 
 def _percent(correct: float | None) -> str:
     return f"{100 * (correct or 0):.0f}"
 
 
-def _line(text: str) -> str:
-    """Text of others on one line, so that it cannot pass for a line of ours."""
-    return " ".join(printable(text).split())
-
-
 def _short(text: str) -> str:
-    line = _line(text)
+    line = one_line(text)
     return line if len(line) <= _SHORT else f"{line[: _SHORT - 1]}\u2026"

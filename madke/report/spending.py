@@ -8,7 +8,7 @@ from pathlib import Path
 from madke.experiments.plan import Planned
 from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import Paid
-from madke.report.tables import NOTHING, Cell, Table
+from madke.report.tables import NOTHING, Cell, Table, count_cell
 from madke.scoring.scores import Scores
 
 
@@ -34,11 +34,11 @@ def spending_table(
         cells = (
             Cell(text=plan.name),
             _range(*(load.calls for load in ends)),
-            _count(made.get(plan.name, 0)),
+            count_cell(made.get(plan.name, 0)),
             _range(*(load.paid for load in ends)),
-            _count(sum(bill.calls for _, bill in bills)),
+            count_cell(sum(bill.calls for _, bill in bills)),
             _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
-            _count(tokens),
+            count_cell(tokens),
             Cell(text=f"{sum(costs):,.2f}", value=sum(costs)) if costs else NOTHING,
         )
         rows.append(cells)
@@ -62,7 +62,3 @@ def planned_range(least: float, most: float, *, digits: int = 0) -> str:
 
 def _range(least: float, most: float) -> Cell:
     return Cell(text=planned_range(least, most), low=least, high=most)
-
-
-def _count(n: int) -> Cell:
-    return Cell(text=f"{n:,}", value=n)

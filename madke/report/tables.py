@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from madke.report.compare import arm_of
-from madke.report.text import HEADINGS, ORACLE, has_cost
+from madke.report.text import HEADINGS, ORACLE, has_cost, in_percent, interval
 from madke.runs.results import Results
-from madke.runs.scored import GRADER
 from madke.scoring.arms import ArmValues
-from madke.scoring.metrics import METRICS
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate, between_repeats, enough
@@ -185,14 +183,14 @@ def _score_cells(
     total = scores.total
     cost = {
         "rounds": Cell(text=f"{scores.mean_rounds:.2f}", value=scores.mean_rounds),
-        "calls": _count(total.calls),
-        "paid": _count(total.paid),
-        "tokens": _count(total.prompt_tokens + total.completion_tokens),
+        "calls": count_cell(total.calls),
+        "paid": count_cell(total.paid),
+        "tokens": count_cell(total.prompt_tokens + total.completion_tokens),
     }
     asked = {
-        "questions": _count(scores.questions),
-        "answered": _count(scores.transcripts - scores.abstained - scores.failed),
-        "failed": _count(scores.failed),
+        "questions": count_cell(scores.questions),
+        "answered": count_cell(scores.transcripts - scores.abstained - scores.failed),
+        "failed": count_cell(scores.failed),
     }
     unparsed = {f"unparsed: {stage} %": _percent(missed) for stage, missed in scores.parse_failures.items()}
     return [right, metrics, consistent, cost if has_cost(scores) else {}, asked, unparsed]
@@ -210,7 +208,7 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
         "first": Cell(text=test.left),
         "second": Cell(text=test.right),
         "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
-        "n": _count(test.n),
+        "n": count_cell(test.n),
         "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
         "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
         "difference": Cell(
@@ -221,7 +219,7 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
         ),
     }
     if pairs is not None:
-        cells |= {"only first": _count(pairs.only_left), "only second": _count(pairs.only_right)}
+        cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
     cells |= {
         "p": Cell(text=p_value(test.p), value=test.p),
         "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
@@ -239,11 +237,6 @@ def _effect(test: PairedTest) -> Cell:
     return Cell(text=f"{short} {effect.value:+z.2f}", value=effect.value, low=effect.low, high=effect.high)
 
 
-def in_percent(name: str) -> bool:
-    """Whether a value is a share, shown in percent; what scorers outside say is on scales of their own."""
-    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
-
-
 def p_value(p: float) -> str:
     """A p value as papers print it."""
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
@@ -253,15 +246,15 @@ def _filled(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> tuple
     return tuple(tuple(cells.get(column, NOTHING) for column in columns) for cells in rows)
 
 
-def _count(n: int) -> Cell:
+def count_cell(n: int) -> Cell:
+    """A number of things."""
     return Cell(text=f"{n:,}", value=n)
 
 
 def _percent(found: Estimate | None, mark: str = "") -> Cell:
     if found is None:
         return NOTHING
-    value, low, high = 100 * found.value, 100 * found.low, 100 * found.high
-    return Cell(text=f"{value:.1f} ({low:.1f} to {high:.1f})", value=value, low=low, high=high, mark=mark)
+    return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high, mark=mark)
 
 
 def _figure(found: Estimate, mark: str) -> Cell:

@@ -10,9 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from madke.core.transcript import Cut, PoolEntry, Round, Selection, Transcript, Turn, Verdict
+from madke.runs.scored import GRADER
+from madke.scoring.metrics import METRICS
 from madke.scoring.scores import Scores
 from madke.scoring.spending import Spending
 from madke.scoring.statistics import Estimate
+from madke.tasks.choice import lettered
 from madke.terminal import printable
 
 _WIDTH = 96
@@ -31,7 +34,20 @@ HEADINGS = {
     "bleu": "BLEU",
     "grader": "grader",
 }
-"""Metrics that have a column in the score table."""
+"""Metrics with a short name, in the order of their columns; others stand behind them, under their own names."""
+
+CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
+"""What a judge found, in words."""
+
+
+def in_percent(name: str) -> bool:
+    """Whether a value is a share, shown in percent; what scorers outside say is on scales of their own."""
+    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
+
+
+def one_line(text: str) -> str:
+    """Text of others on one line, so that it cannot pass for a line of ours."""
+    return " ".join(printable(text).split())
 
 
 def has_cost(scores: Scores) -> bool:
@@ -44,29 +60,25 @@ def debate_text(transcript: Transcript) -> str:
     return "\n".join(_debate_lines(transcript))
 
 
-def _line(text: str) -> str:
-    """Text of others on one line, so that it cannot pass for a line of ours."""
-    return " ".join(printable(text).split())
-
-
 def _debate_lines(transcript: Transcript) -> Iterator[str]:
     noun = "Claim" if transcript.task == "claim" else "Question"
-    yield _line(f"{noun} ({transcript.id}): {transcript.question}")
-    for letter, choice in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", transcript.choices, strict=False):
-        yield f"  ({letter}) {_line(choice)}"
+    yield one_line(f"{noun} ({transcript.id}): {transcript.question}")
+    for letter, choice in lettered(transcript.choices):
+        yield f"  ({letter}) {one_line(choice)}"
     if transcript.answers:
-        yield _line(f"Gold: {' | '.join(transcript.answers)}")
+        yield one_line(f"Gold: {' | '.join(transcript.answers)}")
     if transcript.oracle:
         yield f"({ORACLE})"
     if transcript.pool:
         yield "Knowledge pool:"
         yield from (
-            f"  [{p.n}] {_line(p.source):<8} {_line(p.title)}  ({_line(p.key)}){_asked(p)}" for p in transcript.pool
+            f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_asked(p)}"
+            for p in transcript.pool
         )
-    yield from (f"  {source} failed: {_line(why)}" for source, why in transcript.pool_partial.items())
+    yield from (f"  {source} failed: {one_line(why)}" for source, why in transcript.pool_partial.items())
     for agent, texts in transcript.prepared.items():
         for stage, text in texts.items():
-            yield f"{_line(agent)} prepares {_line(stage)}:"
+            yield f"{one_line(agent)} prepares {one_line(stage)}:"
             yield from _wrapped(text)
     for entry in transcript.rounds:
         yield ""
@@ -90,13 +102,13 @@ def _round_lines(entry: Round) -> Iterator[str]:
         yield f"Path consistency: {_figures(entry.scores)}"
     for turn in entry.turns:
         stance, did = turn.stance, ", ".join(_did(turn, entry.order))
-        yield f"{' '.join(filter(None, (_line(turn.agent), did)))}{_cut(stance.cut)}"
+        yield f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_cut(stance.cut)}"
         yield from _wrapped(stance.error or stance.text)
         if (found := turn.reflection) is not None:
-            yield f"{_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_cut(found.cut)}"
+            yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_cut(found.cut)}"
             yield from _wrapped(found.error or found.text)
     if (verdict := entry.verdict) is not None:
-        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.cut)}"
+        yield f"Judge: {CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.cut)}"
         yield from _wrapped(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
         yield f"Extracted from the debate so far: {_answer(extracted.answer, extracted.status)}{_cut(extracted.cut)}"
@@ -108,34 +120,33 @@ def _round_lines(entry: Round) -> Iterator[str]:
 
 def _final_lines(transcript: Transcript) -> Iterator[str]:
     final = transcript.final
-    whose = f", {_line(final.agent)}'s" if final.agent is not None else ""
+    whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
     answer = _answer(transcript.answer, transcript.status)
-    yield f"Final answer, by {_line(final.by)}{whose}: {answer}{'  (tie)' if final.tie else ''}{_cut(final.cut)}"
+    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{'  (tie)' if final.tie else ''}{_cut(final.cut)}"
     if final.scores:
         yield f"    weighed: {_figures(final.scores)}"
     yield from _wrapped(final.error or final.text)
 
 
-_CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 _SATISFIED = {True: "satisfied with it", False: "not satisfied with it", None: "asked whether it is satisfied"}
 
 
 def _answer(answer: str | None, status: str) -> str:
-    return f"none ({status})" if answer is None else f"[{_line(answer)}]"
+    return f"none ({status})" if answer is None else f"[{one_line(answer)}]"
 
 
 def _names(agents: Iterable[str]) -> str:
-    return _line(", ".join(agents))
+    return one_line(", ".join(agents))
 
 
 def _figures(scores: Mapping[str, float]) -> str:
-    return _line(", ".join(f"{name} {score:.4g}" for name, score in scores.items()))
+    return one_line(", ".join(f"{name} {score:.4g}" for name, score in scores.items()))
 
 
 def _asked(entry: PoolEntry) -> str:
     if entry.asked_by is None:
         return ""
-    return _line(f", found by {entry.asked_by} in round {entry.round}")
+    return one_line(f", found by {entry.asked_by} in round {entry.round}")
 
 
 def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
@@ -144,7 +155,7 @@ def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
         yield f"{_chosen(turn.selection)}{_cut(turn.selection.cut)}"
     if (search := turn.search) is not None:
         found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
-        yield _line(f"searches for {search.query!r}: {found}")
+        yield one_line(f"searches for {search.query!r}: {found}")
     read = list(dict.fromkeys(turn.reads))
     # Where it read everybody in the round's order, that order says it.
     if read and read != [name for name in order if name != turn.agent]:
@@ -166,7 +177,7 @@ def _held(verdict: Verdict) -> str:
         verdict.side and f", sides with {verdict.side}",
         verdict.answer and f", answer [{verdict.answer}]",
     )
-    return "".join(_line(part) for part in decided if part)
+    return "".join(one_line(part) for part in decided if part)
 
 
 def _cut(cut: Cut | None) -> str:
@@ -189,8 +200,9 @@ def _wrapped(text: str) -> Iterator[str]:
 
 def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
     """One row a run: what came out right, how consistent the debaters were, and what it took."""
-    metrics = [name for name in HEADINGS if any(name in scores.metrics for _, scores in runs)]
-    outside = list(dict.fromkeys(name for _, scores in runs for name in scores.metrics if name not in HEADINGS))
+    measured = dict.fromkeys(name for _, scores in runs for name in scores.metrics)
+    metrics = [name for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured and in_percent(name)]
+    outside = [name for name in measured if not in_percent(name)]
     by = "Cons and Co2 by the judge's last verdict; where there was no judge, by the task's matcher (m)."
     if outside:
         by += (
@@ -200,7 +212,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         by += "\nSeveral datasets are pooled; `madke score --by-dataset` gives each its own row."
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=by, caption_justify="left")
     table.add_column("run", overflow="fold", min_width=12)
-    headings = [HEADINGS[name] for name in metrics]
+    headings = [HEADINGS.get(name, name) for name in metrics]
     columns = [
         "n",
         "correct % (95 % interval)",
@@ -245,7 +257,7 @@ def _outside(found: Estimate | None) -> str:
 
 
 def _detail(name: str, found: Estimate) -> str:
-    if name in HEADINGS:
+    if in_percent(name):
         return f"{name} {interval(found)}, n = {found.n}"
     return f"{printable(name)} {found.value:.4g} ({found.low:.4g} to {found.high:.4g}), n = {found.n}"
 

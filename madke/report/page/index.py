@@ -7,6 +7,7 @@ from typing import Any
 
 from madke.core.transcript import Transcript
 from madke.report.page.texts import Held
+from madke.report.text import ORACLE
 from madke.runs.results import Results
 from madke.scoring.arms import ArmValues
 from madke.scoring.scores import shortened, total_usage
@@ -23,7 +24,7 @@ OUTCOMES: Mapping[str, str] = {
     "trapped": "trapped: gave an answer listed as wrong",
     "degraded": "degraded: a call failed on the way",
     "shortened": "shortened: a prompt was too long",
-    "oracle": "analysis: reads the gold answers",
+    "oracle": ORACLE,
 }
 """What a debate can be -> in words. The first five exclude each other."""
 
