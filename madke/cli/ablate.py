@@ -74,7 +74,6 @@ def command(
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
     from madke.cli.limits import allow_connections, monotonic_deadline, refuse_limits
-    from madke.cli.sources import source_specs
     from madke.experiments.plan import REPLY_TOKENS, Planner
     from madke.experiments.recipe import read_recipe
     from madke.experiments.setting import Setting
@@ -102,7 +101,6 @@ def command(
         sample_seed=sample_seed,
         questions=_questions(found, data or (), task, limit, sample_seed),
         base_url=base_url,
-        sources=source_specs,
         pools=pools or (),
         prompts=prompts,
         estimator=estimator,
@@ -177,7 +175,7 @@ def _questions(
 
 
 def _plans(setting: Setting, planner: Planner, pools: Path | None) -> list[Planned]:
-    from madke.experiments.setting import planned
+    from madke.experiments.plan import planned
 
     if pools is None and len(setting.pools) == 1 and _holds_all(setting):
         pools = setting.pools[0]

@@ -113,17 +113,14 @@ def configured(
     protocol: str, prompts: Path | None, settings: Sequence[str], sources: str | None, *, given: bool = False
 ) -> tuple[Variant, dict[str, str | None]]:
     """The variant with ``--set``, ``--sources`` and ``--given`` applied, and the specification of each source."""
-    from madke.cli.sources import source_specs
+    from madke.indexing.named import source_specs
+    from madke.runs.job import configured
     from madke.variants import load_variant
     from madke.variants.load import setting
 
     variant = load_variant(protocol, prompts)
-    knowledge = variant.protocol.knowledge
-    specs = source_specs(sources, knowledge.sources if knowledge else ())
-    fields = dict(setting(text) for text in settings) | ({"given": True} if given else {})
-    variant = variant.with_sources(list(specs)).with_settings(fields)
-    kept = variant.protocol.knowledge.sources if variant.protocol.knowledge else ()
-    return variant, {name: specs.get(name) for name in kept}
+    specs = source_specs(sources, variant.protocol.sources)
+    return configured(variant, specs, dict(setting(text) for text in settings), given=given)
 
 
 def check_needs(variant: Variant, questions: Sequence[Question], *, given: bool, estimator: str | None) -> None:

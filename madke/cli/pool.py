@@ -9,7 +9,7 @@ import typer
 
 from madke.cli import options
 from madke.cli.console import resumable
-from madke.cli.sources import open_sources, show_found, show_spent, source_specs
+from madke.cli.sources import open_sources, show_found, show_spent
 from madke.core.errors import UserError
 
 app = typer.Typer(help="Build pool files.", no_args_is_help=True)
@@ -40,7 +40,7 @@ def build(
     """
     from madke.cli.progress import counter
     from madke.data import read_dataset
-    from madke.indexing.named import resolve
+    from madke.indexing.named import resolve, source_specs
     from madke.knowledge.pools import build_pools
     from madke.knowledge.sources.spec import asks_serper
     from madke.workers import open_workers

@@ -1,8 +1,8 @@
-"""From ``--sources`` to open sources."""
+"""Sources opened, and what is said of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,17 +12,6 @@ from madke.terminal import printable
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
     from madke.knowledge.pools import Found
-
-_NONE = "none"
-
-
-def source_specs(sources: str | None, default: Sequence[str]) -> dict[str, str | None]:
-    """Source name -> specification (None for the name's own), from ``--sources`` or the protocol's names."""
-    from madke.indexing.named import parse_sources
-
-    if sources is None:
-        return dict.fromkeys(default)
-    return {} if sources.strip() == _NONE else parse_sources(sources)
 
 
 def show_found(found: Mapping[str, Found]) -> None:

@@ -201,6 +201,11 @@ class Protocol(_Strict):
         return _alike(self.debaters) if isinstance(self.debaters, int) else self.debaters
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the knowledge sources; none for a protocol without knowledge."""
+        return self.knowledge.sources if self.knowledge else ()
+
+    @property
     def judge_finishes(self) -> bool:
         """Whether the judge takes the answer."""
         return self.finish in ("judge_extract", "judge_pick")

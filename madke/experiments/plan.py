@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from random import Random
 
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
@@ -21,10 +22,12 @@ from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
 from madke.engine.marker import marked
 from madke.engine.protocol import Knowledge, Protocol
+from madke.experiments.setting import Setting, debaters_for
 from madke.llm.prices import Price, Prices, cost, price_of
 from madke.llm.store import call_key
 from madke.llm.usage import estimated_usage
 from madke.runs.job import Job
+from madke.runs.pools import RunPools
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
 from madke.tasks.claim import LABELS
@@ -172,7 +175,7 @@ class Planner:
         protocol = job.variant.protocol
         calls = [
             replace(call, key=f"{call.key} {order}") if call.round > 1 else call
-            for call in asyncio.run(self._play(job, protocol, played, pool_of, given, order))
+            for call in asyncio.run(self._play(job, played, pool_of, given, order))
         ]
         scale = len(job.questions) * job.repeats / len(played)
         rounds = possible_rounds(protocol)
@@ -190,12 +193,12 @@ class Planner:
     async def _play(
         self,
         job: Job,
-        protocol: Protocol,
         questions: Sequence[Question],
         pool_of: PoolOf | None,
         given: int,
         order: str,
     ) -> list[_Call]:
+        protocol = job.variant.protocol
         models = {
             model: _Counting(
                 name=model,
@@ -263,6 +266,42 @@ class Planner:
             completion_tokens=call.usage.completion_tokens * paid,
             cost=cost(call.usage, call.price) * paid if call.price else 0,
         )
+
+
+def planned(setting: Setting, planner: Planner, pools: Path | None) -> list[Planned]:
+    """What each arm takes, calls that arms share counted for the first of them alone.
+
+    Args:
+        setting: The experiment.
+        planner: Knows prices.
+        pools: The pool file, if it is there.
+
+    Raises:
+        UserError: An arm cannot be run.
+    """
+    plans: dict[str, Planned] = {}
+    debaters_of: dict[str, int] = {}
+    for arm in setting.arms:
+        debaters = None
+        if arm.debaters_for is not None:
+            target, unit = (plans[name] for name in (arm.debaters_for.arm, arm.debaters_for.unit))
+            debaters = debaters_for(_middle(target, arm.debaters_for.by), _middle(unit, arm.debaters_for.by))
+        job = setting.job(arm, debaters=debaters)
+        protocol = job.variant.protocol
+        debaters_of[arm.name] = len(protocol.cast)
+        pool_of = RunPools(pools, protocol.knowledge, setting.questions).of if pools and protocol.knowledge else None
+        given = debaters_of[arm.given.arm] if arm.given else 0
+        order = f"{protocol.order.by} {arm.given.arm} {arm.given.order}" if arm.given else protocol.order.by
+        plans[arm.name] = planner.plan(arm.name, job, pool_of, given=given, order=order)
+    return list(plans.values())
+
+
+def _middle(plan: Planned, what: str) -> float:
+    """Calls or tokens of a debate, half way between the shortest and the longest."""
+    loads = (plan.least, plan.most)
+    if what == "calls":
+        return sum(load.calls for load in loads) / 2 / plan.debates
+    return sum(load.all_tokens for load in loads) / 2 / plan.debates
 
 
 def _spread(questions: Sequence[Question], most: int) -> list[Question]:

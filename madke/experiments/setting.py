@@ -1,8 +1,8 @@
-"""What the arms of one experiment share, the run that each of them is, and what each will take."""
+"""What the arms of one experiment share, and the run that each of them is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,16 +10,12 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import Given
-from madke.experiments.plan import Planned, Planner
 from madke.experiments.recipe import Arm, Recipe
+from madke.indexing.named import source_specs
 from madke.runs.cast import has_endpoint, role_models
 from madke.runs.config import questions_sha256
-from madke.runs.job import Job
-from madke.runs.pools import RunPools
+from madke.runs.job import Job, configured
 from madke.variants import Variant, load_variant
-
-Sources = Callable[[str | None, Sequence[str]], dict[str, str | None]]
-"""``--sources`` and the protocol's own names -> source name -> specification."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +30,6 @@ class Setting:
     sample_seed: int | None = None
     questions: Sequence[Question]
     base_url: str | None = None
-    sources: Sources
     pools: Sequence[Path] = ()
     """Pool files that are there; sources that none of them holds are asked."""
     prompts: Path | None = None
@@ -49,8 +44,7 @@ class Setting:
 
     def specs(self, arm: Arm) -> dict[str, str | None]:
         """Source name -> specification, for one arm."""
-        knowledge = self._variants[arm.protocol or "madke"].protocol.knowledge
-        return self.sources(arm.sources, knowledge.sources if knowledge else ())
+        return source_specs(arm.sources, self._variant(arm).protocol.sources)
 
     def all_specs(self) -> dict[str, str | None]:
         """The same for all arms together.
@@ -83,14 +77,13 @@ class Setting:
             given: Its first round, where the arm has one of another's.
             debaters: Their number, where it follows from what another arm cost.
         """
-        specs = self.specs(arm)
+        fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
         try:
-            variant = self._variant(arm, specs, debaters)
+            variant, specs = configured(self._variant(arm), self.specs(arm), fields, given=arm.given is not None)
         except UserError as error:
             raise UserError(f"arm {arm.name!r}: {error}") from None
         seed = self.seed if arm.seed is None else arm.seed
         models = role_models(variant.protocol, arm.model or self.recipe.model, arm.cast)
-        kept = variant.protocol.knowledge.sources if variant.protocol.knowledge else ()
         return Job(
             data=self.data,
             data_sha256=self.data_sha256,
@@ -100,7 +93,7 @@ class Setting:
             variant=variant,
             models=models,
             base_url=self.base_url if any(map(has_endpoint, models.values())) else None,
-            source_specs={name: specs.get(name) for name in kept},
+            source_specs=specs,
             given=given,
             estimator=self.estimator if variant.protocol.needs_estimator else None,
             seed=seed if seed >= 0 else None,
@@ -113,52 +106,10 @@ class Setting:
         names = {arm.protocol or "madke" for arm in self.arms}
         return {name: load_variant(name, self.prompts) for name in sorted(names)}
 
-    def _variant(self, arm: Arm, specs: Mapping[str, str | None], debaters: int | None) -> Variant:
-        variant = self._variants[arm.protocol or "madke"].with_sources(list(specs))
-        fields = dict(arm.set)
-        if arm.given:
-            fields["given"] = True
-        if debaters is not None:
-            fields["debaters"] = debaters
-        return variant.with_settings(fields)
+    def _variant(self, arm: Arm) -> Variant:
+        return self._variants[arm.protocol or "madke"]
 
 
 def debaters_for(target: float, unit: float) -> int:
     """How many debaters of one cost come nearest to another."""
     return max(1, round(target / unit))
-
-
-def planned(setting: Setting, planner: Planner, pools: Path | None) -> list[Planned]:
-    """What each arm takes, calls that arms share counted for the first of them alone.
-
-    Args:
-        setting: The experiment.
-        planner: Knows prices.
-        pools: The pool file, if it is there.
-
-    Raises:
-        UserError: An arm cannot be run.
-    """
-    plans: dict[str, Planned] = {}
-    debaters_of: dict[str, int] = {}
-    for arm in setting.arms:
-        debaters = None
-        if arm.debaters_for is not None:
-            target, unit = (plans[name] for name in (arm.debaters_for.arm, arm.debaters_for.unit))
-            debaters = debaters_for(_middle(target, arm.debaters_for.by), _middle(unit, arm.debaters_for.by))
-        job = setting.job(arm, debaters=debaters)
-        protocol = job.variant.protocol
-        debaters_of[arm.name] = len(protocol.cast)
-        pool_of = RunPools(pools, protocol.knowledge, setting.questions).of if pools and protocol.knowledge else None
-        given = debaters_of[arm.given.arm] if arm.given else 0
-        order = f"{protocol.order.by} {arm.given.arm} {arm.given.order}" if arm.given else protocol.order.by
-        plans[arm.name] = planner.plan(arm.name, job, pool_of, given=given, order=order)
-    return list(plans.values())
-
-
-def _middle(plan: Planned, what: str) -> float:
-    """Calls or tokens of a debate, half way between the shortest and the longest."""
-    loads = (plan.least, plan.most)
-    if what == "calls":
-        return sum(load.calls for load in loads) / 2 / plan.debates
-    return sum(load.all_tokens for load in loads) / 2 / plan.debates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from madke.assets import asset, cache_dir
@@ -24,6 +25,21 @@ _DEEPEST = 8
 _LAYOUT = 2
 """Of the cached sample indexes: with another one, those that an earlier version built are not taken."""
 _BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
+
+
+def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
+    """Source name -> specification (None for what the name says).
+
+    Args:
+        text: As :func:`parse_sources` takes it; ``"none"`` for no source at all, None for the default ones.
+        default: The protocol's own sources.
+
+    Raises:
+        UserError: See :func:`parse_sources`.
+    """
+    if text is None:
+        return dict.fromkeys(default)
+    return {} if text.strip() == "none" else parse_sources(text)
 
 
 def parse_sources(text: str) -> dict[str, str | None]:

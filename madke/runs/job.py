@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
@@ -60,6 +61,24 @@ class Job:
     estimator: str | None = None
     seed: int | None
     repeats: int = 1
+
+
+def configured(
+    variant: Variant, specs: Mapping[str, str | None], fields: Mapping[str, Any], *, given: bool = False
+) -> tuple[Variant, dict[str, str | None]]:
+    """A variant over these sources, with fields of its protocol set; and the sources that this leaves.
+
+    Args:
+        variant: As it was loaded.
+        specs: Source name -> specification.
+        fields: For :meth:`madke.variants.Variant.with_settings`; they may name other sources.
+        given: The first round comes from outside.
+
+    Raises:
+        UserError: The protocol cannot be so.
+    """
+    variant = variant.with_sources(list(specs)).with_settings({**fields, "given": True} if given else fields)
+    return variant, {name: specs.get(name) for name in variant.protocol.sources}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,15 @@
 
 import pytest
 
-from madke.cli.sources import source_specs
 from madke.core.question import Question
-from madke.experiments.plan import Planner
+from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
-from madke.experiments.setting import Setting, planned
+from madke.experiments.setting import Setting
 
 
 def plans(recipe, questions):
     recipe = Recipe.model_validate({"title": "A test", "source": "a test", **recipe})
-    setting = Setting(recipe=recipe, data="", questions=questions, sources=source_specs)
+    setting = Setting(recipe=recipe, data="", questions=questions)
     return {plan.name: plan for plan in planned(setting, Planner(prices={}), None)}
 
 

@@ -6,16 +6,15 @@ import re
 import pytest
 
 from madke.assets import asset
-from madke.cli.sources import source_specs
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import Given
 from madke.data.formats import FORMATS
 from madke.engine.debate import debate
-from madke.experiments.plan import Planner
+from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import read_recipe, recipe_files
-from madke.experiments.setting import Setting, planned
+from madke.experiments.setting import Setting
 from madke.llm import ScriptedChat
 from madke.runs.scored import GRADER
 from madke.tasks import get_task
@@ -105,7 +104,7 @@ SLOW = [name for name, recipe in RECIPES.items() if len(list(recipe.all_arms()))
 
 
 def plans_of(name):
-    setting = Setting(recipe=RECIPES[name], data="", questions=QUESTIONS, sources=source_specs, estimator="estimator")
+    setting = Setting(recipe=RECIPES[name], data="", questions=QUESTIONS, estimator="estimator")
     return {plan.name: plan for plan in planned(setting, Planner(prices={}), None)}
 
 
@@ -149,7 +148,7 @@ def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name):
     [("same", [*range(10)]), ("again", [*range(10)]), ("reversed", [*range(9, -1, -1)]), ("rotated", [9, *range(9)])],
 )
 def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name, order):
-    setting = Setting(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1], sources=source_specs, seed=0)
+    setting = Setting(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1], seed=0)
     arms = {arm.name: arm for arm in setting.arms}
     speakers = [debater.name for debater in setting.job(arms["stances"]).variant.protocol.cast]
     said = [Turn(agent=agent, stance=Stance(text=f"Said <{n}>.", answer="it")) for n, agent in enumerate(speakers)]

@@ -69,8 +69,7 @@ def _knowledge(arm: DrawnArm) -> Knowledge | None:
 
 
 def _sources(arm: DrawnArm) -> tuple[str, ...]:
-    knowledge = _knowledge(arm)
-    return knowledge.sources if knowledge else ()
+    return arm.results.config.protocol.sources if arm.results.config else ()
 
 
 def _selection(arm: DrawnArm) -> str:
