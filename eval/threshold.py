@@ -32,7 +32,7 @@ from typing import Any
 
 from threshold_curve import Cell, Curve, as_csv, as_text, curves
 
-from madke.cli.progress import shown
+from madke.cli.progress import showing
 from madke.concurrency import together
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
@@ -288,7 +288,7 @@ async def experiment(sampled: Sequence[Sampled], arguments: argparse.Namespace) 
         cast = guarded(models, limiter=Limiter(arguments.concurrency), store=store)
         played = Experiment(variant=variant, cast=cast, each=arguments.each, draws=arguments.draws, seed=arguments.seed)
         try:
-            async with shown(lambda: f"{len(cells):,}/{debates:,} debates"):
+            async with showing(lambda: f"{len(cells):,}/{debates:,} debates"):
                 await played.run(sampled, cells, workers=-(-arguments.concurrency // arguments.replies))
         finally:
             for model in set(models.values()):

@@ -216,7 +216,7 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
 
 def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: Budget) -> None:
     from madke.cli.planning import show_plans
-    from madke.cli.progress import counter, shown, stopped
+    from madke.cli.progress import counter, showing, why_stopped
     from madke.cli.sources import open_sources, show_found, show_spent
     from madke.experiments.experiment import opened
 
@@ -237,9 +237,9 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
                 unfinished[arm.name] = reason
                 continue
             typer.echo(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
-            meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: shown(meter.line))
+            meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: showing(meter.line))
             if meter.left_over:
-                unfinished[arm.name] = stopped(meter)
+                unfinished[arm.name] = why_stopped(meter)
                 if not meter.stopped:
                     continue  # a replay that lacks calls
                 if later := len(setting.arms) - number:

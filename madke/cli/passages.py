@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,7 +54,7 @@ def command(
     with (
         resumable(),
         open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
-        _progress_line() as progress,
+        _progress() as progress,
     ):
         manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
     if before is not None and before.finished and before.manifest == manifest:
@@ -65,28 +64,21 @@ def command(
 
 
 @contextmanager
-def _progress_line() -> Iterator[Callable[[Counts], None]]:
-    """A line on stderr that renews itself on a terminal and goes at the end; a plain one now and then elsewhere."""
-    terminal = sys.stderr.isatty()
-    started = shown = time.monotonic()
+def _progress() -> Iterator[Callable[[Counts], None]]:
+    """Shows counts, and how fast pages have gone by since the first of them."""
+    from madke.cli.progress import now_and_then
+
+    started = time.monotonic()
     first: Counts | None = None
 
-    def show(counts: Counts) -> None:
-        nonlocal shown, first
+    def told(counts: Counts) -> str:
+        nonlocal first
         first = first or counts
-        now = time.monotonic()
-        if now - shown < (0.5 if terminal else 10):
-            return
-        shown = now
-        speed = (counts.pages - first.pages) / (now - started)
-        line = f"{counts.pages:,} pages, {counts.passages:,} passages, {speed:,.0f} pages/s"
-        print(f"\r\x1b[2K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
+        speed = (counts.pages - first.pages) / max(time.monotonic() - started, 1e-9)
+        return f"{counts.pages:,} pages, {counts.passages:,} passages, {speed:,.0f} pages/s"
 
-    try:
-        yield show
-    finally:
-        if terminal:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+    with now_and_then() as show:
+        yield lambda counts: show(told(counts))
 
 
 def _show(counts: Counts, kind: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ def _write(line: str, *, last: bool) -> None:
 
 
 @asynccontextmanager
-async def shown(line: Callable[[], str]) -> AsyncIterator[None]:
+async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
     """Show a line while the block runs, and once more when it ends."""
 
     async def tick() -> None:
         while True:
-            await asyncio.sleep(_TERMINAL_SECONDS if sys.stderr.isatty() else _PLAIN_SECONDS)
+            await asyncio.sleep(_pause())
             _write(line(), last=False)
 
     ticker = asyncio.create_task(tick())
@@ -43,7 +43,7 @@ async def shown(line: Callable[[], str]) -> AsyncIterator[None]:
         _write(line(), last=True)
 
 
-def stopped(meter: Meter) -> str:
+def why_stopped(meter: Meter) -> str:
     """Why a run has ended early, and how it goes on."""
     why, again = meter.stopped, "the same command again"
     if why is None:
@@ -58,15 +58,41 @@ def stopped(meter: Meter) -> str:
 
 def counter(what: str) -> Callable[[int, int | None], None]:
     """A callback that shows ``done`` of ``total``, not more often than people can read."""
-    shown_at = time.monotonic()
+    due = _due()
 
     def show(done: int, total: int | None) -> None:
-        nonlocal shown_at
-        now = time.monotonic()
-        pause = _TERMINAL_SECONDS if sys.stderr.isatty() else _PLAIN_SECONDS
-        if done == total or now - shown_at >= pause:
-            shown_at = now
+        if done == total or due():
             of = "" if total is None else f"/{total:,}"
             _write(f"{what}: {done:,}{of}", last=done == total)
 
     return show
+
+
+@contextmanager
+def now_and_then() -> Iterator[Callable[[str], None]]:
+    """Shows the lines that it is given, not more often than people can read; none stays on a terminal."""
+    due = _due()
+    try:
+        yield lambda line: _write(line, last=False) if due() else None
+    finally:
+        if sys.stderr.isatty():
+            _write("", last=False)
+
+
+def _due() -> Callable[[], bool]:
+    """Says yes when people have had time to read since it last did, or since it was made."""
+    said = time.monotonic()
+
+    def due() -> bool:
+        nonlocal said
+        now = time.monotonic()
+        if now - said < _pause():
+            return False
+        said = now
+        return True
+
+    return due
+
+
+def _pause() -> float:
+    return _TERMINAL_SECONDS if sys.stderr.isatty() else _PLAIN_SECONDS

@@ -79,7 +79,7 @@ def command(
     """
     from madke.cli.console import exit_status
     from madke.cli.limits import allow_connections, monotonic_deadline, refuse_limits
-    from madke.cli.progress import shown
+    from madke.cli.progress import showing
     from madke.cli.sources import open_sources, show_spent
     from madke.data import read_dataset
     from madke.llm.prices import read_prices
@@ -139,7 +139,7 @@ def command(
                 pool_file,
                 effort,
                 sources=opened,
-                watch=lambda meter: shown(meter.line),
+                watch=lambda meter: showing(meter.line),
             )
             if variant.protocol.needs_search and not replay:
                 show_spent(opened())
@@ -165,7 +165,7 @@ def _show_plan(job: Job, pools: Path | None, out: Path, prices: Prices) -> None:
 def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool) -> None:
     """Write and show scores and report; exit status 1 where questions failed, which the same command may retry."""
     from madke.cli.console import output
-    from madke.cli.progress import stopped
+    from madke.cli.progress import why_stopped
     from madke.report.html import write_report
     from madke.report.text import score_table
     from madke.runs.scored import kept_scores, score_run
@@ -185,7 +185,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool) -> N
         for reason, count in list(scores.failures.items())[:_REASONS]:
             typer.echo(printable(f"  {count} x {reason}"), err=True)
     if meter.left_over:
-        typer.echo(printable(f"madke: stopped: {stopped(meter)}"), err=True)
+        typer.echo(printable(f"madke: stopped: {why_stopped(meter)}"), err=True)
         typer.echo(f"not done: {out / 'unfinished.jsonl'}", err=True)
     if scores.failed or meter.left_over:
         raise typer.Exit(1)

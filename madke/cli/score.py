@@ -156,7 +156,7 @@ def _check_ending(path: Path, *endings: str) -> None:
 def _graded(arm: Results, grader: Grader) -> int:
     """Grade an arm's answers; how many have no grade because their calls failed."""
     from madke.cli.console import resumable
-    from madke.cli.progress import shown
+    from madke.cli.progress import showing
     from madke.runs.grades import grade_results
 
     def line(meter: Meter) -> str:
@@ -166,7 +166,7 @@ def _graded(arm: Results, grader: Grader) -> int:
         )
 
     with resumable():
-        return grade_results(arm, grader, watch=lambda meter: shown(lambda: line(meter)))
+        return grade_results(arm, grader, watch=lambda meter: showing(lambda: line(meter)))
 
 
 def _grader(model: str | None, base_url: str | None, concurrency: int | None) -> Grader | None:

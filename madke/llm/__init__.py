@@ -6,7 +6,7 @@ that waits for its next attempt holds no slot of the limiter.
 
 from madke.llm.human import HumanChat
 from madke.llm.limiter import Limited, Limiter, LimiterState
-from madke.llm.models import close, open_model
+from madke.llm.models import UNPAID, WITH_ENDPOINT, close, kind_of, open_model
 from madke.llm.openai_client import AzureChat, OpenAIChat
 from madke.llm.retry import Retrying, RetryPolicy
 from madke.llm.scripted import ScriptedChat
@@ -14,6 +14,8 @@ from madke.llm.store import CallStore, Recorded, Stored
 from madke.llm.transformers_chat import HFChat
 
 __all__ = [
+    "UNPAID",
+    "WITH_ENDPOINT",
     "AzureChat",
     "CallStore",
     "HFChat",
@@ -28,5 +30,6 @@ __all__ = [
     "ScriptedChat",
     "Stored",
     "close",
+    "kind_of",
     "open_model",
 ]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
+from madke.llm.human import HumanChat
+from madke.llm.openai_client import AzureChat, OpenAIChat
+from madke.llm.scripted import ScriptedChat
+from madke.llm.transformers_chat import HFChat
 
 MODEL_FORMS = {
     "offline": "offline",
@@ -14,6 +18,17 @@ MODEL_FORMS = {
     "human": "human",
 }
 """How each kind of model is written."""
+
+WITH_ENDPOINT = ("openai", "azure")
+"""Kinds of models that a base URL can lead to."""
+
+UNPAID = ("offline", "scripted", "human")
+"""Kinds of models whose calls nobody charges for."""
+
+
+def kind_of(name: str) -> str:
+    """The kind of a model, by its name: ``openai`` of ``openai/gpt-4o``."""
+    return name.partition("/")[0]
 
 
 def open_model(name: str, *, base_url: str | None = None, replay: bool = False) -> ChatModel:
@@ -34,35 +49,25 @@ def open_model(name: str, *, base_url: str | None = None, replay: bool = False) 
         UserError: No such model, a missing key or endpoint, a bad script file, weights that cannot be loaded, or a
             variable of the environment (``MADKE_TIMEOUT``, ``MADKE_TRANSPORT``) with a value that it cannot have.
     """
-    kind, _, rest = name.partition("/")
+    kind, rest = kind_of(name), name.partition("/")[2]
     if kind not in MODEL_FORMS:
         raise unknown("model", kind, MODEL_FORMS)
     if bool(rest) != ("/" in MODEL_FORMS[kind]):
         raise UserError(f"model {name!r}: expected {MODEL_FORMS[kind]}")
-    if base_url is not None and kind not in ("openai", "azure"):
+    if base_url is not None and kind not in WITH_ENDPOINT:
         raise UserError(f"model {name!r} has no endpoint; a base URL is for openai/NAME and azure/DEPLOYMENT")
     if kind == "openai":
-        from madke.llm.openai_client import OpenAIChat
-
         return OpenAIChat(rest, base_url=base_url, needs_key=not replay)
     if kind == "azure":
-        from madke.llm.openai_client import AzureChat
-
         return AzureChat(rest, endpoint=base_url, needs_key=not replay)
     if kind == "hf":
-        from madke.llm.transformers_chat import HFChat
-
         local = HFChat(rest)
         if not replay:
             local.load()
         return local
     if kind == "scripted":
-        from madke.llm.scripted import ScriptedChat
-
         return ScriptedChat.from_file(rest)
     if kind == "human":
-        from madke.llm.human import HumanChat
-
         return HumanChat()
     from madke.llm.offline import OfflineChat
 

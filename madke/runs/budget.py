@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from madke.core.chat import Usage
 from madke.core.errors import UserError
+from madke.llm import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
-
-_FREE = ("offline", "scripted", "human")
-"""Kinds of models whose calls nobody charges for."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -35,7 +33,7 @@ class Budget:
             UserError: There is a limit of cost, and a model's calls have no price.
         """
         for name in models:
-            if self.max_cost is not None and price_of(name, self.prices) is None and name.split("/")[0] not in _FREE:
+            if self.max_cost is not None and price_of(name, self.prices) is None and kind_of(name) not in UNPAID:
                 known = f"holds prices for {', '.join(self.prices)}" if self.prices else "is not given"
                 raise UserError(f"--max-cost needs the price of {name!r}; --prices {known}")
 

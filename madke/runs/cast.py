@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
 from madke.engine.protocol import Protocol, role_key
-from madke.llm import CallStore, Limited, Limiter, Retrying, Stored, open_model
+from madke.llm import WITH_ENDPOINT, CallStore, Limited, Limiter, Retrying, Stored, kind_of, open_model
 from madke.runs.meter import Meter, Metered
 
 
@@ -35,7 +35,7 @@ def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) ->
 
 def has_endpoint(name: str) -> bool:
     """Whether a base URL can say where the model of that name is."""
-    return name.startswith(("openai/", "azure/"))
+    return kind_of(name) in WITH_ENDPOINT
 
 
 def open_models(names: Mapping[str, str], *, base_url: str | None = None, replay: bool = False) -> dict[str, ChatModel]:

@@ -158,16 +158,13 @@ def play(
         )
         with CallStore(files.calls) as store:
             if budget is not None and pending and not budget.tokens:
-                # What was paid before a kill, by this run and by those that share the store.
-                for (_, model), paid in store.paid().items():
-                    budget.pay(model, paid.usage)
-                # A store may have lost calls; what commands counted is not less for that.
-                budget.tokens = max(budget.tokens, tokens_of_sessions(directory.path))
+                _catch_up(budget, store, directory)
             if meter.stopped:  # before anything begins: what failed before is no less known for that
                 pending = directory.pending(job.questions, job.repeats, retry_failed=False)
             directory.resume(retry_failed=effort.retry_failed and not meter.stopped)
             meter.resumed = len(directory.done)
-            debated = _player(job, effort, models, run_pools, live, estimator, store, meter, limiter, services)
+            calls = _Calls(effort=effort, store=store, meter=meter, limiter=limiter, services=services)
+            debated = _player(job, calls, models, run_pools, live, estimator)
             drain = partial(drained, limiter, services)
 
             async def played() -> None:
@@ -214,28 +211,56 @@ def _models(job: Job, effort: Effort, *, named_only: bool) -> Iterator[Mapping[s
         yield open_models(job.models, base_url=job.base_url, replay=named_only)
 
 
+def _catch_up(budget: Budget, store: CallStore, directory: RunDirectory) -> None:
+    """Count what was paid before a kill, by this run and by those that share the store."""
+    for (_, model), paid in store.paid().items():
+        budget.pay(model, paid.usage)
+    # A store may have lost calls; what commands counted is not less for that.
+    budget.tokens = max(budget.tokens, tokens_of_sessions(directory.path))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Calls:
+    """What stands around every call of a run: the store, the meter, retries and the limiters."""
+
+    effort: Effort
+    store: CallStore
+    meter: Meter
+    limiter: Limiter
+    """Of model calls."""
+    services: Limiter
+    """Of searches and estimates."""
+
+    def cast(self, models: Mapping[str, ChatModel]) -> dict[str, ChatModel]:
+        """Role -> model, guarded."""
+        return guarded(
+            models,
+            limiter=self.limiter,
+            store=self.store,
+            replay=self.effort.replay,
+            meter=self.meter,
+            payer=self.effort.payer,
+        )
+
+    def service(self, service: ChatModel) -> ChatModel:
+        """A search or an estimator, guarded."""
+        metered = Metered(Limited(service, self.services), self.meter, service=True)
+        return Stored(metered, self.store, replay=self.effort.replay, payer=self.effort.payer)
+
+
 def _player(
     job: Job,
-    effort: Effort,
+    calls: _Calls,
     models: Mapping[str, ChatModel],
     pools: RunPools,
     live: LiveSearch | None,
     estimator: QualityEstimator | None,
-    store: CallStore,
-    meter: Meter,
-    limiter: Limiter,
-    services: Limiter,
 ) -> Play:
-    """Debates one question, every call behind the store, the meter, retries and the limiter."""
+    """Debates one question."""
     knowledge = job.variant.protocol.knowledge
-
-    def kept(service: ChatModel) -> ChatModel:
-        metered = Metered(Limited(service, services), meter, service=True)
-        return Stored(metered, store, replay=effort.replay, payer=effort.payer)
-
-    cast = guarded(models, limiter=limiter, store=store, replay=effort.replay, meter=meter, payer=effort.payer)
-    retrieve = searching(kept(live), knowledge) if live and knowledge else None
-    estimate = estimating(kept(estimator)) if estimator else None
+    cast = calls.cast(models)
+    retrieve = searching(calls.service(live), knowledge) if live and knowledge else None
+    estimate = estimating(calls.service(estimator)) if estimator else None
 
     async def debated(question: Question, repeat: int) -> Transcript:
         return await debate(

@@ -27,6 +27,7 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError, UserError
+from madke.llm import kind_of
 from madke.runs.cast import has_endpoint, open_models
 from madke.versions import versions
 from madke.workers.ray_cluster import cause, connected, same_versions
@@ -68,7 +69,7 @@ def ray_models(
     Raises:
         UserError: The cluster cannot be used, or a node cannot open a model, or would take another one for it.
     """
-    if "human" in names.values():
+    if "human" in map(kind_of, names.values()):
         raise UserError("--engine ray: a human answers at this terminal, not on a node; leave the engine out")
     here = open_models(names, base_url=base_url, replay=True)
     expected = {name: here[role].name for role, name in names.items()}
@@ -226,7 +227,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
             return self._opened
 
     remote = ray.remote(Models)
-    places = _places(ray, gpus=any(name.startswith("hf/") for name in models))
+    places = _places(ray, gpus="hf" in map(kind_of, models))
     return [
         _Worker(
             actor=remote.options(

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from madke.core.chat import Message
 from madke.core.errors import UserError
+from madke.llm import kind_of
 from madke.llm.chat_tokens import as_text, load_chat_tokens
 from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import CallStore
@@ -85,7 +86,7 @@ def _tokens_of(models: Set[str], tokenizer: str | None) -> dict[str, _Tokens]:
     given = None if tokenizer is None else load_chat_tokens(tokenizer).of
     found: dict[str, _Tokens] = {}
     for model in sorted(models):
-        if model.startswith("hf/"):
+        if kind_of(model) == "hf":
             try:
                 found[model] = load_chat_tokens(model.removeprefix("hf/"), local=True).of
             except UserError:
