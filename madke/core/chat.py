@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
 """How a call ended. ``too_long``: the prompt does not fit into the model's context window."""
@@ -91,4 +91,23 @@ class ChatModel(Protocol):
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. A failing endpoint gives a completion with its reason; it does not raise."""
+        ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A model whose endpoint says when it can be asked again."""
+
+    @property
+    def hold(self) -> float:
+        """Seconds from now for which no call should begin."""
+        ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A model that holds something open: connections, a thread."""
+
+    async def aclose(self) -> None:
+        """Close it, in the event loop in which it was used."""
         ...

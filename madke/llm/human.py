@@ -24,11 +24,11 @@ class HumanChat:
     Args:
         ask: Shows a text and returns the reply; it may block, since it runs in a thread. EOFError says that the
             person left. By default the terminal: the text goes to stderr, and an empty line ends the reply.
-        name: The model's name.
     """
 
-    def __init__(self, ask: Callable[[str], str] | None = None, name: str = "human") -> None:
-        self.name = name
+    name = "human"
+
+    def __init__(self, ask: Callable[[str], str] | None = None) -> None:
         self._ask = ask or ask_terminal
         self._turn = asyncio.Lock()
 

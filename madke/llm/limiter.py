@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.chat import ChatModel, ChatRequest, Completion, Paced
 from madke.core.errors import CallError
 
 SLOW_START = 16
@@ -213,14 +213,15 @@ class Limited:
     Put it under :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
 
     Args:
-        model: Who is asked. CallErrors that are ``overloaded`` are heeded, and the attribute ``hold``, if it has one:
-            seconds for which no call should begin (:class:`madke.llm.OpenAIChat` reads them from rate headers).
+        model: Who is asked. CallErrors that are ``overloaded`` are heeded, and, if it is ``Paced``, for how long no
+            call should begin (:class:`madke.llm.OpenAIChat` reads that from rate headers).
         limiter: Shared by all models of a run.
     """
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
         self.name = model.name
         self._model = model
+        self._paced = model if isinstance(model, Paced) else None
         self._limiter = limiter
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -234,7 +235,7 @@ class Limited:
                     self._limiter.pause(error.retry_after or 0.0)
                 raise
             finally:
-                self._limiter.pause(getattr(self._model, "hold", 0.0))
+                self._limiter.pause(self._paced.hold if self._paced else 0.0)
             self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
             return completion
 

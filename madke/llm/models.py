@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from madke.core.chat import ChatModel
+from madke.core.chat import ChatModel, Closable
 from madke.core.errors import UserError, unknown
 from madke.llm.human import HumanChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
@@ -79,6 +79,5 @@ async def close(model: ChatModel) -> None:
 
     Call it in the event loop in which the model was used.
     """
-    release = getattr(model, "aclose", None)
-    if release is not None:
-        await release()
+    if isinstance(model, Closable):
+        await model.aclose()

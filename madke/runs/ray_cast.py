@@ -205,6 +205,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
             return {name: model.name for name, model in self._models().items()}
 
         async def complete(self, name: str, request: ChatRequest) -> _Answer:
+            from madke.core.chat import Paced
             from madke.core.errors import CallError
 
             model = self._models()[name]
@@ -212,7 +213,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
                 said: Completion | dict[str, Any] = await model.complete(request)
             except CallError as error:
                 said = vars(error)  # Ray would wrap what is raised in its traceback
-            return said, getattr(model, "hold", 0.0)
+            return said, model.hold if isinstance(model, Paced) else 0.0
 
         def _models(self) -> dict[str, ChatModel]:
             if not self._opened:
