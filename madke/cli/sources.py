@@ -11,10 +11,10 @@ from madke.terminal import printable
 
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
-    from madke.knowledge.pools import Found
+    from madke.knowledge.pools import SourceCounts
 
 
-def show_found(found: Mapping[str, Found]) -> None:
+def show_found(found: Mapping[str, SourceCounts]) -> None:
     """Say on stderr for how many questions each source found something, and for how many it failed."""
     for name, count in found.items():
         typer.echo(

@@ -16,16 +16,17 @@ from madke.engine.groups import agreed
 from madke.engine.scene import Scene
 from madke.engine.view import everybody
 
-Outcome = tuple[Round, str | None]
-Stop = Callable[[Scene, Sequence[Round]], Awaitable[Outcome]]
+Ending = tuple[Round, str | None]
+"""The round as it is with what was asked to end it, and why the debate ends; None while it goes on."""
+Stop = Callable[[Scene, Sequence[Round]], Awaitable[Ending]]
 
 
-async def never(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """All rounds are played."""
     return rounds[-1], None
 
 
-async def judge(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """The judge finds the debate settled.
 
     One surviving debater is no consensus, nor is one readable answer: then there is no call and no verdict. A judge
@@ -39,19 +40,19 @@ async def judge(scene: Scene, rounds: Sequence[Round]) -> Outcome:
     return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
 
 
-async def agreement(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+async def agreement(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """All answers are the same under the task's matcher."""
     return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.task) else None
 
 
-async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """The matcher sees agreement, or else the judge does; after the last round only where the finish takes that."""
     entry, reason = await agreement(scene, rounds)
     asked = entry.n < scene.protocol.rounds or scene.protocol.judge_finishes
     return await judge(scene, rounds) if asked and not reason else (entry, reason)
 
 
-async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """Every debater, asked to scrutinise its own stance, is satisfied. The last round has nothing to decide."""
     entry = rounds[-1]
     if entry.n == scene.protocol.rounds:
@@ -70,7 +71,7 @@ async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Outcome:
     return replace(entry, turns=turns), "satisfied" if content else None
 
 
-async def stability(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+async def stability(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """Every debater gives the answer that it gave in the round before; of one who failed nobody knows."""
     if len(rounds) < 2:
         return rounds[-1], None
@@ -84,7 +85,7 @@ async def stability(scene: Scene, rounds: Sequence[Round]) -> Outcome:
     return rounds[-1], "stability" if stable else None
 
 
-async def budget(scene: Scene, rounds: Sequence[Round]) -> Outcome:
+async def budget(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """The question has used up its tokens."""
     limit = scene.protocol.token_budget
     return rounds[-1], "budget" if limit is not None and scene.tokens >= limit else None

@@ -18,7 +18,7 @@ from madke.experiments.setting import Setting, debaters_for
 from madke.files import alone_with, fingerprint, foreign, replacing
 from madke.knowledge.merging import merge_pools
 from madke.knowledge.pool_file import read_pools, sources_in
-from madke.knowledge.pools import Found, asking_folder, build_pools
+from madke.knowledge.pools import SourceCounts, asking_folder, build_pools
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Effort, Watch, play
 from madke.runs.meter import Meter
@@ -56,7 +56,7 @@ class Experiment:
         """The call store of all arms."""
         return self.path / "calls.sqlite"
 
-    def begin(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, Found]:
+    def begin(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, SourceCounts]:
         """Freeze the pools of all arms, then what the experiment is; an experiment that has begun is left as it is.
 
         What the pool files of the setting do not hold is retrieved for all arms at once.
@@ -76,7 +76,7 @@ class Experiment:
             file.write(json.dumps(_record(self.setting), ensure_ascii=False, indent=2).encode() + b"\n")
         return found
 
-    def _freeze_pools(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, Found]:
+    def _freeze_pools(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, SourceCounts]:
         setting = self.setting
         specs = setting.all_specs()
         if not specs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from madke.assets import asset, cache_dir
@@ -140,6 +140,42 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
         f"{unknown('source', name, known_sources())} ({where}); "
         f"any other name needs a specification, {name}=SPEC or an entry in {_FILE}"
     )
+
+
+def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
+    """The files and folders that sources are read from, as far as they are named; nothing is opened or built.
+
+    Args:
+        specs: As :func:`source_specs` returns them.
+
+    Raises:
+        UserError: A file of sources cannot be read, or an entry or a specification is wrong.
+    """
+    declared = _declared()
+    seen: set[str] = set()
+
+    def named(name: str, entry: Entry | None) -> Iterator[Path]:
+        if (own := declared.get(name)) is None:
+            yield _folder(entry) / at_home(Path(name))
+        elif name not in seen:
+            seen.add(name)
+            yield from within(own.spec, own)
+
+    def within(spec: SourceSpec, entry: Entry | None) -> Iterator[Path]:
+        if isinstance(spec, HybridSpec):
+            for part in spec.hybrid:
+                yield from named(part, entry) if isinstance(part, str) else within(part, entry)
+        else:
+            yield from (value for _, value in spec.under(_folder(entry)) if isinstance(value, Path))
+
+    found: list[Path] = []
+    for name, text in specs.items():
+        spec = None if text is None else parse_spec(text)
+        if spec is None or isinstance(spec, IndexSpec):
+            found += [] if text is None and name not in declared else named(text or name, None)
+        else:
+            found += within(spec, None)
+    return found
 
 
 def _resolved(spec: SourceSpec, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:

@@ -45,7 +45,7 @@ pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat in
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class SourceCounts:
     """What one source came back with, in questions."""
 
     asked: int = 0
@@ -63,7 +63,7 @@ def build_pools(
     remote: Mapping[str, SourceSpec] = _NONE_REMOTE,
     workers: Workers = IN_THIS_PROCESS,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[str, Found]:
+) -> dict[str, SourceCounts]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
     A build that is killed, or stopped by an error, leaves its finished chunks of questions in the folder
@@ -87,7 +87,7 @@ def build_pools(
     Raises:
         UserError: A source cannot work at all, or ``out`` cannot be written.
     """
-    count = {source.name: Found() for source in sources}
+    count = {source.name: SourceCounts() for source in sources}
     here = [source for source in sources if source.name not in remote]
     there = tuple(
         RemoteSource(name=source.name, spec=remote[source.name], description=source.description)
@@ -163,10 +163,10 @@ def _read_chunk(file: Path) -> list[PoolRecord]:
         return [record_from_json(line) for line in chunk]
 
 
-def _counted(count: Found, source: str, records: Sequence[PoolRecord]) -> Found:
+def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
     found = sum(any(passage.source == source for passage in record.passages) for record in records)
     failed = sum(source in record.partial for record in records)
-    return Found(asked=count.asked + len(records), found=count.found + found, failed=count.failed + failed)
+    return SourceCounts(asked=count.asked + len(records), found=count.found + found, failed=count.failed + failed)
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:

@@ -17,7 +17,7 @@ from madke.files import alone_with, foreign, replacing, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.config import RunConfig
 from madke.runs.run_json import RunFiles, Session, add_session, begin_run, moved, read_config, run_files
-from madke.runs.transcripts import Key, Outcome, read_outcomes
+from madke.runs.transcripts import Key, OutcomeLine, read_outcomes
 
 _POOLS = "pools.jsonl"
 
@@ -196,7 +196,7 @@ class RunDirectory:
             )
 
     @cached_property
-    def _lines(self) -> list[Outcome | None]:
+    def _lines(self) -> list[OutcomeLine | None]:
         """What the transcripts were when the directory was opened."""
         return list(read_outcomes(self._target)) if self._target.exists() else []
 

@@ -11,7 +11,7 @@ from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.files import fingerprint
 from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
-from madke.knowledge.pools import Found, build_pools, load_pool
+from madke.knowledge.pools import SourceCounts, build_pools, load_pool
 from madke.runs.config import RunConfig
 
 RETRIEVED = 10
@@ -111,7 +111,7 @@ def build_run_pools(
     knowledge: Knowledge,
     sources: Sequence[Source],
     progress: Callable[[int, int], None],
-) -> dict[str, Found]:
+) -> dict[str, SourceCounts]:
     """Retrieve a run's own pools into ``file``, and count what each source found.
 
     Raises:

@@ -29,7 +29,7 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     yield from _transcripts(file)
 
 
-class Outcome(NamedTuple):
+class OutcomeLine(NamedTuple):
     """What a line of the transcripts says of its question."""
 
     key: Key
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
         return not (self.failed and retry_failed)
 
 
-def read_outcomes(path: Path) -> Iterator[Outcome | None]:
+def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
     """Each line's outcome, without a look at the rest of it; None for a last line that was cut off."""
     for number, line in _whole(path):
         if line is None:
@@ -48,7 +48,7 @@ def read_outcomes(path: Path) -> Iterator[Outcome | None]:
             return
         try:
             record = from_json(line)
-            yield Outcome((str(record["id"]), int(record["repeat"])), record["status"] == "failed")
+            yield OutcomeLine((str(record["id"]), int(record["repeat"])), record["status"] == "failed")
         except (ValueError, TypeError, KeyError):
             raise _no_transcript(path, number) from None
 

@@ -19,7 +19,7 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.knowledge.fusion import Method
 from madke.knowledge.pool_file import PoolRecord, read_pools, sources_in
-from madke.knowledge.pools import Found, build_pools, load_pool
+from madke.knowledge.pools import SourceCounts, build_pools, load_pool
 
 
 class FakeSource:
@@ -137,7 +137,7 @@ def stop_after(chunks: int, folder: Path, *, errors: dict[str, str] | None = Non
         build_pools(MANY, sources, 2, folder / "p.jsonl")
 
 
-def undisturbed(folder: Path) -> tuple[bytes, dict[str, Found]]:
+def undisturbed(folder: Path) -> tuple[bytes, dict[str, SourceCounts]]:
     found = build_pools(MANY, [FakeSource("wiki"), FakeSource("google")], 2, folder / "other.jsonl")
     content = (folder / "other.jsonl").read_bytes()
     (folder / "other.jsonl").unlink()
@@ -161,7 +161,7 @@ def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Pat
 
     missing = [[f"q{n}" for n in range(500, 1_000)], [f"q{n}" for n in range(1_000, 1_100)]]
     assert wiki.batches == google.batches == missing
-    assert found == counts == dict.fromkeys(("wiki", "google"), Found(asked=1_100, found=1_100))
+    assert found == counts == dict.fromkeys(("wiki", "google"), SourceCounts(asked=1_100, found=1_100))
     assert seen == [(500, 1_100), (1_000, 1_100), (1_100, 1_100)]
     assert (tmp_path / "p.jsonl").read_bytes() == content
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
@@ -224,7 +224,7 @@ def test_a_whole_file_may_hold_failures(tmp_path: Path) -> None:
 
     found = build_pools(MANY, [google], 2, tmp_path / "p.jsonl")
 
-    assert found == {"google": Found(asked=1_100, found=1_098, failed=2)}
+    assert found == {"google": SourceCounts(asked=1_100, found=1_098, failed=2)}
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
 
 

@@ -26,8 +26,8 @@ from madke.indexing.passages.folder import (
     FINISHED,
     UNFINISHED,
     Counts,
-    Found,
     Kind,
+    PassagesFolder,
     PassagesManifest,
     Settings,
     Shard,
@@ -212,7 +212,7 @@ def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Co
     return tuple(raw), Counts(**seen)
 
 
-def _begun(out: Path) -> Found | None:
+def _begun(out: Path) -> PassagesFolder | None:
     found = read_folder(out)
     if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
         raise UserError("this folder is not empty and holds no passages; choose another", file=out)

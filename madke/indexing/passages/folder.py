@@ -97,14 +97,14 @@ class PassagesManifest(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class PassagesFolder:
     """What a folder holds already."""
 
     manifest: PassagesManifest
     finished: bool
 
 
-def read_folder(folder: Path) -> Found | None:
+def read_folder(folder: Path) -> PassagesFolder | None:
     """What a folder of passages says about itself; None where it holds no manifest.
 
     Raises:
@@ -113,7 +113,7 @@ def read_folder(folder: Path) -> Found | None:
     for name in (FINISHED, UNFINISHED):
         path = folder / name
         try:
-            return Found(
+            return PassagesFolder(
                 manifest=PassagesManifest.model_validate_json(path.read_text(encoding="utf-8")),
                 finished=name == FINISHED,
             )
