@@ -31,7 +31,6 @@ from madke.files import replacing
 from madke.runs.grades import UNREAD, Grader, Grades, grade
 from madke.scoring.agreement import agreement
 from madke.scoring.metrics import exact_match, token_f1
-from madke.scoring.statistics import estimate
 from madke.tasks import get_task
 from madke.tasks.normalize import squad_normalize
 
@@ -131,16 +130,18 @@ def by_system(judged: Sequence[Judged]) -> Iterable[tuple[str, str, list[Judged]
 def systems_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> Iterable[str]:
     """Precision / recall / accuracy of each matcher by set and system, in percent."""
     last = list(matchers)[-1]
-    yield "| set | system | n | right | " + " | ".join(matchers) + f" | accuracy of {last}, 95 % |"
-    yield "|" + "---|" * (5 + len(matchers))
+    yield "| set | system | n | questions | right | " + " | ".join(matchers) + f" | accuracy of {last}, 95 % |"
+    yield "|" + "---|" * (6 + len(matchers))
     for dataset, system, found in by_system(judged):
         right = [one.right for one in found]
         said = {name: [matcher(one.answer, one.question) for one in found] for name, matcher in matchers.items()}
         cells = " | ".join(_cell(right, column) for column in said.values())
-        low_high = estimate([float(one == truth) for one, truth in zip(said[last], right, strict=True)])
-        interval = "" if low_high is None else f"{100 * low_high.low:.1f} to {100 * low_high.high:.1f}"
+        questions = [one.question.id for one in found]
+        agreed = agreement([float(one) for one in said[last]], [float(one) for one in right], questions)
+        assert agreed is not None
+        interval = f"{100 * agreed.same.low:.1f} to {100 * agreed.same.high:.1f}"
         share = f"{100 * sum(right) / len(right):.0f} %"
-        yield f"| {dataset} | {system} | {len(found)} | {share} | {cells} | {interval} |"
+        yield f"| {dataset} | {system} | {len(found)} | {agreed.same.n} | {share} | {cells} | {interval} |"
 
 
 def people_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> Iterable[str]:
@@ -216,7 +217,8 @@ PAGE = """# The matcher of short answers, against people
 Written by `eval/matcher.py` from EVOUNA: questions of NQ and TriviaQA, answered by five systems and judged by people.
 `fid` answers with a phrase, the other four with sentences. Cells: precision / recall / **accuracy** of "right", in
 percent. `same` compares an answer with each gold, as it compares two debaters' answers; `accepts` is what the metric
-`match` reports. Where an answer is a sentence, `same` is not meant to find a gold in it.
+`match` reports. Where an answer is a sentence, `same` is not meant to find a gold in it. Intervals are over questions:
+several answers to one are averaged first.
 
 ## Held out (second half of each file)
 

@@ -122,17 +122,18 @@ def _agreements(found: HumanScores) -> Table:
     from madke.report.text import interval
 
     caption = (
-        "Of the n answers that both graded: the share with the same grade, and Cohen's kappa (of qualities weighted by "
-        "squares); tau-b where a metric has degrees."
+        "Of the n answers that both graded: the share with the same grade, averaged by question, with a 95 % interval "
+        "over questions; Cohen's kappa (of qualities weighted by squares); tau-b where a metric has degrees."
     )
     table = Table("person", "and", "scale", box=box.SIMPLE_HEAD, pad_edge=False, caption=caption)
     table.caption_justify = "left"
-    for heading in ("n", "same %", "kappa", "tau-b"):
+    for heading in ("n", "questions", "same %", "kappa", "tau-b"):
         table.add_column(heading, justify="right")
     for each in found.compared:
         same = interval(each.agreement.same) if each.agreement else "-"
         figures = (_figure(each.agreement.kappa if each.agreement else None), _figure(each.tau))
-        table.add_row(*map(_text, (each.person, each.other, each.scale)), str(each.n), same, *figures)
+        counts = str(each.n), str(each.questions)
+        table.add_row(*map(_text, (each.person, each.other, each.scale)), *counts, same, *figures)
     return table
 
 

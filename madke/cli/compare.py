@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from madke.runs.results import Results
     from madke.scoring.paired import PairedTest
 
-_NO_ROOM = ("p", "effect")
-"""What a terminal's table of tests leaves to ``--json``: uncorrected p values, and effects without a unit."""
-
 
 def command(
     paths: arms.Paths,
@@ -52,7 +49,7 @@ def command(
     """Compare runs over the questions that all of them hold: answers, scores, and which of two is better.
 
     Each two runs (of more than three, each with the first) are tested on each metric, question by question: McNemar's
-    exact test for right or wrong, a paired bootstrap for others (below 50 questions, permutations), corrected for
+    exact test for right or wrong, a paired bootstrap for others (permutations if fewer than 50 differ), corrected for
     their number (Holm). Of repeats the first is shown and counted by pairs; scores and tests are of the means over all
     of them, and with three or more there is a test across repeats too.
     """
@@ -139,7 +136,7 @@ def _show_tables(
 ) -> None:
     from madke.cli.console import output
     from madke.report.compare import notes, scores_of_compared
-    from madke.report.side_by_side import pair_table, question_table, rich_table
+    from madke.report.side_by_side import NO_ROOM, pair_table, question_table, rich_table
     from madke.report.tables import cost_table, paired_table
     from madke.report.text import score_table
 
@@ -153,8 +150,8 @@ def _show_tables(
     console.print(score_table([*scores.items()]))
     console.print(rich_table(cost_table(scores)))
     console.print(pair_table(comparison.pairs))
-    console.print(rich_table(paired_table(tests), _NO_ROOM))
+    console.print(rich_table(paired_table(tests), NO_ROOM))
     if across:
-        console.print(rich_table(paired_table(across, "Paired tests across repeats"), _NO_ROOM))
+        console.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))
     for note in notes(comparison, scores):
         typer.echo(printable(note))

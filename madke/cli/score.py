@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from madke.cli import arms, options
+from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import printable_json
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from madke.runs.grades import Grader
     from madke.runs.meter import Meter
     from madke.runs.results import Results
+    from madke.scoring.scores import Scores
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
@@ -66,7 +68,12 @@ def command(
         ),
     ] = None,
     by_dataset: Annotated[
-        bool, typer.Option("--by-dataset", help="A row of the table for each dataset that the questions come from.")
+        bool,
+        typer.Option(
+            "--by-dataset",
+            help="A row of the table, and of --tables, for each dataset that the questions come from; with --json each "
+            "PATH's object holds theirs by name.",
+        ),
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the scores of one PATH here too, in the form of a run's metrics.json.")
@@ -94,9 +101,10 @@ def command(
     from madke.files import replacing
     from madke.llm.prices import read_prices
     from madke.report.answers import write_answers
+    from madke.report.details import score_details
     from madke.report.table_files import write_table
-    from madke.report.tables import score_table_of
-    from madke.report.text import score_details, score_table
+    from madke.report.tables import score_table_by_dataset, score_table_of
+    from madke.report.text import of_dataset, score_table
     from madke.runs.scored import require_answers, score_outside, score_run, scores_by_dataset, scores_of
     from madke.scoring.scores import scores_to_json
 
@@ -105,6 +113,11 @@ def command(
     if predictions is not None:
         _check_ending(predictions, ".jsonl", ".csv", ".parquet")
     scorers = _scorers(scorer or ())
+    written = {"--out": out, "--predictions": predictions}
+    written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
+    script = grader.removeprefix("scripted/") if grader and grader.startswith("scripted/") else None
+    named = [Path(name) for name in (tokenizer, script) if name]
+    refuse_overwriting(written, [*paths, *question_files(data), prices, *named], own="metrics.json")
     priced = read_prices(prices) if prices else {}
     found = arms.open_arms(paths, data, dataset, task)
     if out is not None and len(found) > 1:
@@ -124,20 +137,23 @@ def command(
     if out is not None:
         with replacing(out) as file:
             file.write(scores_to_json(scored[0][1]))
-    for path in tables or ():
-        write_table(score_table_of(found, {arm.name: scores for arm, scores in scored}), path)
+    apart = {arm.name: scores_by_dataset(arm) for arm in found} if by_dataset else {}
+    if tables:
+        whole = {arm.name: scores for arm, scores in scored}
+        table = score_table_by_dataset(found, apart) if by_dataset else score_table_of(found, whole)
+        for path in tables:
+            write_table(table, path)
     if predictions is not None:
         write_answers(found, predictions)
     if as_json:
-        for _, scores in scored:
-            typer.echo(printable_json(scores_to_json(scores, indent=None).decode()), nl=False)
+        for arm, scores in scored:
+            text = _by_name(apart[arm.name]) if by_dataset else scores_to_json(scores, indent=None).decode()
+            typer.echo(printable_json(text), nl=False)
     else:
         rows = [(arm.name, scores) for arm, scores in scored]
         if by_dataset:
             rows = [
-                (f"{arm.name}: {name or 'no dataset named'}", scores)
-                for arm in found
-                for name, scores in scores_by_dataset(arm).items()
+                (of_dataset(arm, dataset), scores) for arm, each in apart.items() for dataset, scores in each.items()
             ]
         output().print(score_table(rows))
         for arm, scores in scored if details else ():
@@ -145,6 +161,15 @@ def command(
     if failed:
         typer.echo(f"madke: {failed} answers have no grade; the same command again asks for them", err=True)
         raise typer.Exit(1)
+
+
+def _by_name(scores: Mapping[str, Scores]) -> str:
+    import json
+
+    from madke.scoring.scores import scores_to_json
+
+    found = {name: json.loads(scores_to_json(each)) for name, each in scores.items()}
+    return json.dumps(found, ensure_ascii=False) + "\n"
 
 
 def _check_ending(path: Path, *endings: str) -> None:
@@ -183,8 +208,8 @@ def _grader(model: str | None, base_url: str | None, concurrency: int | None) ->
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     """Name -> scorer, from ``--scorer NAME=COMMAND``."""
     from madke.runs.external import CommandScorer
-    from madke.runs.scored import GRADER
     from madke.scoring.metrics import METRICS
+    from madke.scoring.rows import GRADER
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:
@@ -194,7 +219,7 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
                 f"--scorer {text!r}: expected NAME=COMMAND, the name of letters, digits and . _ -, for instance "
                 "--scorer comet='comet-env/bin/python comet_scorer.py'"
             )
-        if name.lower() in (*METRICS, GRADER):
+        if name.lower() in (*METRICS, GRADER, "correct") or name.lower().startswith(("cons_", "co2_")):
             raise UserError(f"--scorer {text!r}: {name} is a metric of madke's own; choose another name")
         if name in scorers:
             raise UserError(f"--scorer {text!r}: {name} is given twice; expected a name for each scorer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from madke.core.errors import UserError
@@ -12,9 +12,10 @@ from madke.core.transcript import ParseStatus, Transcript
 from madke.report.text import has_cost
 from madke.runs.results import Results
 from madke.runs.scored import external_values
-from madke.scoring.arms import ArmValues, QuestionKey, only, read_arm, shared_questions, with_scores
+from madke.scoring.arms import ArmValues, QuestionKey, only, read_arm, shared_questions
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
 from madke.scoring.power import half_width
+from madke.scoring.rows import NOTHING_SAID, Said
 from madke.scoring.scores import Scores, score, total_usage
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -90,9 +91,11 @@ class Comparison:
     """Run -> how many of its questions are left out, because another run does not hold them."""
     arms: tuple[ArmValues, ...]
     """All values of the runs on these questions, every repeat."""
+    said: Mapping[str, Said] = field(default_factory=dict)
+    """Run -> what graders and scorers outside said of its answers."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-        """Paired tests over questions: see :func:`madke.scoring.paired.paired_tests`.
+        """Paired tests over questions: see :func:`family`.
 
         Args:
             metrics: Names of values; empty for the runs' own.
@@ -101,16 +104,11 @@ class Comparison:
         Raises:
             UserError: No run has such a value.
         """
-        return paired_tests(self._tested(all_pairs), self._known(metrics))
+        return family(self.arms, self._known(metrics), all_pairs=all_pairs)
 
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """The same across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
-        return repeat_tests(self._tested(all_pairs), self._known(metrics))
-
-    def _tested(self, all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
-        if all_pairs or len(self.arms) <= _EACH_OTHER:
-            return list(combinations(self.arms, 2))
-        return [(self.arms[0], other) for other in self.arms[1:]]
+        return repeat_tests(_tested(self.arms, all_pairs), self._known(metrics))
 
     def _known(self, metrics: Sequence[str]) -> Sequence[str]:
         held = dict.fromkeys(name for arm in self.arms for name in arm.values)
@@ -163,15 +161,32 @@ class Pair:
     :func:`madke.scoring.statistics.estimate` makes it, over datasets where there are several."""
 
 
-def compare(
-    runs: Mapping[str, Iterable[Transcript]],
-    outside: Mapping[str, Mapping[str, Mapping[tuple[str, int], float]]] | None = None,
-) -> Comparison:
+def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+    """The paired tests of some arms that stand in one table: :func:`madke.scoring.paired.paired_tests` of their pairs.
+
+    Each two of up to three arms, of more each with the first; on the questions that all of them hold.
+
+    Args:
+        arms: In the order in which they were given; one alone has no tests.
+        metrics: Names of values; empty for the arms' own.
+        all_pairs: Whether each two of more than three arms are tested too.
+    """
+    shared = shared_questions(arms)
+    return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)
+
+
+def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
+    if all_pairs or len(arms) <= _EACH_OTHER:
+        return list(combinations(arms, 2))
+    return [(arms[0], other) for other in arms[1:]]
+
+
+def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] | None = None) -> Comparison:
     """Set the runs side by side, over the questions that all of them hold: the same id and the same text.
 
     Args:
         runs: Name -> transcripts, at least two. They are read one by one and not kept.
-        outside: Run -> name -> (question id, repeat) -> what a grader or a scorer outside said of that answer.
+        said: Run -> what graders and scorers outside said of its answers.
 
     Raises:
         UserError: There is no such question, or a transcript names a task that does not exist.
@@ -181,12 +196,12 @@ def compare(
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
         column: dict[QuestionKey, Outcome] = {}
-        arm = read_arm(name, _noted(transcripts, name, column, asked))
+        arm = read_arm(name, _noted(transcripts, name, column, asked), (said or {}).get(name, NOTHING_SAID))
         correct = arm.values.get("correct", {})
         columns.append(
             {key: replace(kept, correct=correct.get(key, {}).get(kept.repeat)) for key, kept in column.items()}
         )
-        arms.append(with_scores(arm, (outside or {}).get(name, {})))
+        arms.append(arm)
     shared = shared_questions(arms)
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
@@ -201,7 +216,8 @@ def compare(
         for key in shared
     )
     unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
-    return Comparison(questions=questions, unshared=unshared, arms=tuple(only(arm, shared) for arm in arms))
+    of_shared = tuple(only(arm, shared) for arm in arms)
+    return Comparison(questions=questions, unshared=unshared, arms=of_shared, said=said or {})
 
 
 def arm_of(results: Results) -> ArmValues:
@@ -210,7 +226,7 @@ def arm_of(results: Results) -> ArmValues:
     Raises:
         UserError: The arm's files hold what is none of ours.
     """
-    return with_scores(read_arm(results.name, results.transcripts()), external_values(results))
+    return read_arm(results.name, results.transcripts(), external_values(results))
 
 
 def scores_of_compared(results: Sequence[Results], comparison: Comparison) -> dict[str, Scores]:
@@ -221,18 +237,13 @@ def scores_of_compared(results: Sequence[Results], comparison: Comparison) -> di
         comparison: Of them.
     """
     shared = {(row.id, row.question) for row in comparison.questions}
-    found = {}
-    for arm, values in zip(results, comparison.arms, strict=True):
-        scores = score(t for t in arm.transcripts() if (t.id, t.question) in shared)
-        outside = {}
-        for name in values.metrics:
-            held = values.values[name]
-            means = [sum(repeats.values()) / len(repeats) for repeats in held.values()]
-            datasets = [values.questions[key] for key in held]
-            if name not in scores.metrics and name != "correct" and (mean := estimate(means, datasets)):
-                outside[name] = mean
-        found[arm.name] = replace(scores, metrics={**scores.metrics, **outside})
-    return found
+    return {
+        arm.name: score(
+            (t for t in arm.transcripts() if (t.id, t.question) in shared),
+            comparison.said.get(arm.name, NOTHING_SAID),
+        )
+        for arm in results
+    }
 
 
 def notes(comparison: Comparison, scores: Mapping[str, Scores]) -> list[str]:

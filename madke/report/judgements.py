@@ -38,6 +38,8 @@ class TwoJudges:
     scale: str
     n: int
     """Rows that both graded."""
+    questions: int
+    """Those that they answer."""
     agreement: Agreement | None
     """None where one grades right or wrong and the other has degrees."""
     tau: float | None
@@ -111,7 +113,7 @@ def human_scores(key: SheetKey, sheets: Mapping[str, Grades]) -> HumanScores:
         compared
         for (one, ours), (other, theirs) in combinations(sheets.items(), 2)
         for name in key.scales
-        if (compared := _people(one, ours, other, theirs, SCALES[name]))
+        if (compared := _people(one, ours, other, theirs, key, SCALES[name]))
     ]
     metrics = dict.fromkeys(name for row in key.rows.values() for name in row.metrics)
     against = [
@@ -193,13 +195,22 @@ def _scores(arm: str, key: SheetKey, given: Mapping[str, _Given]) -> Iterator[tu
             yield name, mean
 
 
-def _people(one: str, ours: Grades, other: str, theirs: Grades, scale: Scale) -> TwoJudges | None:
+def _people(one: str, ours: Grades, other: str, theirs: Grades, key: SheetKey, scale: Scale) -> TwoJudges | None:
     both = [code for code in ours if scale.name in ours[code] and scale.name in theirs.get(code, {})]
     left, right = ([grades[code][scale.name] for code in both] for grades in (ours, theirs))
     if not both:
         return None
-    found = agreement(left, right, ordinal=scale.ordinal)
-    return TwoJudges(person=one, other=other, is_metric=False, scale=scale.name, n=len(both), agreement=found, tau=None)
+    questions = [key.rows[code].id for code in both]
+    return TwoJudges(
+        person=one,
+        other=other,
+        is_metric=False,
+        scale=scale.name,
+        n=len(both),
+        questions=len(set(questions)),
+        agreement=agreement(left, right, questions, ordinal=scale.ordinal),
+        tau=None,
+    )
 
 
 def _metric(person: str, grades: Grades, metric: str, key: SheetKey, scale: Scale) -> TwoJudges | None:
@@ -212,13 +223,15 @@ def _metric(person: str, grades: Grades, metric: str, key: SheetKey, scale: Scal
     if metric == "f1":
         name, right = f"f1 >= {F1_RIGHT}", [float(value >= F1_RIGHT) for value in right]
     graded = not scale.ordinal and _is_right_or_wrong(metric, right)
+    questions = [key.rows[code].id for code in both]
     return TwoJudges(
         person=person,
         other=name,
         is_metric=True,
         scale=scale.name,
         n=len(both),
-        agreement=agreement(left, right) if graded else None,
+        questions=len(set(questions)),
+        agreement=agreement(left, right, questions) if graded else None,
         tau=None if graded else rank_agreement(left, right),
     )
 

@@ -5,59 +5,70 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from madke.core.transcript import Transcript
 from madke.experiments.recipe import Recipe
 from madke.report.tables import NOTHING, Cell, Table
 from madke.report.text import HEADINGS, interval
-from madke.runs.scored import GRADER, external_values
+from madke.runs.run_json import read_config
+from madke.runs.scored import external_values
 from madke.runs.transcripts import read_transcripts
-from madke.scoring.rows import Datasets, Row, over_questions, row
+from madke.scoring.arms import ArmValues, read_arm
+from madke.scoring.rows import NO_SHARES, over_repeats
 from madke.scoring.statistics import Estimate
+
+OURS = "ours"
+"""What our rows say before our models."""
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """Every figure that a recipe quotes, in percent where it is a share, beside that of the arm of its name.
+    """Every figure that a recipe quotes, in percent where it is a share, below that of the arm of its name.
 
     Args:
         recipe: The experiment's.
         folders: Its arms that have run.
 
     Returns:
-        A row for each arm, dataset and model of the source; None where the recipe quotes no figure.
+        For each arm and dataset a row with our figures, named by our models, if the arm has run, then one for each
+        model of the source; None where the recipe quotes no figure.
     """
-    figures = [
-        (model, arm, dataset, published)
-        for model, by_arm in recipe.published.items()
-        for arm, by_dataset in by_arm.items()
-        for dataset, published in by_dataset.items()
-    ]
-    if not figures:
+    quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for model, arm, dataset, metric, value in recipe.figures():
+        quoted.setdefault((arm, dataset), {}).setdefault(model, {})[metric] = value
+    if not quoted:
         return None
-    arms = {folder.name: _rows(folder) for folder in folders}
-    metrics = list(dict.fromkeys(metric for *_, published in figures for metric in published))
-    columns = ["arm", "dataset", "the source's model"]
-    for metric in metrics:
-        heading = HEADINGS.get(metric, metric)
-        columns += [f"{heading}, published", f"{heading}, ours"] if folders else [f"{heading}, published"]
+    arms = {folder.name: read_arm(folder.name, read_transcripts(folder), external_values(folder)) for folder in folders}
+    models = {folder.name: _models(folder) for folder in folders}
+    metrics = list(dict.fromkeys(metric for *_, metric, _ in recipe.figures()))
     rows = []
-    for model, arm, dataset, published in figures:
-        cells = [Cell(text=text) for text in (arm, dataset, model)]
-        for metric in metrics:
-            cells.append(_figure(published[metric]) if metric in published else NOTHING)
-            if folders:
-                there = metric in published and arm in arms
-                held, datasets = arms[arm] if there else ({}, {})
-                cells.append(_ours(over_questions(held.get(dataset, {}), metric, datasets)))
-        rows.append(tuple(cells))
+    for (arm, dataset), by_model in quoted.items():
+        if arm in arms:
+            there = set().union(*by_model.values())
+            ours = [_ours(_mean(arms[arm], metric, dataset)) if metric in there else NOTHING for metric in metrics]
+            rows.append(_row(arm, dataset, models[arm], ours))
+        for model, figures in by_model.items():
+            theirs = [_figure(figures[metric]) if metric in figures else NOTHING for metric in metrics]
+            rows.append(_row(arm, dataset, model, theirs))
+    notes = [f"Published: {recipe.source}. Shares are in percent."]
+    if folders:
+        notes.append(
+            f'Rows that say "{OURS}" are of this experiment, and have its intervals; the others are published.'
+        )
+    notes.append("Other models, samples and prompts: nobody expects the figures to be equal.")
+    headings = [HEADINGS.get(metric, metric) for metric in metrics]
     return Table(
         title="Published figures",
-        columns=tuple(columns),
+        columns=("arm", "dataset", "model", *headings),
         rows=tuple(rows),
-        notes=(
-            f"Published: {recipe.source}. Shares are in percent.",
-            "Other models, samples and prompts: nobody expects the figures to be equal.",
-        ),
+        notes=tuple(notes),
     )
+
+
+def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[Cell, ...]:
+    return (*(Cell(text=text) for text in (arm, dataset, model)), *figures)
+
+
+def _models(folder: Path) -> str:
+    """Who played in a run, in the order of roles."""
+    return f"{OURS}: {', '.join(dict.fromkeys(read_config(folder).models.values()))}"
 
 
 def _figure(value: float) -> Cell:
@@ -72,24 +83,15 @@ def _ours(found: Estimate | None) -> Cell:
     return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high)
 
 
-def _rows(folder: Path) -> tuple[dict[str, dict[str, list[Row]]], Datasets]:
-    """Dataset -> question -> rows, where ``all`` holds those of every dataset; and the dataset of each question."""
-    found: dict[str, dict[str, list[Row]]] = {"all": {}}
-    datasets: dict[str, str | None] = {}
-    outside = external_values(folder)
-    for transcript in read_transcripts(folder):
-        if transcript.status == "failed":
-            continue
-        values = row(transcript) | _said_outside(transcript, outside)
-        if GRADER in values and "cons_judge" in values:
-            # Wang et al.'s Co2: agreed by the judge, and right by the GPT-4 score.
-            values["co2_judge_grader"] = values["cons_judge"] * values[GRADER]
-        datasets[transcript.id] = transcript.dataset
-        for dataset in ("all", transcript.dataset or ""):
-            found.setdefault(dataset, {}).setdefault(transcript.id, []).append(values)
-    return found, datasets
-
-
-def _said_outside(transcript: Transcript, outside: dict[str, dict[tuple[str, int], float]]) -> Row:
-    key = (transcript.id, transcript.repeat)
-    return {name: values[key] for name, values in outside.items() if key in values}
+def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:
+    """Of one dataset, or of ``all``."""
+    held = {
+        key: values
+        for key, values in arm.values.get(metric, {}).items()
+        if dataset in ("all", arm.questions[key] or "")
+    }
+    return over_repeats(
+        [list(each.values()) for each in held.values()],
+        [arm.questions[key] for key in held],
+        shares=metric not in NO_SHARES,
+    )

@@ -20,14 +20,16 @@ def spending_table(
     Args:
         plans: Of the arms.
         scores: Of the arms that have begun, by folder.
-        paid: What the call store says; see :meth:`madke.llm.CallStore.paid`.
+        paid: What the call store says, without services; see :meth:`madke.llm.CallStore.paid`.
         prices: May be none.
     """
     made = {folder.name: found.total.calls for folder, found in scores.items()}
     columns = ("arm", "calls planned", "made", "paid calls planned", "paid", "tokens planned", "paid for", "cost")
+    said_paid = {folder.name for folder, found in scores.items() if found.total.paid}
     rows = []
     for plan in plans:
         bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
+        unknown = not bills and plan.name in said_paid  # the store that its transcripts tell of is not there any more
         tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
         costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
         ends = (plan.least, plan.most)
@@ -36,9 +38,9 @@ def spending_table(
             _range(*(load.calls for load in ends)),
             count_cell(made.get(plan.name, 0)),
             _range(*(load.paid for load in ends)),
-            count_cell(sum(bill.calls for _, bill in bills)),
+            NOTHING if unknown else count_cell(sum(bill.calls for _, bill in bills)),
             _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
-            count_cell(tokens),
+            NOTHING if unknown else count_cell(tokens),
             Cell(text=f"{sum(costs):,.2f}", value=sum(costs)) if costs else NOTHING,
         )
         rows.append(cells)
@@ -48,8 +50,10 @@ def spending_table(
         columns=columns[:kept],
         rows=tuple(row[:kept] for row in rows),
         notes=(
-            "Planned: from debates that end as early as they can to debates that never settle; tokens, of paid calls, "
-            "are estimates. A call that an earlier arm makes too is paid once, by that arm.",
+            "Planned: from debates that end as early as they can to debates that never settle, if no call fails; "
+            "tokens, of paid calls, are estimates. A call that an earlier arm makes too is paid once, by that arm; "
+            "replies that happen to be alike make more of them. Searches and quality estimates are no calls of a "
+            "model, and not counted.",
         ),
     )
 

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from madke.core.transcript import Cut, PoolEntry, Round, Selection, Transcript, Turn, Verdict
-from madke.runs.scored import GRADER
 from madke.scoring.metrics import METRICS
+from madke.scoring.rows import GRADER
 from madke.scoring.scores import Scores
-from madke.scoring.spending import Spending
 from madke.scoring.statistics import Estimate
 from madke.tasks.choice import lettered
 from madke.terminal import printable
@@ -43,6 +42,30 @@ CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 def in_percent(name: str) -> bool:
     """Whether a value is a share, shown in percent; what scorers outside say is on scales of their own."""
     return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
+
+
+def of_dataset(arm: str, dataset: str) -> str:
+    """What an arm's row is called where each dataset has its own."""
+    return f"{arm}: {dataset or 'no dataset named'}"
+
+
+def questions_of(scores: Scores) -> str:
+    """How many questions there were, and with how many repeats where there are some: ``40 x 3``."""
+    if scores.transcripts == scores.questions:
+        return str(scores.questions)
+    repeats, more = divmod(scores.transcripts, scores.questions)
+    return f"{scores.questions} ({scores.transcripts} debates)" if more else f"{scores.questions} x {repeats}"
+
+
+def grades_missing(scores: Scores) -> str:
+    """How many answers have no grade, and where that leaves the grader's mean; empty where all have one."""
+    if not scores.ungraded or scores.grader_if_ungraded is None:
+        return ""
+    low, high = scores.grader_if_ungraded
+    return (
+        f"{scores.ungraded} answers have no grade and are not in the grader's mean; with them it lies between "
+        f"{100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)"
+    )
 
 
 def one_line(text: str) -> str:
@@ -208,11 +231,13 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         by += (
             f"\n{printable(', '.join(outside))}: a scale of its own, not percent; over the n questions with an answer."
         )
+    by += "".join(f"\n{printable(name)}: {said}." for name, scores in runs if (said := grades_missing(scores)))
     if any(scores.datasets > 1 for _, scores in runs):
         by += "\nSeveral datasets are pooled; `madke score --by-dataset` gives each its own row."
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=by, caption_justify="left")
     table.add_column("run", overflow="fold", min_width=12)
     headings = [HEADINGS.get(name, name) for name in metrics]
+    graded = any(scores.co2_judge_grader or scores.co2_matcher_grader for _, scores in runs)
     columns = [
         "n",
         "correct % (95 % interval)",
@@ -220,6 +245,7 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         *map(printable, outside),
         "Cons",
         "Co2",
+        *(["Co2 by grader"] if graded else []),
         "rounds",
         "calls",
         "tokens",
@@ -230,14 +256,16 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
         table.add_column(column, justify="right", overflow="fold")
     for name, scores in runs:
         total = scores.total
-        cost = (f"{scores.mean_rounds:.2f}", f"{total.calls:,}", f"{total.prompt_tokens + total.completion_tokens:,}")
+        rounds = "-" if scores.mean_rounds is None else f"{scores.mean_rounds.value:.2f}"
+        cost = (rounds, f"{total.calls:,}", f"{total.prompt_tokens + total.completion_tokens:,}")
         cells = [
-            str(scores.transcripts),
+            questions_of(scores),
             interval(scores.correct),
             *(percent(scores.metrics.get(metric)) for metric in metrics),
             *(_outside(scores.metrics.get(name)) for name in outside),
             _consistency(scores.cons_judge, scores.cons_matcher),
             _consistency(scores.co2_judge, scores.co2_matcher),
+            *([_consistency(scores.co2_judge_grader, scores.co2_matcher_grader)] if graded else []),
             *(cost if has_cost(scores) else ("-",) * len(cost)),
             str(scores.abstained),
             str(scores.failed),
@@ -256,90 +284,6 @@ def _outside(found: Estimate | None) -> str:
     return "-" if found is None else f"{found.value:.4g}\n{found.low:.4g} to {found.high:.4g}\nn = {found.n}"
 
 
-def _detail(name: str, found: Estimate) -> str:
-    if in_percent(name):
-        return f"{name} {interval(found)}, n = {found.n}"
-    return f"{printable(name)} {found.value:.4g} ({found.low:.4g} to {found.high:.4g}), n = {found.n}"
-
-
-_NO_SHARES = {"selected_ids", "entropy", "log_likelihood"}
-"""Values beside the metrics that are no shares: passages, bits, a logarithm."""
-
-
-def _amount(name: str, found: Estimate | None) -> str:
-    return f"{found.value:.2f}" if found and name in _NO_SHARES else percent(found)
-
-
-def _beside_metrics(scores: Scores) -> Iterator[str]:
-    """What was measured of debates, rounds and the whole run, without intervals; each debater's changes left out."""
-
-    def joined(values: Mapping[str, str]) -> str:
-        return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
-
-    if scores.corpus:
-        yield f"as one corpus: {joined({name: f'{100 * value:.1f}' for name, value in scores.corpus.items()})}"
-    if scores.debate:
-        yield f"of the debates: {joined({name: _amount(name, found) for name, found in scores.debate.items()})}"
-    by_round = {
-        name: " > ".join(_amount(name, found) for found in values)
-        for name, values in scores.by_round.items()
-        if not name.startswith("changed_")
-    }
-    if len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round:
-        yield f"round by round: {joined(by_round)}"
-
-
-def score_details(scores: Scores) -> str:
-    """Everything that one run's scores hold and the table leaves out, a line each."""
-    lines = [
-        *(_detail(name, found) for name, found in scores.metrics.items()),
-        f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
-        f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
-        f"by the matcher {interval(scores.co2_matcher)}",
-        f"ended by: {_counts(scores.stop_reasons)}",
-        f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
-        f"with a prompt that had to be shortened {scores.shortened}",
-        *_beside_metrics(scores),
-    ]
-    if scores.read_golds:
-        lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
-    if scores.failed and scores.correct_if_failed:
-        low, high = scores.correct_if_failed
-        lines.append(f"correct if all failed were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
-    for stage, used in scores.usage.items():
-        missed = scores.parse_failures.get(stage)
-        lines.append(
-            f"{stage}: {used.calls:,} calls ({used.paid:,} paid, {used.failed} failed, {used.retries} retries), "
-            f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
-            f"({used.reasoning_tokens:,} reasoning) tokens"
-            + (" (estimated)" if used.estimated else "")
-            + (f", unparsed {percent(missed)} %" if missed else "")
-        )
-    if scores.spending is not None:
-        lines += spending_details(scores.spending).splitlines()
-    return "\n".join(lines)
-
-
-def spending_details(spending: Spending) -> str:
-    """A line each on what a run's recorded calls took beside tokens: cost, and what a prefix cache could save."""
-    lines = []
-    if spending.cost:
-        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in spending.cost.items())
-        lines.append(f"cost {sum(spending.cost.values()):,.4f}: {stages}")
-    if spending.unpriced:
-        lines.append(f"without a price, and in no cost: {printable(', '.join(spending.unpriced))}")
-    if spending.prompts:
-        whose = " (without those of calls shared with earlier arms)" if spending.among_arms else ""
-        tokens = "estimated, 4 characters each" if spending.estimated else "the models' own"
-        lines.append(
-            f"shared prefix of {spending.prompts:,} prompts{whose}: "
-            f"{100 * spending.shared_within_question:.1f} % within a question, "
-            f"{100 * spending.shared_across_questions:.1f} % across questions "
-            f"(of {spending.prompt_tokens:,} tokens, {tokens}; a cache in blocks of 16 for each server)"
-        )
-    return "\n".join(lines)
-
-
 def percent(estimate: Estimate | None) -> str:
     """The mean in percent, one decimal; a dash where there is none."""
     return "-" if estimate is None else f"{100 * estimate.value:.1f}"
@@ -350,7 +294,3 @@ def interval(estimate: Estimate | None) -> str:
     if estimate is None:
         return "-"
     return f"{100 * estimate.value:.1f} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"

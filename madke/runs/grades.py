@@ -25,9 +25,10 @@ from madke.runs.cast import guarded
 from madke.runs.job import Watch
 from madke.runs.meter import Meter
 from madke.runs.results import Results
-from madke.runs.scored import GRADER, answers_of, beside, keep_scores
+from madke.runs.scored import answers_of, beside, keep_scores
 from madke.runs.stopping import drained, until_stopped
 from madke.scoring.grader import GradingPrompt, read_grade
+from madke.scoring.rows import GRADER
 from madke.yaml_file import read_yaml
 
 _log = logging.getLogger(__name__)

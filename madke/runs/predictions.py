@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from madke.core.errors import UserError
 from madke.core.question import Question
@@ -19,21 +22,36 @@ _log = logging.getLogger(__name__)
 
 _FORM = "expected {'id', 'answer'} or {'id', 'output'}, and 'repeat' where there are several to a question"
 
+_SAID = {"answer", "output"}
+
+_NEAR = 0.75
+"""From so much likeness on, an unknown key is taken for a slip."""
+
+_NAMED = 8
+"""How many keys that are ignored a warning names."""
+
 _AS_GIVEN = "as_given"
 """The rule of an answer that its task cannot read, and that is kept as the system gave it."""
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, coerce_numbers_to_str=True)
 
     id: str
     answer: str | None = None
     output: str | None = None
     repeat: int = Field(default=0, ge=0, strict=True)
 
+    @field_validator("id", "answer", "output", mode="before")
+    @classmethod
+    def _finite(cls, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("expected a text or a finite number")
+        return value
+
     @model_validator(mode="after")
     def _one_of_two(self) -> _Line:
-        if len({"answer", "output"} & self.model_fields_set) != 1:
+        if len(_SAID & self.model_fields_set) != 1:
             raise ValueError("either 'answer' or 'output' must be there, not both")
         return self
 
@@ -47,7 +65,8 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     is read as from a debater's reply, and where none can be read it is an abstention. An abstention is never right.
 
     Questions without a line count as abstained, as in the evaluation scripts of SQuAD and HotpotQA, where a missing
-    prediction is wrong; a warning says how many, and another how many answers the task cannot read.
+    prediction is wrong; a warning says how many, and another how many answers the task cannot read. Other keys of a
+    line are ignored, and a third warning names them; one that looks like a slip for a key which is missing is refused.
 
     Args:
         path: JSON Lines; ``.gz`` is unpacked.
@@ -60,7 +79,12 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     asked = {question.id: question for question in questions}
     line_of: dict[tuple[str, int], int] = {}
     transcripts = []
+    ignored: dict[str, None] = {}
     for number, item in read_jsonl(path):
+        others = [key for key in item if key not in _Line.model_fields]
+        if slip := next(filter(None, (_slip(key, item) for key in others)), None):
+            raise UserError(f"{slip}; {_FORM}", file=path, line=number)
+        ignored.update(dict.fromkeys(others))
         try:
             line = _Line.model_validate(item)
         except ValidationError as error:
@@ -75,6 +99,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         transcripts.append(_transcript(line, asked[line.id], path.name))
     if not transcripts:
         raise UserError(f"holds no prediction; {_FORM}", file=path)
+    _warn_ignored(path, list(ignored))
     _warn_as_given(path, transcripts)
     answered = {transcript.id for transcript in transcripts}
     if missing := [id_ for id_ in asked if id_ not in answered]:
@@ -87,6 +112,22 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         )
     transcripts += [_transcript(_Line(id=id_, answer=None), asked[id_], path.name) for id_ in missing]
     return tuple(transcripts)
+
+
+def _slip(key: str, there: Iterable[str]) -> str | None:
+    """What is wrong with an unknown key, if it is rather a known one that the line lacks."""
+    near = difflib.get_close_matches(key.lower(), _Line.model_fields, n=1, cutoff=_NEAR)
+    if not near or near[0] in there or (near[0] in _SAID and not _SAID.isdisjoint(there)):
+        return None
+    return f"unknown key {key!r}, perhaps {near[0]!r}"
+
+
+def _warn_ignored(path: Path, keys: Sequence[str]) -> None:
+    if keys:
+        more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+        _log.warning(
+            "%s: keys that say nothing here are ignored: %s%s", path, ", ".join(map(repr, keys[:_NAMED])), more
+        )
 
 
 def _warn_as_given(path: Path, transcripts: Sequence[Transcript]) -> None:
@@ -106,13 +147,11 @@ def _warn_as_given(path: Path, transcripts: Sequence[Transcript]) -> None:
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {where!r}"
     if first["type"] == "missing":
         return f"there is no {where!r}"
     if not where:
         return str(first["ctx"]["error"])
-    return f"{where!r} is {first['input']!r:.80}: {first['msg']}"
+    return f"{where!r} is {first['input']!r:.80}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _transcript(line: _Line, question: Question, name: str) -> Transcript:

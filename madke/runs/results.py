@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +32,9 @@ class Results:
 
 
 def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = None) -> list[Results]:
-    """The results at some paths, in order, with names that tell them apart. A path that is given twice counts once.
+    """The results at some paths, in order, with names that tell them apart.
+
+    A path that is given twice, however it is written, counts once.
 
     Args:
         paths: Run directories, and files of predictions (see :func:`madke.runs.predictions.read_predictions`).
@@ -41,7 +44,10 @@ def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = N
         UserError: A path is neither; there are predictions and no questions, or questions and no predictions; or a
             line of predictions is wrong.
     """
-    paths = list(dict.fromkeys(paths))
+    once: dict[str, Path] = {}
+    for path in paths:
+        once.setdefault(os.path.realpath(path), path)
+    paths = list(once.values())
     siblings = len({path.parent for path in paths}) == 1
     if questions is not None and not any(path.is_file() for path in paths):
         raise UserError("--data is for files of predictions, and there is none among the runs; leave it out")

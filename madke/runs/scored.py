@@ -25,16 +25,12 @@ from madke.runs.run_json import sessions_of
 from madke.runs.spending import run_spending
 from madke.runs.transcripts import Key, read_transcripts
 from madke.scoring.metrics import question_of
-from madke.scoring.rows import Datasets, over_questions
+from madke.scoring.rows import GRADER
 from madke.scoring.scores import Scores, score, scores_from_json, scores_to_json
-from madke.scoring.statistics import Estimate
 from madke.terminal import without_keys
 from madke.versions import versions
 
 _log = logging.getLogger(__name__)
-
-GRADER = "grader"
-"""The name of a model's grades among the scores from outside: right is 1, wrong is 0."""
 
 _METRICS = "metrics.json"
 _EXTERNAL = "external.json"
@@ -87,7 +83,7 @@ def score_run(directory: Path, *, prices: Prices = MappingProxyType({}), tokeniz
     state = _state(directory)  # before the transcripts are read: a run may be adding to them
     kept = None if prices or tokenizer is not None else _kept(directory, state)
     scores = replace(
-        _scores(partial(read_transcripts, directory), external_values(directory)),
+        score(read_transcripts(directory), external_values(directory)),
         spending=(kept and kept.spending) or run_spending(directory, prices, tokenizer),
         scored=state,
     )
@@ -134,7 +130,7 @@ def scores_of(arm: Path | Results) -> Scores:
     """
     transcripts, path = _opened(arm)
     kept = kept_scores(path) if path.is_dir() else None
-    return replace(_scores(transcripts, external_values(arm)), spending=kept.spending if kept else None)
+    return replace(score(transcripts(), external_values(arm)), spending=kept.spending if kept else None)
 
 
 def scores_by_dataset(arm: Path | Results) -> dict[str, Scores]:
@@ -147,29 +143,13 @@ def scores_by_dataset(arm: Path | Results) -> dict[str, Scores]:
     outside = external_values(arm)
     datasets = {transcript.id: transcript.dataset or "" for transcript in transcripts()}
     return {
-        name: _scores(
-            lambda name=name: (t for t in transcripts() if datasets[t.id] == name),  # type: ignore[misc]
-            {
-                scorer: {key: value for key, value in values.items() if datasets[key[0]] == name}
-                for scorer, values in outside.items()
-            },
-        )
+        name: score((t for t in transcripts() if datasets[t.id] == name), outside)
         for name in sorted(set(datasets.values()))
     }
 
 
-def _scores(transcripts: Callable[[], Iterable[Transcript]], outside: Mapping[str, Values]) -> Scores:
-    scores = score(transcripts())
-    datasets = {t.id: t.dataset for t in transcripts()} if outside else {}
-    metrics = dict(scores.metrics)
-    for name, values in outside.items():
-        if mean := _mean(values, datasets):
-            metrics.setdefault(name, mean)
-    return replace(scores, metrics=metrics)
-
-
 def external_values(arm: Path | Results) -> dict[str, dict[Key, float]]:
-    """Name of a scorer outside, or :data:`GRADER` -> its value for each answer, by question id and repeat.
+    """What was said of an arm's answers outside: by the name of a scorer, or :data:`madke.scoring.rows.GRADER`.
 
     What was said of other answers than the arm holds now is left out, and a warning says so; another says how many
     answers have no value. To the grader an abstained answer to a question with references is wrong.
@@ -301,13 +281,6 @@ def _opened(arm: Path | Results) -> tuple[Callable[[], Iterator[Transcript]], Pa
     if isinstance(arm, Results):
         return arm.transcripts, arm.path
     return partial(read_transcripts, arm), arm
-
-
-def _mean(values: Values, datasets: Datasets) -> Estimate | None:
-    rows: dict[str, list[dict[str, float]]] = {}
-    for (id_, _), value in values.items():
-        rows.setdefault(id_, []).append({"score": value})
-    return over_questions(rows, "score", datasets)
 
 
 def _fingerprint(answers: Answers) -> str:

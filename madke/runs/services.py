@@ -27,6 +27,9 @@ from madke.knowledge.pools import retrieve
 from madke.runs.external import CommandScorer, Item
 from madke.runs.pools import pool_of
 
+SERVICE_STAGES = ("search", "estimate")
+"""Stages whose calls no model answers: nobody is paid for them."""
+
 _log = logging.getLogger(__name__)
 
 

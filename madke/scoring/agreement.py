@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from madke.scoring.statistics import BOOTSTRAP_SEED, Estimate, estimate
+from madke.scoring.rows import over_repeats
+from madke.scoring.statistics import BOOTSTRAP_SEED, Estimate, wilson
 
 _RESAMPLES = 2000
 
@@ -16,20 +17,27 @@ class Agreement:
     """Agreement of two judges who both graded the same answers."""
 
     same: Estimate
-    """The share of answers that both gave the same grade, with Wilson's interval; ``same.n`` answers."""
+    """The share of answers that both gave the same grade, as :func:`madke.scoring.rows.over_repeats` has it: several
+    answers to one question are averaged first, and the interval is over ``same.n`` questions."""
     kappa: float | None
-    """Cohen's kappa: quadratically weighted for grades on a scale, plain for yes and no."""
+    """Cohen's kappa, over answers: quadratically weighted for grades on a scale, plain for yes and no."""
 
 
-def agreement(left: Sequence[float], right: Sequence[float], *, ordinal: bool = False) -> Agreement | None:
+def agreement(
+    left: Sequence[float], right: Sequence[float], questions: Sequence[Hashable] = (), *, ordinal: bool = False
+) -> Agreement | None:
     """Percent agreement and Cohen's kappa; None for no answers.
 
     Args:
         left: One judge's grades.
         right: The other's, of the same answers in the same order.
+        questions: What each of them answers; empty if no two answer the same.
         ordinal: Whether grades are steps of a scale, so that near ones are half agreed.
     """
-    same = estimate([float(one == other) for one, other in zip(left, right, strict=True)])
+    by_question: dict[Hashable, list[float]] = {}
+    for question, one, other in zip(questions or range(len(left)), left, right, strict=True):
+        by_question.setdefault(question, []).append(float(one == other))
+    same = over_repeats(list(by_question.values()))
     if same is None:
         return None
     return Agreement(same=same, kappa=cohen_kappa(left, right, quadratic if ordinal else nominal))
@@ -39,7 +47,8 @@ def one_judge_interval(grades: Sequence[Sequence[Sequence[float]]]) -> tuple[flo
     """A 95 % interval of the mean over questions, as it is known from one judge's grades.
 
     The percentile bootstrap, with a fixed seed: each resample draws questions, and for each answer one of its judges.
-    Judges who never agree thus make it wide, where means of their grades are all alike and would make it vanish.
+    Judges who never agree thus make it wide, where means of their grades are all alike and would make it vanish. Of
+    right or wrong it holds Wilson's for as many questions as well (:func:`madke.scoring.statistics.estimate` says why).
 
     Args:
         grades: For each question, for each of its answers (repeats), the grades of all who judged it.
@@ -54,8 +63,13 @@ def one_judge_interval(grades: Sequence[Sequence[Sequence[float]]]) -> tuple[flo
         for judged in answers:
             by_judge = draw.multinomial(times, [1 / len(judged)] * len(judged))
             total += by_judge @ numpy.asarray(judged, dtype=float) / len(answers)
-    low, high = numpy.percentile(total / n, [2.5, 97.5])
-    return float(low), float(high)
+    low, high = map(float, numpy.percentile(total / n, [2.5, 97.5]))
+    if not all(grade in (0.0, 1.0) for answers in grades for judged in answers for grade in judged):
+        return low, high
+    # A share: of each question that of its answers, of each of those that of its judges.
+    right = sum(sum(sum(judged) / len(judged) for judged in answers) / len(answers) for answers in grades)
+    least, most = wilson(right, n)
+    return min(low, least), max(high, most)
 
 
 def nominal(one: float, other: float) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from madke.core.transcript import Transcript
 from madke.scoring.metrics import METRICS
-from madke.scoring.rows import row
+from madke.scoring.rows import NOTHING_SAID, Said, joined, of_one_arm, row
 from madke.tasks import get_task
 
 QuestionKey = tuple[str, str]
@@ -30,6 +30,8 @@ class ArmValues:
     """What ``correct`` is: the task's first metric; ``correct`` itself where tasks with different ones are pooled."""
     metrics: tuple[str, ...]
     """What to compare by default: every metric, ``correct`` where it is none of them, and scores from outside."""
+    failed: frozenset[QuestionKey] = field(default_factory=frozenset)
+    """The questions of which some debate failed."""
 
     def value(self, name: str, transcript: Transcript) -> float | None:
         """One value of one of its transcripts; None where it does not apply."""
@@ -37,39 +39,46 @@ class ArmValues:
         return self.values.get(name, {}).get(key, {}).get(transcript.repeat)
 
 
-def read_arm(name: str, transcripts: Iterable[Transcript]) -> ArmValues:
+def read_arm(name: str, transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> ArmValues:
     """The values of all transcripts of an arm, in one pass.
+
+    Args:
+        name: The arm's.
+        transcripts: Its debates.
+        said: What graders and scorers outside said of their answers.
 
     Raises:
         UserError: A transcript names a task that does not exist.
     """
-    values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
+    finished: list[tuple[QuestionKey, int]] = []
+    rows = []
     questions: dict[QuestionKey, str | None] = {}
-    first = set()
+    first, failed = set(), set()
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
         questions[key] = transcript.dataset
         first.add(get_task(transcript.task).metrics[0])
-        for value, number in {} if transcript.status == "failed" else row(transcript).items():
-            values.setdefault(value, {}).setdefault(key, {})[transcript.repeat] = number
+        if transcript.status == "failed":
+            failed.add(key)
+        else:
+            finished.append((key, transcript.repeat))
+            rows.append(joined(row(transcript), transcript, said))
+    values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
+    for (key, repeat), found in zip(finished, of_one_arm(rows), strict=True):
+        for value, number in found.items():
+            values.setdefault(value, {}).setdefault(key, {})[repeat] = number
     first_metric = first.pop() if len(first) == 1 else "correct"
     metrics = tuple(metric for metric in ("correct", *METRICS) if metric in values)
     if first_metric != "correct":
         metrics = tuple(metric for metric in metrics if metric != "correct")
-    return ArmValues(name=name, values=values, questions=questions, first_metric=first_metric, metrics=metrics)
-
-
-def with_scores(arm: ArmValues, outside: Mapping[str, Mapping[tuple[str, int], float]]) -> ArmValues:
-    """The arm with what graders and scorers outside said: name -> (question id, repeat) -> score."""
-    values = dict(arm.values)
-    keys = {key[0]: key for key in arm.questions}
-    for name, scores in outside.items():
-        found: dict[QuestionKey, dict[int, float]] = {}
-        for (id_, repeat), score in scores.items():
-            if id_ in keys:
-                found.setdefault(keys[id_], {})[repeat] = score
-        values[name] = found
-    return replace(arm, values=values, metrics=tuple(dict.fromkeys((*arm.metrics, *outside))))
+    return ArmValues(
+        name=name,
+        values=values,
+        questions=questions,
+        first_metric=first_metric,
+        metrics=tuple(dict.fromkeys((*metrics, *(name for name in said if name in values)))),
+        failed=frozenset(failed),
+    )
 
 
 def shared_questions(arms: Sequence[ArmValues]) -> list[QuestionKey]:
@@ -83,4 +92,4 @@ def only(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     values = {
         name: {key: repeats for key, repeats in held.items() if key in questions} for name, held in arm.values.items()
     }
-    return replace(arm, questions=questions, values=values)
+    return replace(arm, questions=questions, values=values, failed=arm.failed & questions.keys())

@@ -20,13 +20,20 @@ from madke.scoring.statistics import (
     clustered_error,
     clustered_p,
     enough,
+    student,
     widened,
     wilson,
 )
 
 _RESAMPLES = 9999
 _FEW = 50
-"""Below so many questions a bootstrap's p is too small: resamples spread less than samples do."""
+"""Below so many questions that differ a bootstrap's p is too small: resamples spread less than samples do."""
+
+_NEVER = 5
+"""Up to so many differences no permutation has p < 0.05: of 2 ** 5 ways, two are as extreme as any."""
+
+_NOTHING = 1e-12
+"""What rounding leaves of a difference of 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +56,8 @@ class Effect:
     value: float
     low: float | None = None
     high: float | None = None
-    """95 % interval of g, by Wilson's score interval of the share."""
+    """95 % interval of g, by Wilson's score interval of the share; None where questions are clustered by dataset, which
+    it does not allow for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,15 +84,13 @@ def _with_clusters(alone: Difference, differences: Sequence[float], datasets: Se
     """The more cautious of the test of one sample and of t on clustered standard errors, in each figure."""
     several = len(set(datasets))
     detectable = detectable_mean(1, clustered_error(differences, datasets), df=several - 1)
-    difference = widened(alone.difference, clustered(differences, datasets))
-    if max(map(abs, differences)) <= 1:
-        difference = replace(difference, low=max(difference.low, -1.0), high=min(difference.high, 1.0))
     return replace(
         alone,
-        difference=difference,
+        difference=_possible(widened(alone.difference, clustered(differences, datasets)), differences),
         p=max(alone.p, clustered_p(differences, datasets)),
         test=f"the more cautious of {alone.test}, and t with standard errors clustered by {several} datasets",
         detectable=None if alone.detectable is None else max(alone.detectable, detectable or 0.0),
+        effect=None if alone.effect is None else replace(alone.effect, low=None, high=None),
     )
 
 
@@ -101,16 +107,32 @@ def _rates(discordant: Discordant) -> Difference:
 
 
 def _graded(differences: Sequence[float]) -> Difference:
-    few = len(differences) < _FEW
+    n, different = len(differences), [each for each in differences if abs(each) > _NOTHING]
     difference, p = _bootstrapped(differences)
-    return Difference(
+    found = Difference(
         difference=difference,
-        p=_permuted(differences) if few else p,
-        test="paired permutation, bootstrap interval" if few else "paired bootstrap",
+        p=p,
+        test="paired bootstrap",
         effect=cohen_d(differences),
-        detectable=detectable_mean(len(differences), sd_of(differences)),
+        detectable=detectable_mean(n, sd_of(differences)),
         discordant=None,
     )
+    if len(different) >= _FEW:
+        return found
+    return replace(
+        found,
+        difference=_possible(widened(difference, student(differences)), differences) if n > 1 else difference,
+        p=_permuted(different),
+        test="paired permutation, bootstrap and t interval",
+        detectable=detectable_mean(n, sd_of(differences), df=n - 1) if len(different) > _NEVER else None,
+    )
+
+
+def _possible(found: Estimate, differences: Sequence[float]) -> Estimate:
+    """The interval without what no difference of two shares can be."""
+    if max(map(abs, differences)) > 1:
+        return found
+    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
 
 
 def _discordant(one: Sequence[float], two: Sequence[float]) -> Discordant | None:
@@ -178,8 +200,8 @@ def _bootstrapped(differences: Sequence[float]) -> tuple[Estimate, float]:
 
 
 def _permuted(differences: Sequence[float]) -> float:
-    """The two-sided p that the mean difference is 0, by swapping the arms of questions."""
-    if len(differences) == 1:
+    """The two-sided p that the mean difference is 0, by swapping the arms of questions that differ."""
+    if len(differences) <= 1:
         return 1.0
     import numpy
     from scipy.stats import permutation_test
@@ -219,4 +241,4 @@ def sd_of(values: Sequence[float]) -> float:
     from statistics import stdev
 
     found = stdev(values) if len(values) > 1 else 0.0
-    return found if found > 1e-12 else 0.0
+    return found if found > _NOTHING else 0.0

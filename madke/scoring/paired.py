@@ -8,14 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from madke.scoring.arms import ArmValues
 from madke.scoring.difference import Discordant, Effect, cohen_d, difference_of, mean_of, sd_of
 from madke.scoring.power import detectable_mean
+from madke.scoring.rows import NO_SHARES
 from madke.scoring.statistics import Estimate
 
 MIN_REPEATS = 3
 """Fewer repeats say too little about how much they vary."""
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IfFailed:
+    """What a test of right or wrong would find, had the debates that failed in one arm only ended: the two extremes.
+
+    In one everything that failed went against the right arm: its own failed ones are wrong, those of the left one
+    right. In the other it is the reverse.
+    """
+
+    n: int
+    """Questions that it is about."""
+    low: float
+    """The difference at the first extreme."""
+    low_p: float
+    high: float
+    """At the second."""
+    high_p: float
+    p_holm: float
+    """The larger of both p, corrected in the place of the test's own; 1 where the three differences are not on the same
+    side of 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,11 +71,15 @@ class PairedTest:
     differ; None where it could show none."""
     discordant: Discordant | None = None
     """For values that are 0 or 1 in both arms."""
+    over: Literal["questions", "repeats"] = "questions"
+    """What ``n`` counts."""
+    if_failed: IfFailed | None = None
+    """None where no question failed in one arm only, for values that have degrees, and across repeats."""
 
     @property
     def significant(self) -> bool:
-        """Whether ``p_holm`` is below 0.05."""
-        return self.p_holm < 0.05
+        """Whether ``p_holm`` is below 0.05, and stays there whatever failed debates would have come to."""
+        return self.p_holm < _ALPHA and (self.if_failed is None or self.if_failed.p_holm < _ALPHA)
 
 
 def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
@@ -63,11 +92,14 @@ def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence
     Values 0 or 1 (after repeats are averaged): McNemar's exact test, and the difference's interval by Bonett and Price
     (2012). Others: the paired bootstrap over questions, 9,999 resamples with a fixed seed, the percentile interval,
     and p as the share of resamples whose difference is at least as far from the observed one as that is from 0 (Efron
-    and Tibshirani, 1993, section 16.4); for fewer than 50 questions p is that of the paired permutation test, in which
-    the arms of each question are swapped or not (Fisher, 1935): all ways, or 9,999 drawn with a fixed seed.
+    and Tibshirani, 1993, section 16.4). Where fewer than 50 questions differ, p is that of the paired permutation test,
+    in which the arms of each question are swapped or not (Fisher, 1935), all ways or 9,999 drawn with a fixed seed, and
+    the interval holds Student's too.
 
     Questions of several datasets: that test, and t on standard errors clustered by dataset; the larger p, the larger
     detectable difference, and an interval that holds both.
+
+    Of values 0 or 1, questions that failed in one arm only are tested at both extremes as well (:class:`IfFailed`).
     """
     return _corrected([found for asked in _asked(pairs, metrics) if (found := paired_test(*asked))])
 
@@ -85,8 +117,10 @@ def _asked(
     pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str]
 ) -> Iterator[tuple[ArmValues, ArmValues, str]]:
     for left, right in pairs:
-        for name in metrics or dict.fromkeys((*left.metrics, *right.metrics)):
-            yield left, right, name
+        names = dict.fromkeys(metrics or (*left.metrics, *right.metrics))
+        # Where ``correct`` is a metric that is asked for too, they would be one test twice.
+        once = left.first_metric == right.first_metric != "correct" and left.first_metric in names
+        yield from ((left, right, name) for name in names if not (once and name == "correct"))
 
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
@@ -99,7 +133,7 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     one = [mean_of(ours[key].values()) for key in held]
     two = [mean_of(theirs[key].values()) for key in held]
     found = difference_of(one, two, [left.questions[key] for key in held])
-    return PairedTest(
+    test = PairedTest(
         left=left.name,
         right=right.name,
         metric=metric,
@@ -114,6 +148,33 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         effect=found.effect,
         detectable=found.detectable,
         discordant=found.discordant,
+        if_failed=_if_failed(left, right, metric),
+    )
+    return _corrected([test])[0]
+
+
+def _if_failed(left: ArmValues, right: ArmValues, metric: str) -> IfFailed | None:
+    ours, theirs = left.values[metric], right.values[metric]
+    keys = [key for key in left.questions if key in right.questions and (key in ours or key in theirs)]
+    lost = [key for key in keys if key not in ours or key not in theirs]
+    lost = [key for key in lost if key in (right if key in ours else left).failed]
+    binary = all(value in (0.0, 1.0) for held in (ours, theirs) for key in held for value in held[key].values())
+    if not lost or not binary or metric in NO_SHARES:
+        return None
+    kept = [key for key in keys if (key in ours and key in theirs) or key in lost]
+    extremes = []
+    for failed in (0.0, 1.0):
+        one = [mean_of(ours[key].values()) if key in ours else 1 - failed for key in kept]
+        two = [mean_of(theirs[key].values()) if key in theirs else failed for key in kept]
+        extremes.append(difference_of(one, two, [left.questions[key] for key in kept]))
+    low, high = extremes
+    return IfFailed(
+        n=len(lost),
+        low=low.difference.value,
+        low_p=low.p,
+        high=high.difference.value,
+        high_p=high.p,
+        p_holm=1.0,
     )
 
 
@@ -150,6 +211,7 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
         effect=cohen_d(differences),
         detectable=detectable_mean(len(repeats), sd_of(differences), df=len(repeats) - 1),
+        over="repeats",
     )
 
 
@@ -164,5 +226,19 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
-    corrected = holm([test.p for test in tests])
-    return [replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]
+    ps = [test.p for test in tests]
+    return [
+        replace(test, p_holm=p, if_failed=_corrected_extremes(test, ps, n))
+        for n, (test, p) in enumerate(zip(tests, holm(ps), strict=True))
+    ]
+
+
+def _corrected_extremes(test: PairedTest, ps: Sequence[float], n: int) -> IfFailed | None:
+    """The extremes of the n-th test of a family with these p values."""
+    found = test.if_failed
+    if found is None:
+        return None
+    differences = (found.low, test.difference.value, found.high)
+    one_side = min(differences) > 0 or max(differences) < 0
+    worst = max(found.low_p, found.high_p)
+    return replace(found, p_holm=holm([*ps[:n], worst, *ps[n + 1 :]])[n] if one_side else 1.0)

@@ -14,6 +14,9 @@ from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.translations import diversity
 from madke.tasks import get_task
 
+GRADER = "grader"
+"""The name of a model's grades among what was said outside: right is 1, wrong is 0."""
+
 Row = dict[str, float]
 """Name of a value -> the value."""
 
@@ -23,19 +26,30 @@ Datasets = Mapping[str, str | None]
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 """What the last round left, so that arms can be compared by it."""
 
+NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
+"""The values that are no shares: rounds, passages, bits, a logarithm."""
+
 ONE_DATASET: Datasets = MappingProxyType({})
 
 Rows = Mapping[str, Sequence[Row]]
 """Question id -> a row for each repeat that has an outcome, in the order of the transcripts."""
+
+Said = Mapping[str, Mapping[tuple[str, int], float]]
+"""Name of a scorer outside, or :data:`GRADER` -> (question id, repeat) -> what it said of that answer."""
+
+NOTHING_SAID: Said = MappingProxyType({})
+
+_BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
+_SHARE = "share_"
 
 
 def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     """All values of one finished transcript. A name that is missing does not apply to it.
 
     Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
-    and ``co2_matcher``; ``entropy``, ``log_likelihood`` and ``disagreement`` after the last round
-    (:func:`madke.scoring.rounds.round_rows`); and what :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection`
-    and :func:`madke.scoring.translations.diversity` name.
+    and ``co2_matcher``; ``rounds``, where somebody counted: not of answers from elsewhere; ``entropy``,
+    ``log_likelihood`` and ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and what
+    :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and :func:`madke.scoring.translations.diversity` name.
 
     Args:
         transcript: One that has an outcome.
@@ -58,10 +72,46 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
         values[f"cons_{by}"] = value
         if "correct" in values:
             values[f"co2_{by}"] = value * values["correct"]
+    if transcript.usage:
+        values["rounds"] = float(len(transcript.rounds))
     values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
     if "correct" in values:
         values |= flips(transcript, values["correct"], rounds)
     return values | sides(transcript) | traps(transcript) | selection_values(transcript) | diversity(transcript)
+
+
+def joined(values: Row, transcript: Transcript, said: Said) -> Row:
+    """The row of a transcript with what was said of its answer outside.
+
+    Beside a grade stand ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as they have it: agreed, and
+    right by the GPT-4 score. Debaters who did not agree have 0 whatever the grade. Where they did and the answer has no
+    grade, nobody knows it: there is no such value.
+    """
+    key = (transcript.id, transcript.repeat)
+    found = values | {name: each[key] for name, each in said.items() if key in each}
+    for by in ("judge", "matcher") if GRADER in said and "correct" in values else ():
+        agreed = values.get(f"cons_{by}")
+        if agreed == 0:
+            found[f"co2_{by}_grader"] = 0.0
+        elif agreed is not None and GRADER in found:
+            found[f"co2_{by}_grader"] = agreed * found[GRADER]
+    return found
+
+
+def of_one_arm(rows: Sequence[Row]) -> list[Row]:
+    """The rows of all finished transcripts of an arm, as its means and tests take them, in the same order.
+
+    What the judge said stands in all of them or in none: one that is asked for some debates only
+    (``agreement_then_judge``) says nothing about the others, and they are not like these. A source that a debate chose
+    nothing from has a share of 0 there, if another debate of the arm did, so that shares add up to 1.
+    """
+    judged = all("cons_judge" in row for row in rows)
+    sources = dict.fromkeys(name for row in rows for name in row if name.startswith(_SHARE))
+    found = []
+    for row in rows:
+        none = dict.fromkeys(sources if sources.keys() & row.keys() else (), 0.0)
+        found.append({name: value for name, value in (row | none | row).items() if judged or name not in _BY_JUDGE})
+    return found
 
 
 def over_questions(rows: Rows, name: str, datasets: Datasets = ONE_DATASET) -> Estimate | None:
@@ -72,13 +122,22 @@ def over_questions(rows: Rows, name: str, datasets: Datasets = ONE_DATASET) -> E
         name: Which of them.
         datasets: Where questions of several are pooled, the interval is clustered by dataset.
     """
-    values, clusters = [], []
-    for id_, repeats in rows.items():
-        found = [row[name] for row in repeats if name in row]
-        if found:
-            values.append(sum(found) / len(found))
-            clusters.append(datasets.get(id_))
-    return estimate(values, clusters)
+    found = {id_: held for id_, repeats in rows.items() if (held := [row[name] for row in repeats if name in row])}
+    return over_repeats(list(found.values()), [datasets.get(id_) for id_ in found], shares=name not in NO_SHARES)
+
+
+def over_repeats(
+    values: Sequence[Sequence[float]], clusters: Sequence[str | None] = (), *, shares: bool = True
+) -> Estimate | None:
+    """The mean over questions of the means of several values of each; None where there is no question.
+
+    Args:
+        values: For each question one value at least: its repeats'.
+        clusters: As :func:`madke.scoring.statistics.estimate` takes them.
+        shares: Whether values that are all 0 or 1 are a rate.
+    """
+    means = [sum(held) / len(held) for held in values]
+    return estimate(means, clusters, rate=shares and all(value in (0.0, 1.0) for held in values for value in held))
 
 
 def over_rounds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
@@ -12,9 +12,22 @@ from pydantic import TypeAdapter
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
 from madke.scoring.metrics import METRICS
 from madke.scoring.rounds import round_rows
-from madke.scoring.rows import Datasets, Row, Rows, over_questions, over_rounds, row
+from madke.scoring.rows import (
+    GRADER,
+    NOTHING_SAID,
+    Datasets,
+    Row,
+    Rows,
+    Said,
+    joined,
+    of_one_arm,
+    over_questions,
+    over_repeats,
+    over_rounds,
+    row,
+)
 from madke.scoring.spending import Spending
-from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.statistics import Estimate, Spread, between_repeats
 from madke.scoring.translations import corpus_scores
 
 
@@ -48,7 +61,8 @@ class Scores:
     """``correct`` if all failed ones were wrong, and if all were right."""
     metrics: Mapping[str, Estimate]
     """Each metric, over the questions of the tasks that it scores. Those of scorers outside, on scales of their own,
-    stand among them once a run directory is scored: over the questions with an answer."""
+    stand among them once a run directory is scored: over the questions with an answer. So does a grader's: over the
+    questions with a gold answer, those left out whose answer has no grade (``ungraded``)."""
     cons_judge: Estimate | None
     """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or where it
     was not asked about every question (``agreement_then_judge``)."""
@@ -57,12 +71,15 @@ class Scores:
     cons_matcher: Estimate | None
     """Cons, consistent if all last stances were parsed and agree under the task's matcher."""
     co2_matcher: Estimate | None
-    mean_rounds: float
+    mean_rounds: Estimate | None
+    """None where nobody counted calls: of answers from elsewhere."""
     stop_reasons: Mapping[str, int]
     failures: Mapping[str, int]
     """Why transcripts failed -> how many, the commonest first."""
     parse_failures: Mapping[str, Estimate]
-    """By stage: share of a question's replies in which no value of the stage's grammar was found, over questions."""
+    """By stage: share of a question's replies in which no value of the stage's grammar was found, over questions.
+    ``grade``: share of the answers with a gold answer that have no grade, because the reply held none or the call
+    failed."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, failed ones too."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
@@ -75,6 +92,15 @@ class Scores:
     corpus: Mapping[str, float] = field(default_factory=dict)
     """``bleu`` and ``chrf`` of all translations as one corpus: :func:`madke.scoring.translations.corpus_scores`."""
 
+    co2_judge_grader: Estimate | None = None
+    """Co2 as Wang et al. report it: consistent by the judge's last verdict, and right by a grader. None without one."""
+    co2_matcher_grader: Estimate | None = None
+    ungraded: int = 0
+    """Answers with a gold answer that a grader was asked about and gave no grade. They are not in its mean."""
+    grader_if_ungraded: tuple[float, float] | None = None
+    """The grader's mean if all those were wrong, and if all were right; None without a grader."""
+    repeats: Mapping[str, Spread] = field(default_factory=dict)
+    """How much ``correct``, each metric, Cons and Co2 vary from repeat to repeat, by name; of two repeats and more."""
     spending: Spending | None = None
     """Cost and shared prefixes, of a run directory whose calls are at hand; the transcripts do not say them."""
     scored: str = ""
@@ -86,13 +112,19 @@ class Scores:
         return total_usage(self.usage.values())
 
 
-def score(transcripts: Iterable[Transcript]) -> Scores:
+def score(transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> Scores:
     """Compute all scores in one pass; a few small rows are kept for each transcript, and the text of translations.
+
+    Args:
+        transcripts: The debates of an arm.
+        said: What graders and scorers outside said of their answers.
 
     Raises:
         UserError: A transcript names a task that does not exist.
     """
     rows: dict[str, list[Row]] = {}
+    finished: list[tuple[str, int]] = []
+    values: list[Row] = []
     by_round: dict[str, list[list[Row]]] = {}
     translations: list[tuple[str, tuple[str, ...]]] = []
     datasets: dict[str, str | None] = {}
@@ -102,7 +134,6 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
     failures: Counter[str] = Counter()
     usage: dict[str, StageUsage] = {}
     unread: dict[str, dict[str, list[bool]]] = {}
-    rounds = 0
     for transcript in transcripts:
         datasets[transcript.id] = transcript.dataset
         statuses[transcript.status] += 1
@@ -115,51 +146,72 @@ def score(transcripts: Iterable[Transcript]) -> Scores:
         for stage, reply, missed in _replies(transcript):
             if missed is not None and reply.error is None:
                 unread.setdefault(stage, {}).setdefault(transcript.id, []).append(missed)
+        if GRADER in said and transcript.answers and transcript.status == "ok":
+            ungraded = (transcript.id, transcript.repeat) not in said[GRADER]
+            unread.setdefault("grade", {}).setdefault(transcript.id, []).append(ungraded)
         flags["shortened"] += shortened(transcript)
         kept = rows.setdefault(transcript.id, [])
         if transcript.status != "failed":
             stood = round_rows(transcript)
             by_round.setdefault(transcript.id, []).append(stood)
-            kept.append(row(transcript, stood))
+            finished.append((transcript.id, transcript.repeat))
+            values.append(joined(row(transcript, stood), transcript, said))
             if transcript.task == "translation" and transcript.answers:
                 translations.append((transcript.answer or "", transcript.answers))
-            flags["judged"] += "cons_judge" in kept[-1]
-            rounds += len(transcript.rounds)
         else:
             failures[transcript.final.error or "unknown"] += 1
             if transcript.answers:
                 kept.append({"failed": 1.0})
-    n = statuses.total()
-    finished = n - statuses["failed"]
-    # A judge who is asked for some questions only (agreement_then_judge) says nothing about all.
-    judged = flags["judged"] == finished
+    by_repeat: dict[str, dict[str, dict[int, float]]] = {}
+    for (id_, repeat), of_one in zip(finished, of_one_arm(values), strict=True):
+        rows[id_].append(of_one)
+        for name, value in of_one.items():
+            by_repeat.setdefault(name, {}).setdefault(id_, {})[repeat] = value
+
+    def mean(name: str) -> Estimate | None:
+        return over_questions(rows, name, datasets)
+
+    def means(names: Iterable[str]) -> dict[str, Estimate]:
+        return {name: found for name in names if (found := mean(name))}
+
+    metrics = means(dict.fromkeys((*METRICS, *said)))
+    graded = GRADER in metrics
     return Scores(
         questions=len(rows),
         datasets=len(set(datasets.values())),
-        transcripts=n,
+        transcripts=statuses.total(),
         abstained=statuses["abstained"],
         failed=statuses["failed"],
         degraded=flags["degraded"],
         partial_pools=flags["partial"],
         shortened=flags["shortened"],
         read_golds=flags["read_golds"],
-        correct=over_questions(rows, "correct", datasets),
-        correct_if_failed=_bounds(rows),
-        metrics={name: found for name in METRICS if (found := over_questions(rows, name, datasets))},
-        cons_judge=over_questions(rows, "cons_judge", datasets) if judged else None,
-        co2_judge=over_questions(rows, "co2_judge", datasets) if judged else None,
-        cons_matcher=over_questions(rows, "cons_matcher", datasets),
-        co2_matcher=over_questions(rows, "co2_matcher", datasets),
-        mean_rounds=rounds / finished if finished else 0.0,
+        correct=mean("correct"),
+        correct_if_failed=_bounds(rows, "correct", lambda row: "correct" in row or "failed" in row),
+        metrics=metrics,
+        cons_judge=mean("cons_judge"),
+        co2_judge=mean("co2_judge"),
+        cons_matcher=mean("cons_matcher"),
+        co2_matcher=mean("co2_matcher"),
+        mean_rounds=mean("rounds"),
         stop_reasons=dict(stops.most_common()),
         failures=dict(failures.most_common()),
         parse_failures={
             stage: found for stage, replies in unread.items() if (found := _share_of_replies(replies, datasets))
         },
         usage=usage,
-        debate={name: found for name in _beside_metrics(rows) if (found := over_questions(rows, name, datasets))},
+        debate=means(_beside_metrics(rows, metrics)),
         by_round=over_rounds(by_round, datasets),
         corpus=corpus_scores(translations),
+        co2_judge_grader=mean("co2_judge_grader"),
+        co2_matcher_grader=mean("co2_matcher_grader"),
+        ungraded=sum(map(sum, unread.get("grade", {}).values())) if graded else 0,
+        grader_if_ungraded=_bounds(rows, GRADER, lambda row: "correct" in row) if graded else None,
+        repeats={
+            name: spread
+            for name in ("correct", *metrics, *_CONSISTENT)
+            if (spread := between_repeats(by_repeat.get(name, {}).values()))
+        },
     )
 
 
@@ -196,27 +248,30 @@ def scores_from_json(text: bytes) -> Scores:
     return _adapter().validate_json(text)
 
 
-def _beside_metrics(rows: Rows) -> dict[str, None]:
+_CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
+
+
+def _beside_metrics(rows: Rows, metrics: Iterable[str]) -> dict[str, None]:
     """The names of the values that have no field of their own, in the order in which they appear."""
-    own = {"correct", "failed", "cons_judge", "co2_judge", "cons_matcher", "co2_matcher"} | METRICS.keys()
+    own = {"correct", "failed", "rounds", *_CONSISTENT, *metrics}
     return dict.fromkeys(name for repeats in rows.values() for row in repeats for name in row if name not in own)
 
 
-def _bounds(rows: Rows) -> tuple[float, float] | None:
-    """Mean correctness over questions with gold answers, failed ones counted as wrong, and as right."""
+def _bounds(rows: Rows, name: str, counts: Callable[[Row], bool]) -> tuple[float, float] | None:
+    """The mean over questions of a value, of the rows that count: those that lack it taken as 0, and as 1."""
     low, high = [], []
     for repeats in rows.values():
-        judged = [row for row in repeats if "correct" in row or "failed" in row]
+        judged = [row for row in repeats if counts(row)]
         if judged:
-            low.append(sum(row.get("correct", 0.0) for row in judged) / len(judged))
-            high.append(sum(row.get("correct", 1.0) for row in judged) / len(judged))
+            low.append(sum(row.get(name, 0.0) for row in judged) / len(judged))
+            high.append(sum(row.get(name, 1.0) for row in judged) / len(judged))
     return (sum(low) / len(low), sum(high) / len(high)) if low else None
 
 
 def _share_of_replies(replies: Mapping[str, Sequence[bool]], datasets: Datasets) -> Estimate | None:
     """Over questions: several replies to one of them are no independent observations."""
-    shares = [sum(missed) / len(missed) for missed in replies.values()]
-    return estimate(shares, [datasets.get(id_) for id_ in replies])
+    missed = [list(map(float, of_one)) for of_one in replies.values()]
+    return over_repeats(missed, [datasets.get(id_) for id_ in replies])
 
 
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final

@@ -31,11 +31,19 @@ class Spread:
 
     repeats: int
     """At least two."""
+    mean: float
+    """Over the questions that have all repeats."""
     sd: float
     """Standard deviation of the repeats' means, with n - 1."""
+    low: float
+    high: float
+    """The 95 % interval of the mean over repeats, the questions fixed: t with n - 1 degrees of freedom; kept in 0 .. 1
+    where all values are."""
 
 
-def estimate(values: Sequence[float], clusters: Sequence[Hashable] = ()) -> Estimate | None:
+def estimate(
+    values: Sequence[float], clusters: Sequence[Hashable] = (), *, rate: bool | None = None
+) -> Estimate | None:
     """The mean of one value a question, with a 95 % interval over questions; None for no values.
 
     Rates (all values 0 or 1): Wilson's score interval. Other means: the percentile bootstrap over questions with
@@ -45,14 +53,22 @@ def estimate(values: Sequence[float], clusters: Sequence[Hashable] = ()) -> Esti
     Args:
         values: Where a question has repeats, their mean.
         clusters: What each question belongs to, its dataset; empty if they are one sample.
+        rate: Whether each value is 0 or 1, or a mean of repeats that are. Near 0 and 1 the bootstrap's interval of such
+            means vanishes: it is widened to hold Wilson's for as many questions without repeats, which is safe, since a
+            mean of several varies no more than p (1 - p), as one of them does. None: a rate if all values are 0 or 1.
     """
     if not values:
         return None
-    alone = _of_one_sample(values)
+    whole = all(value in (0.0, 1.0) for value in values)
+    if rate is None:
+        rate = whole
+    alone = _wilson(values) if rate and whole else _bootstrapped(values)
+    if rate and not whole:
+        alone = widened(alone, _wilson(values))
     if not enough(clusters):
         return alone
     found = widened(alone, clustered(values, clusters))
-    share = min(values) >= 0 and max(values) <= 1
+    share = rate or (min(values) >= 0 and max(values) <= 1)
     return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)) if share else found
 
 
@@ -65,20 +81,22 @@ def enough(clusters: Sequence[Hashable]) -> bool:
     return len(set(clusters)) >= _FEWEST
 
 
-def widened(alone: Estimate, by_cluster: Estimate) -> Estimate:
+def widened(alone: Estimate, other: Estimate) -> Estimate:
     """The mean with an interval that holds both.
 
     Clusters whose means are all alike have a clustered error of 0, which says nothing about how well the mean is known;
     questions taken as one sample leave out that those of a cluster are alike. Neither is enough by itself.
     """
-    return replace(alone, low=min(alone.low, by_cluster.low), high=max(alone.high, by_cluster.high))
+    return replace(alone, low=min(alone.low, other.low), high=max(alone.high, other.high))
 
 
-def _of_one_sample(values: Sequence[float]) -> Estimate:
+def _wilson(values: Sequence[float]) -> Estimate:
+    low, high = wilson(sum(values), len(values))
+    return Estimate(value=sum(values) / len(values), low=low, high=high, n=len(values))
+
+
+def _bootstrapped(values: Sequence[float]) -> Estimate:
     n, mean = len(values), sum(values) / len(values)
-    if all(value in (0.0, 1.0) for value in values):
-        low, high = wilson(round(sum(values)), n)
-        return Estimate(value=mean, low=low, high=high, n=n)
     if len(set(values)) == 1:
         return Estimate(value=mean, low=mean, high=mean, n=n)
     import numpy
@@ -95,12 +113,22 @@ def _of_one_sample(values: Sequence[float]) -> Estimate:
     return Estimate(value=mean, low=float(result.low), high=float(result.high), n=n)
 
 
-def wilson(hits: int, n: int) -> tuple[float, float]:
-    """The 95 % score interval of a rate (Wilson, 1927), without continuity correction."""
-    from scipy.stats import binomtest
+def wilson(hits: float, n: int) -> tuple[float, float]:
+    """The 95 % score interval of a rate (Wilson, 1927), without continuity correction.
 
-    interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
-    return float(interval.low), float(interval.high)
+    Args:
+        hits: 0 .. n; no whole number where questions with repeats are right in part.
+        n: At least 1.
+    """
+    from scipy.stats import norm
+
+    # scipy's own takes whole hits only; on those a test holds this against it.
+    z = float(norm.ppf(0.975))
+    rate, scale = hits / n, 1 + z**2 / n
+    centre = (rate + z**2 / (2 * n)) / scale
+    half = z * math.sqrt(max(rate * (1 - rate), 0.0) / n + (z / (2 * n)) ** 2) / scale
+    # Rounding would leave an end that is 0 or 1 a little beside it.
+    return centre - half if hits > 0 else 0.0, centre + half if hits < n else 1.0
 
 
 def clustered(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
@@ -116,10 +144,8 @@ def clustered(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate
         values: One a question, at least one.
         clusters: What each question belongs to; at least two different ones.
     """
-    from scipy.stats import t
-
     mean, error = sum(values) / len(values), clustered_error(values, clusters)
-    half = float(t.ppf(0.975, len(set(clusters)) - 1)) * error
+    half = _t(len(set(clusters)) - 1) * error
     return Estimate(value=mean, low=mean - half, high=mean + half, n=len(values))
 
 
@@ -157,7 +183,29 @@ def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
         return None
     from statistics import stdev
 
+    means = [sum(question[repeat] for question in whole) / len(whole) for repeat in repeats]
+    found = student(means)
+    share = all(0 <= value <= 1 for question in whole for value in question.values())
     return Spread(
         repeats=len(repeats),
-        sd=stdev(sum(question[repeat] for question in whole) / len(whole) for repeat in repeats),
+        mean=found.value,
+        sd=stdev(means),
+        low=max(found.low, 0.0) if share else found.low,
+        high=min(found.high, 1.0) if share else found.high,
     )
+
+
+def student(values: Sequence[float]) -> Estimate:
+    """The mean of two values or more, with Student's 95 % interval."""
+    from statistics import stdev
+
+    mean = sum(values) / len(values)
+    half = _t(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return Estimate(value=mean, low=mean - half, high=mean + half, n=len(values))
+
+
+def _t(df: int) -> float:
+    """The quantile of t that a two-sided 95 % interval takes."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, df))

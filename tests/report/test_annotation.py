@@ -11,7 +11,8 @@ from madke.core.question import Question
 from madke.report.annotation import read_key, write_sheet
 from madke.report.judgements import human_scores, read_sheet
 from madke.runs.results import open_results
-from madke.runs.scored import GRADER, answers_of, keep_scores
+from madke.runs.scored import answers_of, keep_scores
+from madke.scoring.rows import GRADER
 
 LAKES = [
     Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal")),
@@ -136,7 +137,9 @@ def test_a_person_is_compared_with_each_metric(tmp_path, written):
     doubting = {**RIGHT, "Superior": "yes"}
     found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, doubting), key)})
     told = {each.other: (each.scale, each.n, each.agreement.same.value) for each in found.compared}
-    assert told == dict.fromkeys(["em", "f1 >= 0.5", "match"], ("right", 4, 0.75))
+    assert told == dict.fromkeys(["em", "f1 >= 0.5", "match"], ("right", 4, pytest.approx(5 / 6)))
+    # Two of the four rows answer question 1; one of these she doubts.
+    assert {(each.questions, each.agreement.same.n) for each in found.compared} == {(3, 3)}
     assert {each.agreement.kappa for each in found.compared} == {0.5}
 
 
@@ -151,7 +154,8 @@ def test_graders_and_scorers_outside_are_compared_too(tmp_path):
     grades = {"Baikal": "yes", "Como": "no", "Caspian Sea": "yes"}
     found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, grades), key)})
     by_name = {each.other: each for each in found.compared}
-    assert by_name[GRADER].agreement.same.value == pytest.approx(2 / 3)
+    # Both answers to question 1 are graded alike, the one to question 2 is not.
+    assert by_name[GRADER].agreement.same.value == pytest.approx(1 / 2)
     assert (by_name["comet"].agreement, by_name["comet"].tau) == (None, pytest.approx(-0.5))
 
 

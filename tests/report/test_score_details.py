@@ -1,6 +1,7 @@
 """What is measured beside the metrics, below the score table."""
 
-from madke.report.text import score_details, spending_details
+from madke.core.transcript import StageUsage
+from madke.report.details import score_details, spending_details
 from madke.scoring.scores import score
 from madke.scoring.spending import Spending
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
@@ -60,3 +61,29 @@ def test_cost_and_shared_prefixes_are_a_line_each():
         "(of 90,000 tokens, estimated, 4 characters each; a cache in blocks of 16 for each server)"
     )
     assert spending_details(Spending()) == ""
+
+
+def test_repeats_rounds_and_grades_have_their_lines():
+    played = [
+        debate(
+            [RIGHT, RIGHT],
+            answer=RIGHT if (n, k) != (0, 0) else WRONG,
+            id_=f"q{n}",
+            repeat=k,
+            usage={"speak": StageUsage()},
+        )
+        for n in range(2)
+        for k in range(2)
+    ]
+    details = score_details(score(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}}))
+    assert line(details, "over 2 repeats").startswith(
+        "over 2 repeats, for these questions: correct 75.0 (0.0 to 100.0; sd 35.4), em 75.0"
+    )
+    assert line(details, "rounds ") == "rounds 1.00 (1.00 to 1.00)"
+    assert line(details, "Co2 by the grader").startswith(
+        "Co2 by the grader, consistent by the judge -, by the matcher 50.0"
+    )
+    assert line(details, "grade: ").endswith(
+        "1 answers have no grade and are not in the grader's mean; with them it lies between 50.0 % (all wrong) "
+        "and 75.0 % (all right)"
+    )

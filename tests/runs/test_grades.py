@@ -12,7 +12,7 @@ from madke.llm import CallStore
 from madke.runs import grades
 from madke.runs.grades import UNREAD, Grader, grade, grade_results
 from madke.runs.results import open_results
-from madke.runs.scored import external_values, scores_of
+from madke.runs.scored import external_values, scores_by_dataset, scores_of
 from madke.scoring.metrics import exact_match
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
@@ -205,3 +205,15 @@ def test_grades_of_predictions_stand_beside_the_file(tmp_path):
     grade_results(results, script(tmp_path, rule("[True]")))
     assert {path.name for path in tmp_path.iterdir()} >= {"theirs.jsonl.grades.sqlite", "theirs.jsonl.external.json"}
     assert external_values(results)["grader"] == {("q0", 0): 1.0, ("q1", 0): 0.0}
+
+
+def test_a_run_is_scored_with_the_graders_co2_and_what_it_lacks(tmp_path):
+    entries = [entry("q0", BAIKAL), entry("q1", BAIKAL), entry("q2", TANGANYIKA)]
+    results = arm(tmp_path, *entries)
+    grade_results(results, script(tmp_path, rule("[True or False]", question="q1"), rule("[True]")))
+    scores = scores_of(results)
+    assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (1.0, 2)
+    assert (scores.ungraded, scores.grader_if_ungraded) == (1, (pytest.approx(2 / 3), 1.0))
+    assert scores.parse_failures["grade"].value == pytest.approx(1 / 3)
+    (alone,) = scores_by_dataset(results).values()
+    assert alone.co2_judge_grader == scores.co2_judge_grader

@@ -8,6 +8,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.report.answers import write_answers
 from madke.report.text import debate_text
 from madke.runs.results import open_results
 from madke.scoring.scores import score
@@ -101,6 +102,26 @@ def test_answers_that_are_none_of_their_task_are_said(tmp_path, caplog):
     assert "1 answers are none of their task, '1' to the choice question '3' first" in caplog.text
 
 
+def test_other_keys_are_ignored_and_named_once(tmp_path, caplog):
+    more = {"question": "Which?", "answers": ["Baikal"], "output_tokens": 7}
+    with caplog.at_level(logging.WARNING):
+        found = opened(tmp_path, {"id": "1", "answer": "Baikal", **more}, {"id": "2", "output": "[the Nile]", **more})
+    assert answers(found)["1", 0] == ("Baikal", "ok")
+    assert answers(found)["2", 0] == ("the Nile", "ok")
+    (said,) = [record.getMessage() for record in caplog.records if "are ignored" in record.getMessage()]
+    assert said.endswith("theirs.jsonl: keys that say nothing here are ignored: 'question', 'answers', 'output_tokens'")
+
+
+def test_our_own_answers_can_be_scored_again(tmp_path):
+    first = opened(
+        tmp_path, {"id": "1", "answer": "Lake Baikal"}, {"id": "2", "answer": "Rhine"}, {"id": "3", "answer": ""}
+    )
+    write_answers([first], tmp_path / "ours.jsonl")
+    again = open_results([tmp_path / "ours.jsonl"], QUESTIONS)[0]
+    assert answers(again) == answers(first)
+    assert score(again.transcripts()).metrics == score(first.transcripts()).metrics
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -108,7 +129,12 @@ def test_answers_that_are_none_of_their_task_are_said(tmp_path, caplog):
         ({"answer": "x"}, "there is no 'id'; expected {'id', 'answer'} or {'id', 'output'}"),
         ({"id": "1"}, "either 'answer' or 'output' must be there, not both"),
         ({"id": "1", "answer": "x", "output": "x"}, "either 'answer' or 'output' must be there, not both"),
-        ({"id": "1", "answer": "gold", "prediction": "x"}, "unknown key 'prediction'; expected"),
+        ({"id": "1", "prediction": "x"}, "either 'answer' or 'output' must be there, not both"),
+        ({"id": "1", "anwser": "x"}, "unknown key 'anwser', perhaps 'answer'; expected {'id', 'answer'}"),
+        ({"id": "1", "answer": "x", "Repeat": 1}, "unknown key 'Repeat', perhaps 'repeat'; expected"),
+        ('{"id": "1", "answer": NaN}', "'answer' is nan: expected a text or a finite number; expected {'id'"),
+        ('{"id": "1", "output": -Infinity}', "'output' is -inf: expected a text or a finite number"),
+        ('{"id": NaN, "answer": "x"}', "'id' is nan: expected a text or a finite number"),
         ({"id": "1", "answer": ["x"]}, "'answer' is ['x']: "),
         ({"id": "1", "answer": "x", "repeat": -1}, "'repeat' is -1: "),
         ({"id": "1", "answer": "x", "repeat": True}, "'repeat' is True: "),
@@ -146,3 +172,10 @@ def test_names_tell_files_apart(tmp_path):
             file.write('{"id": "1", "answer": "x"}\n')
     assert [found.name for found in open_results([*paths, paths[0]], [LAKE])] == [str(path) for path in paths]
     assert [found.name for found in open_results(paths[:1], [LAKE])] == ["x.jsonl"]
+
+
+def test_a_path_that_is_given_twice_is_taken_once(tmp_path):
+    path = opened(tmp_path, {"id": "1", "answer": "x"}, questions=[LAKE]).path
+    (tmp_path / "link.jsonl").symlink_to(path)
+    again = [path, tmp_path / ".." / tmp_path.name / path.name, tmp_path / "link.jsonl"]
+    assert [found.path for found in open_results([path, *again], [LAKE])] == [path]

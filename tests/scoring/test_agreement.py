@@ -3,6 +3,7 @@ import random
 import pytest
 
 from madke.scoring.agreement import agreement, cohen_kappa, one_judge_interval, quadratic, rank_agreement
+from madke.scoring.statistics import wilson
 
 
 def judged(table):
@@ -64,3 +65,21 @@ def test_the_interval_of_one_judge():
     # Two repeats of each question halve the variance.
     low, high = one_judge_interval([[(1.0, 5.0), (5.0, 1.0)]] * 400)
     assert (low, high) == pytest.approx((3 - 0.139, 3 + 0.139), abs=0.02)
+
+
+def test_answers_to_one_question_are_one_observation():
+    left, right = [1.0] * 40, [1.0] * 30 + [0.0] * 10
+    apart = agreement(left, right)
+    together = agreement(left, right, [n // 4 for n in range(40)])
+    assert (apart.same.n, together.same.n) == (40, 10)
+    assert together.same.value == apart.same.value == 0.75
+    assert together.same.high - together.same.low > 1.5 * (apart.same.high - apart.same.low)
+    # Of 9 questions with one answer and one with 31 the latter is one of ten.
+    uneven = agreement([1.0] * 40, [1.0] * 9 + [0.0] * 31, [*range(9), *[9] * 31])
+    assert uneven.same.value == 0.9
+
+
+def test_the_interval_of_judges_who_are_all_but_of_one_mind_does_not_vanish():
+    grades = [[(1.0, 1.0)]] * 9 + [[(1.0, 0.0)]]
+    low, high = one_judge_interval(grades)
+    assert (low, high) == (pytest.approx(wilson(9.5, 10)[0]), 1.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import ttest_rel
 
-from madke.scoring.arms import ArmValues, only, read_arm, with_scores
+from madke.scoring.arms import ArmValues, only, read_arm
 from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test, repeat_tests
 from madke.scoring.power import detectable_mean, detectable_rate, half_width
 from tests.support.transcripts import transcript
@@ -158,7 +158,7 @@ def test_a_few_graded_values_are_permuted():
     crossed = [188, 96, 168, 176, 153, 172, 177, 163, 146, 173, 186, 168, 177, 184, 96]
     selfed = [139, 163, 160, 160, 147, 149, 149, 122, 132, 144, 130, 144, 102, 124, 144]
     found = paired_test(arm("left", selfed), arm("right", crossed), "em")
-    assert found.test == "paired permutation, bootstrap interval"
+    assert found.test == "paired permutation, bootstrap and t interval"
     assert found.p == pytest.approx(1726 / 2**15, abs=0.005)
     assert found.difference.low < 314 / 15 < found.difference.high
     six = paired_test(arm("left", [0.5] * 6), arm("right", [0.6, 0.7, 0.8, 0.9, 1.0, 0.55]), "em")
@@ -177,7 +177,7 @@ def test_repeats_of_a_question_are_averaged_first():
     right = arm("right", [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
     found = paired_test(left, right, "em")
     assert (found.n, found.left_value, found.right_value) == (3, 0.5, pytest.approx(5 / 6))
-    assert found.test == "paired permutation, bootstrap interval"
+    assert found.test == "paired permutation, bootstrap and t interval"
 
 
 def test_only_shared_questions_count_and_failed_ones_are_counted_apart():
@@ -287,9 +287,130 @@ def test_tasks_with_different_metrics_are_compared_by_correct_too():
 
 
 def test_scores_from_outside_are_values_like_others():
-    left, right = (arm(name, [1.0, 0.0, 1.0]) for name in ("left", "right"))
-    left = with_scores(left, {"comet": {("q0", 0): 0.5, ("q1", 0): 0.25, ("gone", 0): 1.0}})
-    right = with_scores(right, {"comet": {("q0", 0): 0.75, ("q2", 0): 0.5}})
+    entries = [transcript(f"q{n}", said=[BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)]
+    left = read_arm("left", entries, {"comet": {("q0", 0): 0.5, ("q1", 0): 0.25, ("gone", 0): 1.0}})
+    right = read_arm("right", entries, {"comet": {("q0", 0): 0.75, ("q2", 0): 0.5}})
     tests = {test.metric: test for test in paired_tests([(left, right)])}
     assert (tests["comet"].n, tests["comet"].left_out) == (1, 2)
     assert tests["comet"].difference.value == pytest.approx(0.25)
+
+
+def test_a_judge_who_was_asked_about_some_debates_only_is_not_compared():
+    def asked(id_, said, consensus):
+        entry = transcript(id_, said=said, consensus=bool(consensus), answer=BAIKAL)
+        if consensus is not None:
+            return entry
+        return replace(entry, rounds=tuple(replace(each, verdict=None) for each in entry.rounds))
+
+    every = read_arm("all", [asked("q0", [BAIKAL, BAIKAL], True), asked("q1", [BAIKAL, "x"], False)])
+    some = read_arm("some", [asked("q0", [BAIKAL, BAIKAL], True), asked("q1", [BAIKAL, "x"], None)])
+    assert {"cons_judge", "co2_judge"} <= every.values.keys()
+    assert not {"cons_judge", "co2_judge"} & some.values.keys()
+    assert len(some.values["cons_matcher"]) == 2
+    assert paired_tests([(every, some)], ["cons_judge"]) == []
+
+
+def test_co2_by_a_grader_is_a_value_to_compare():
+    entries = [
+        transcript(f"q{n}", said=[BAIKAL, said], consensus=said == BAIKAL, answer=BAIKAL)
+        for n, said in enumerate((BAIKAL, "x", BAIKAL, BAIKAL))
+    ]
+    found = read_arm("a", entries, {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})
+    # q1 did not agree, so nobody has to grade it; q3 did, and has no grade.
+    for by in ("judge", "matcher"):
+        assert {id_: repeats[0] for (id_, _), repeats in found.values[f"co2_{by}_grader"].items()} == {
+            "q0": 1,
+            "q1": 0,
+            "q2": 0,
+        }
+    assert "co2_judge_grader" not in found.metrics
+    assert "co2_judge_grader" not in read_arm("a", entries).values
+
+
+def test_a_few_differences_among_many_questions_are_permuted():
+    left = [0.5] * 300
+    found = paired_test(arm("left", left), arm("right", [0.75] * 5 + left[5:]), "em")
+    # Five that all improve are two of 32 ways. A bootstrap's p, which the zeros water down, would be below 0.03.
+    assert found.p == pytest.approx(0.0625)
+    assert found.detectable is None
+    fifty = paired_test(arm("left", left), arm("right", [0.75] * 50 + left[50:]), "em")
+    assert fifty.test == "paired bootstrap"
+
+
+def test_an_interval_of_few_questions_holds_students():
+    left, right = [0.1, 0.2, 0.3, 0.2, 0.1, 0.4], [0.5, 0.45, 0.85, 0.6, 0.35, 0.95]
+    found = paired_test(arm("left", left), arm("right", right), "em")
+    student = ttest_rel(right, left).confidence_interval(0.95)
+    assert (found.difference.low, found.difference.high) == pytest.approx((student.low, student.high))
+    assert found.detectable == pytest.approx(detectable_mean(6, found.difference.value / found.effect.value, df=5))
+    five = paired_test(arm("left", left[:5]), arm("right", right[:5]), "em")
+    assert (five.p, five.detectable) == (0.0625, None)
+    assert five.difference.low < ttest_rel(right[:5], left[:5]).confidence_interval(0.95).low + 1e-9
+
+
+def test_the_interval_of_an_effect_does_not_allow_for_datasets_so_there_is_none():
+    datasets = ["a"] * 10 + ["b"] * 10 + ["c"] * 10
+    left, right = [0.0] * 30, [1.0] * 10 + [0.0] * 20
+    pooled = paired_test(arm("left", left, datasets=datasets), arm("right", right, datasets=datasets), "em")
+    assert (pooled.effect.value, pooled.effect.low, pooled.effect.high) == (0.5, None, None)
+    assert paired_test(arm("left", left), arm("right", right), "em").effect.low is not None
+
+
+def failing(left, right):
+    """Two arms whose questions without a value have failed."""
+    arms = arm("left", left), arm("right", right)
+    return [replace(each, failed=frozenset(each.questions.keys() - each.values["em"].keys())) for each in arms]
+
+
+def test_a_difference_that_failed_debates_could_undo_is_not_significant():
+    # 25 of 120 failed in the right arm; of the others 21 more are right than in the left one.
+    left = [1.0] * 50 + [0.0] * 45 + [1.0] * 10 + [0.0] * 15
+    right = [1.0] * 71 + [0.0] * 24 + [None] * 25
+    (found,) = paired_tests([failing(left, right)])
+    assert (found.n, found.left_out, found.if_failed.n) == (95, 25, 25)
+    assert found.p_holm < 0.001
+    assert found.if_failed.low == pytest.approx((71 - 60) / 120)
+    assert found.if_failed.high == pytest.approx((71 + 25 - 60) / 120)
+    assert found.if_failed.low_p > 0.05 > found.if_failed.high_p
+    assert found.if_failed.p_holm == found.if_failed.low_p
+    assert not found.significant
+    # Questions that the right arm does not hold failed nowhere.
+    (other,) = paired_tests([[arm("left", left), arm("right", right)]])
+    assert other.if_failed is None
+    assert other.significant
+
+
+def test_what_no_failed_debate_could_undo_stays_significant():
+    (found,) = paired_tests([failing([0.0] * 60 + [None], [1.0] * 40 + [0.0] * 20 + [1.0])])
+    # The question failed in the left arm: against the right one, it would have been right there.
+    assert (found.if_failed.low, found.if_failed.high) == (pytest.approx(40 / 61), pytest.approx(41 / 61))
+    assert found.significant
+
+
+def test_extremes_are_corrected_in_their_tests_place():
+    # Eight to none, p = 0.008; had the lost one gone against the right arm eight to one, p = 0.039.
+    weak = failing([0.0] * 8 + [1.0], [1.0] * 8 + [None])
+    equal = failing([0.0, 1.0], [1.0, 0.0])
+    (alone,), (beside, _) = paired_tests([weak]), paired_tests([weak, equal])
+    assert (alone.if_failed.p_holm, beside.if_failed.p_holm) == pytest.approx((0.0390625, 0.078125))
+    assert (alone.significant, beside.significant) == (True, False)
+    assert beside.p_holm < 0.05
+
+
+def test_extremes_that_point_in_two_ways_leave_nothing():
+    (found,) = paired_tests([failing([0.0] * 12 + [1.0] * 40, [1.0] * 12 + [None] * 40)])
+    assert max(found.if_failed.low_p, found.if_failed.high_p) < 0.001
+    assert found.if_failed.low < 0 < found.if_failed.high
+    assert (found.if_failed.p_holm, found.significant) == (1.0, False)
+
+
+def test_failed_debates_are_no_extremes_of_values_with_degrees():
+    (found,) = paired_tests([failing([0.5] * 9 + [0.25], [0.75] * 9 + [None])])
+    assert (found.left_out, found.if_failed) == (1, None)
+
+
+def test_correct_and_the_metric_that_it_is_are_one_test():
+    entries = [transcript("q0", said=[BAIKAL], consensus=True, answer=BAIKAL)]
+    arms = read_arm("a", entries), read_arm("b", entries)
+    assert [test.metric for test in paired_tests([arms], ["correct", "em", "f1"])] == ["em", "f1"]
+    assert [test.metric for test in paired_tests([arms], ["correct"])] == ["correct"]

@@ -3,8 +3,10 @@ from dataclasses import replace
 import pytest
 
 from madke.core.transcript import Cut, Final, Reflection, StageUsage, from_json, to_json
-from madke.scoring.scores import score
+from madke.scoring.arms import read_arm
+from madke.scoring.scores import score, scores_from_json, scores_to_json
 from madke.scoring.statistics import wilson
+from tests.scoring.hand_made import RIGHT, debate, pool
 from tests.support.transcripts import transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
@@ -190,3 +192,103 @@ def test_a_judge_who_settles_a_debate_finds_no_consensus():
     settled = transcript("settled", said=[BAIKAL, TANGANYIKA], consensus=True, answer=BAIKAL)
     settled = replace(settled, stop_reason="settled", final=replace(settled.final, by="judge"))
     assert (score([settled]).cons_judge, score([settled]).cons_matcher.value) == (None, 0)
+
+
+def graded(id_, said, answer=BAIKAL, **changes):
+    return transcript(id_, said=said, consensus=said[0] == said[1], answer=answer, **changes)
+
+
+def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree():
+    entries = [graded("1", [BAIKAL, BAIKAL]), graded("2", [BAIKAL, TANGANYIKA]), graded("3", [BAIKAL, BAIKAL])]
+    scores = score(entries, {"grader": {("1", 0): 1.0}})
+    assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (0.5, 2)
+    assert scores.co2_matcher_grader == scores.co2_judge_grader
+    assert score(entries).co2_judge_grader is None
+
+
+def test_missing_grades_are_counted_and_bound_the_grader():
+    entries = [
+        graded("1", [BAIKAL, BAIKAL]),
+        graded("2", [BAIKAL, BAIKAL]),
+        graded("2", [BAIKAL, BAIKAL], repeat=1),
+        graded("3", [BAIKAL, BAIKAL], answer=None),
+        graded("4", [BAIKAL, BAIKAL], golds=()),
+        graded("5", [BAIKAL, BAIKAL], answer=None, status="failed"),
+    ]
+    scores = score(entries, {"grader": {("1", 0): 1.0, ("2", 1): 0.0, ("3", 0): 0.0}})
+    assert scores.ungraded == 1
+    # Of questions 1 and 2: nobody asked about what abstained, failed or has no gold.
+    assert (scores.parse_failures["grade"].value, scores.parse_failures["grade"].n) == (0.25, 2)
+    assert scores.metrics["grader"].value == pytest.approx(1 / 3)
+    assert scores.grader_if_ungraded == (pytest.approx(1 / 3), pytest.approx(1.5 / 3))
+    alone = score(entries)
+    assert (alone.ungraded, alone.grader_if_ungraded, "grade" in alone.parse_failures) == (0, None, False)
+
+
+def test_what_was_said_outside_is_a_metric_and_nothing_beside_them():
+    scores = score([graded("1", [BAIKAL, BAIKAL])], {"comet": {("1", 0): 0.83, ("gone", 0): 0.1}})
+    assert (scores.metrics["comet"].value, scores.metrics["comet"].n) == (0.83, 1)
+    assert "comet" not in scores.debate
+
+
+def test_rates_over_repeats_do_not_look_better_known_than_without():
+    def run(repeats):
+        return score(
+            [
+                graded(f"q{n}", [BAIKAL, BAIKAL], answer=TANGANYIKA if (n, k) == (0, 1) else BAIKAL, repeat=k)
+                for n in range(10)
+                for k in range(repeats)
+            ]
+        )
+
+    without, found = run(1), run(3)
+    assert found.correct.value == pytest.approx(29 / 30)
+    assert (found.correct.low, found.correct.high) == (pytest.approx(wilson(29 / 3, 10)[0]), 1.0)
+    for name in ("correct", "co2_judge", "co2_matcher"):
+        assert getattr(found, name).low < getattr(without, name).low
+
+
+def test_there_are_intervals_over_repeats():
+    entries = [
+        graded(f"q{n}", [BAIKAL, BAIKAL], answer=BAIKAL if n < right else TANGANYIKA, repeat=k)
+        for k, right in enumerate((5, 6, 7))
+        for n in range(10)
+    ]
+    scores = score(entries, {"comet": {(f"q{n}", k): 0.5 + k / 10 for n in range(10) for k in range(3)}})
+    assert {"correct", "em", "f1", "comet", "cons_judge", "co2_judge", "cons_matcher"} <= scores.repeats.keys()
+    found = scores.repeats["correct"]
+    assert (found.repeats, found.mean, found.sd) == (3, pytest.approx(0.6), pytest.approx(0.1))
+    # t with two degrees of freedom: 4.3027 * 0.1 / sqrt(3).
+    assert (found.low, found.high) == (pytest.approx(0.6 - 0.24842, abs=1e-5), pytest.approx(0.6 + 0.24842, abs=1e-5))
+    assert scores.repeats["comet"].mean == pytest.approx(0.6)
+    assert scores.repeats == scores_from_json(scores_to_json(scores)).repeats
+    assert score(entries[:10]).repeats == {}
+
+
+def test_rounds_are_averaged_by_question_and_have_an_interval():
+    def lasting(id_, rounds, repeat=0):
+        entry = graded(id_, [BAIKAL, BAIKAL], repeat=repeat)
+        return replace(entry, rounds=tuple(replace(entry.rounds[0], n=n) for n in range(1, rounds + 1)))
+
+    scores = score([lasting("1", 3), lasting("1", 3, repeat=1), lasting("1", 3, repeat=2), lasting("2", 1)])
+    assert (scores.mean_rounds.value, scores.mean_rounds.n) == (2.0, 2)
+    assert scores.mean_rounds.low < 2 < scores.mean_rounds.high
+    one = score([lasting("1", 1), lasting("2", 1)]).mean_rounds
+    assert (one.low, one.high) == (1.0, 1.0)
+    assert score([lasting("1", 1), replace(lasting("2", 1), usage={})]).mean_rounds.n == 1
+
+
+def test_shares_of_sources_add_up_over_debates_that_hold_different_ones():
+    def chose(id_, *sources):
+        entries = pool(*((source, f"{source}-1", source) for source in sources))
+        return debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=entries, id_=id_)
+
+    wiki, google, nothing = chose("1", "wiki"), chose("2", "google"), debate([RIGHT, RIGHT], id_="3")
+    found = score([wiki, google, nothing]).debate
+    assert {name: found[name].value for name in ("share_wiki", "share_google")} == {
+        "share_wiki": 0.5,
+        "share_google": 0.5,
+    }
+    assert (found["share_wiki"].n, found["share_google"].n) == (2, 2)
+    arm = read_arm("a", [wiki, google, nothing])
+    assert sorted(repeats[0] for repeats in arm.values["share_wiki"].values()) == [0, 1]

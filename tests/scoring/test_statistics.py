@@ -97,9 +97,35 @@ def test_the_spread_is_over_means_of_repeats_on_the_same_questions():
     questions = [{0: 1.0, 1: 1.0, 2: 0.0}, {0: 0.0, 1: 1.0, 2: 0.0}, {0: 1.0, 1: 0.0}]
     # The third lacks a repeat; the others' means are 0.5, 1, 0.
     found = between_repeats(questions)
-    assert (found.repeats, found.sd) == (3, pytest.approx(0.5))
+    assert (found.repeats, found.mean, found.sd) == (3, 0.5, pytest.approx(0.5))
+    # 4.3027 * 0.5 / sqrt(3) either way, and no share lies beyond 1.
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
+def test_the_interval_over_repeats_is_students():
+    values = [0.62, 0.58, 0.6, 0.66]
+    found = between_repeats([dict(enumerate(values))])
+    student = ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((student.low, student.high))
 
 
 @pytest.mark.parametrize("questions", [[], [{0: 1.0}], [{0: 1.0}, {1: 0.0}]])
 def test_there_is_no_spread_without_two_repeats_of_some_question(questions):
     assert between_repeats(questions) is None
+
+
+def test_rates_of_questions_with_repeats_are_no_better_known_than_without():
+    # Nine questions always right, and one in two of three repeats.
+    values = [1.0] * 9 + [2 / 3]
+    found = estimate(values, rate=True)
+    assert (found.low, found.high) == (pytest.approx(wilson(sum(values), 10)[0]), 1.0)
+    assert found.low < wilson(10, 10)[0]
+    assert estimate([2 / 3] * 10, rate=True).low == pytest.approx(wilson(20 / 3, 10)[0])
+    # Where the bootstrap is the wider one it stays.
+    spread = [0.0, 1.0] * 20 + [0.5]
+    assert estimate(spread, rate=True).low <= estimate(spread).low
+
+
+def test_values_that_are_no_rate_have_no_interval_of_one():
+    found = estimate([1.0, 1.0, 1.0], rate=False)
+    assert (found.low, found.high) == (1.0, 1.0)

@@ -41,6 +41,7 @@ def test_the_page_compares_matchers_on_the_second_half(folder):
     nothing, everything = "0.0 / 0.0 / **0.0**", "100.0 / 100.0 / **100.0**"
     assert row.split(" | ")[2:] == [
         "1",
+        "1",
         "100 %",
         nothing,
         everything,
@@ -49,6 +50,13 @@ def test_the_page_compares_matchers_on_the_second_half(folder):
         everything,
         "20.7 to 100.0 |",
     ]
+
+
+def test_several_answers_to_one_question_are_one_observation(folder):
+    page = run("--data", folder).stdout.partition("## Agreement")[0]
+    row = next(line for line in page.splitlines() if line.startswith("| both | the other four |"))
+    # Eight right answers to two questions: Wilson's interval of 2 of 2, not of 8 of 8.
+    assert (row.split(" | ")[2:4], row.split(" | ")[-1]) == (["8", "2"], "34.2 to 100.0 |")
 
 
 def test_a_grader_stands_beside_the_matchers_over_what_it_graded(folder):
@@ -99,3 +107,10 @@ def test_a_missing_file_is_one_line(tmp_path):
     assert done.returncode == 2
     assert "NQ_1800.json.gz" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_script_writes(shared_data, tmp_path):
+    arguments = [sys.executable, SCRIPT, "--data", shared_data / "recorded" / "evouna", "--out", tmp_path / "page.md"]
+    subprocess.run(arguments, capture_output=True, timeout=280, check=True)
+    assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

@@ -102,9 +102,9 @@ def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
 
 def _has_more_to_count(arm: DrawnArm) -> bool:
     """Whether its transcripts say something that the scores do not."""
-    return arm.scores.correct is not None and (
-        arm.scores.mean_rounds > 1 or arm.scores.transcripts > arm.scores.questions
-    )
+    scores = arm.scores
+    of_rounds = scores.mean_rounds is not None and scores.mean_rounds.value > 1
+    return scores.correct is not None and (of_rounds or scores.transcripts > scores.questions)
 
 
 def _all(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Iterator[Drawing | None]:

@@ -53,12 +53,8 @@ def _panels(shown: Sequence[Scores]) -> list[_Panel]:
         ("Accuracy (%)", lambda scores: scores.correct),
         (f"Co2, {by} (%)", lambda scores: scores.co2_judge if judged else scores.co2_matcher),
         (f"Cons, {by} (%)", lambda scores: scores.cons_judge if judged else scores.cons_matcher),
-        ("Mean rounds", lambda scores: _exactly(scores.mean_rounds, scores.questions)),
+        ("Mean rounds", lambda scores: scores.mean_rounds),
     ]
-
-
-def _exactly(value: float, n: int) -> Estimate:
-    return Estimate(value=value, low=value, high=value, n=n)
 
 
 def _curves(
@@ -95,7 +91,7 @@ def _curves(
             percent_axis(axis, drawn, which="y")
             shares += drawn
         else:
-            axis.set_ylim(0, 1.15 * max(one.value for one in drawn))
+            axis.set_ylim(0, 1.15 * max(one.high for one in drawn))
     if len(found) > 1:
         told = headings([shared for shared, _ in found])
         line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
