@@ -11,6 +11,7 @@ import typer
 
 from madke.cli import options
 from madke.cli.console import resumable
+from madke.cli.outputs import question_files, refuse_own_files
 from madke.core.errors import UserError
 from madke.terminal import printable
 
@@ -66,6 +67,10 @@ def command(
         int | None, typer.Option(min=1, help="--plan: tokens that a reply is taken to have. Default: 150.")
     ] = None,
     plan: options.Plan = False,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Make the transcripts of all arms anew from OUT's call store; no network."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
 ) -> None:
     """Run every arm of a recipe over frozen pools and one call store, compare them, and write a report.
@@ -75,8 +80,9 @@ def command(
     """
     from madke.cli.limits import allow_connections, monotonic_deadline, refuse_limits
     from madke.experiments.plan import REPLY_TOKENS, Planner
-    from madke.experiments.recipe import read_recipe
+    from madke.experiments.recipe import read_recipe, recipe_file
     from madke.experiments.setting import Setting
+    from madke.indexing.named import source_paths
     from madke.llm.prices import read_prices
     from madke.runs.budget import Budget
     from madke.runs.job import Effort
@@ -87,6 +93,8 @@ def command(
     if as_json and not plan:
         raise UserError("--json prints a plan; add --plan, or leave it out (`madke score --json` prints scores)")
     if plan:
+        if replay:
+            raise UserError("--replay asks nobody, so there is nothing to plan; leave out --plan")
         refuse_limits(max_cost, token_budget, deadline)
     found = read_recipe(recipe)
     if model is not None:
@@ -96,6 +104,7 @@ def command(
         sample_seed = found.sample_seed
     setting = Setting(
         recipe=found,
+        file=recipe_file(recipe),
         data=", ".join(Path(text.rpartition("=")[2]).name for text in data or ()),
         datasets=tuple(name for name, equals, _ in (text.rpartition("=") for text in data or ()) if equals),
         sample_seed=sample_seed,
@@ -107,6 +116,10 @@ def command(
         repeats=repeats,
         seed=seed,
     )
+    if out is not None and not plan:
+        files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]
+        files += [*source_paths(setting.all_specs()), *setting.pools, *filter(None, (prices, Path(recipe)))]
+        refuse_own_files(out, [path for path in files if path.is_file()])
     _check(setting)
     known = read_prices(prices) if prices else {}
     planner = Planner(prices=known, reply_tokens=reply_tokens or REPLY_TOKENS)
@@ -118,7 +131,14 @@ def command(
     budget = Budget(prices=known, max_cost=max_cost, max_tokens=token_budget)
     budget.check({model for job in setting.jobs for model in job.models.values()})
     allow_connections(concurrency)
-    effort = Effort(concurrency=concurrency, rpm=rpm, tpm=tpm, budget=budget, deadline=monotonic_deadline(deadline))
+    effort = Effort(
+        concurrency=concurrency,
+        rpm=rpm,
+        tpm=tpm,
+        replay=replay,
+        budget=budget,
+        deadline=monotonic_deadline(deadline),
+    )
     _run(setting, planner, out, effort, budget)
 
 
@@ -136,13 +156,20 @@ def _list_recipes() -> None:
 
 
 def _check(setting: Setting) -> None:
-    """Refuse what no arm would use, and arms that lack something, before anything is asked."""
+    """Refuse what no arm would use, and arms that lack something, before anything is asked; say what looks wrong."""
+    from madke.experiments.recipe import remarks
+
     if setting.base_url is not None and not any(job.base_url for job in setting.jobs):
         raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
     if setting.estimator is not None and not any(job.estimator for job in setting.jobs):
         raise UserError("--estimator is for finish = rerank; no arm has it")
     for arm, job in zip(setting.arms, setting.jobs, strict=True):
         options.check_needs(job.variant, setting.questions, given=arm.given is not None, estimator=job.estimator)
+    setting.check_units()
+    setting.open_all()
+    datasets = {str(name) for question in setting.questions if (name := question.metadata.get("dataset"))}
+    for remark in remarks(setting.recipe, datasets):
+        typer.echo(printable(f"madke: {setting.file}: {remark}"), err=True)
 
 
 def _questions(
@@ -174,26 +201,14 @@ def _questions(
     return apart
 
 
-def _plans(setting: Setting, planner: Planner, pools: Path | None) -> list[Planned]:
-    from madke.experiments.plan import planned
-
-    if pools is None and len(setting.pools) == 1 and _holds_all(setting):
-        pools = setting.pools[0]
-    return planned(setting, planner, pools)
-
-
-def _holds_all(setting: Setting) -> bool:
-    from madke.knowledge.pool_file import read_pools, sources_in
-
-    held = sources_in(read_pools(setting.pools[0]).values())
-    return all(source in held for source in setting.all_specs())
-
-
 def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
     from madke.cli.planning import plans_as_json, show_plans
+    from madke.experiments.plan import planned
     from madke.report.published import published_table
 
-    plans = _plans(setting, planner, None)
+    for error in setting.unknown_sources():
+        typer.echo(printable(f"madke: --pools, or a source, is missing: {error}"), err=True)
+    plans = planned(setting, planner)
     if as_json:
         typer.echo(json.dumps(plans_as_json(plans)))
         return
@@ -219,25 +234,36 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
     from madke.cli.progress import counter, showing, why_stopped
     from madke.cli.sources import open_sources, show_found, show_spent
     from madke.experiments.experiment import opened
+    from madke.experiments.plan import planned
+    from madke.experiments.record import read_experiment
 
     asked: list[Source] = []
 
     def ask(specs: Mapping[str, str | None]) -> Sequence[Source]:
+        if effort.replay:
+            raise UserError(f"--replay asks nobody, and there are no pools of {', '.join(specs)}")
         asked.extend(found := open_sources(specs))
         return found
 
-    with resumable(), opened(out, setting) as experiment:
+    with resumable(), opened(out, setting, replay=effort.replay) as experiment:
         if found := experiment.begin(ask, counter("retrieved")):
             show_found(found)
-        plans = _plans(setting, planner, experiment.pools if experiment.pools.exists() else None)
+        pools = experiment.pools if experiment.pools.exists() else None
+        plans = planned(setting, planner, pools, debaters=experiment.debaters)
         show_plans(plans, planner.prices, planner.reply_tokens)
         unfinished: dict[str, str] = {}
+        wrong: list[UserError] = []
         for number, arm in enumerate(setting.arms, start=1):
             if reason := experiment.waits_for(arm):
                 unfinished[arm.name] = reason
                 continue
             typer.echo(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
-            meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: showing(meter.line))
+            try:
+                meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: showing(meter.line))
+            except UserError as error:  # what other arms have, or will have, paid for is theirs
+                unfinished[arm.name] = str(error)
+                wrong.append(error)
+                continue
             if meter.left_over:
                 unfinished[arm.name] = why_stopped(meter)
                 if not meter.stopped:
@@ -246,11 +272,14 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
                     typer.echo(f"madke: {later} arms after {arm.name!r} have not begun", err=True)
                 break
         show_spent(asked)
+        if wrong and not read_experiment(out)[1]:
+            raise wrong[0]
         failed = _show_results(experiment, plans, budget)
     for name, reason in unfinished.items():
-        typer.echo(f"madke: arm {name!r} is not finished: {reason}", err=True)
+        typer.echo(printable(f"madke: arm {name!r} is not finished: {reason}"), err=True)
     if unfinished or failed:
-        again = f"a higher {budget.reached} goes on" if budget.reached else "the same command again goes on"
+        which = "the command without --replay" if effort.replay else "the same command again"
+        again = f"{f'a higher {budget.reached}' if budget.reached else which} goes on"
         typer.echo(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
         raise typer.Exit(1)
 
@@ -258,23 +287,31 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
 def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budget) -> int:
     """Score all arms that have begun, show and write everything; returns how many debates failed."""
     from madke.cli.console import output
-    from madke.experiments.experiment import read_experiment
+    from madke.experiments.record import read_experiment
     from madke.llm import CallStore
-    from madke.report.html import write_report
+    from madke.report.html import write_page
     from madke.report.published import published_table
+    from madke.report.side_by_side import NO_ROOM, rich_table
     from madke.report.spending import spending_table
     from madke.report.text import score_table
+    from madke.runs.results import open_results
     from madke.runs.scored import score_run
+    from madke.runs.services import SERVICE_STAGES
 
     recipe = experiment.setting.recipe
     _, folders = read_experiment(experiment.path)
     scores = {folder: score_run(folder, prices=budget.prices) for folder in folders}
     output().print(score_table([(folder.name, found) for folder, found in scores.items()]))
     with CallStore(experiment.calls) as store:
-        spent = spending_table(plans, scores, store.paid(), budget.prices)
+        spent = spending_table(plans, scores, store.paid(without=SERVICE_STAGES), budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
-    _show_tables(tables)
+    # Of many arms each is tested against the first.
+    arms = open_results(sorted(folders, key=lambda folder: folder.name != recipe.reference))
     page = experiment.path / "report.html"
-    write_report(scores, page, title=recipe.title, source=recipe.source, tables=tables)
+    named = {arm.name: scores[arm.path] for arm in arms}
+    own = write_page(arms, named, page, title=recipe.title, source=recipe.source, tables=tables)
+    if tests := own.get("tests"):
+        output().print(rich_table(tests, NO_ROOM))
+    _show_tables(tables)
     typer.echo(f"arms: {experiment.path / 'arms'}\nreport: {page}")
     return sum(found.failed for found in scores.values())

@@ -18,7 +18,7 @@ Paths = Annotated[
     typer.Argument(
         metavar="PATH...",
         help="Run directories, experiments (all of their arms), and files of answers from elsewhere: JSON lines of id "
-        "and answer, or of id and output, raw model text. Files need --data.",
+        "and answer, or of id and output, raw model text; other keys are ignored. Files need --data.",
     ),
 ]
 Data = Annotated[Path | None, typer.Option(help="The questions that files of answers from elsewhere belong to.")]
@@ -40,7 +40,7 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
 
 
 def _expanded(paths: Sequence[Path]) -> Iterator[Path]:
-    from madke.experiments.experiment import is_experiment, read_experiment
+    from madke.experiments.record import is_experiment, read_experiment
 
     for path in paths:
         if not is_experiment(path):

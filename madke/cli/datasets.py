@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.cli import options
+from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def convert(
     from madke.files import replacing
 
     get_format(name)
+    refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
     if hugging_face:
         from madke.data.hugging_face import read_hugging_face
 

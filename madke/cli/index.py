@@ -9,6 +9,7 @@ import typer
 
 from madke.cli import fetch, options, passages
 from madke.cli.console import resumable
+from madke.cli.outputs import refuse_overwriting
 from madke.core.errors import UserError
 
 app = typer.Typer(help="Make passages; build, fetch, search and check indexes of them.", no_args_is_help=True)
@@ -76,6 +77,7 @@ def build(
     from madke.knowledge.manifest import Bm25Settings, DenseSettings
     from madke.workers import open_workers
 
+    refuse_overwriting({"--out": out, "--vectors": vectors}, ())
     progress = counter("passages")
     if kind == "bm25":
         of_dense = {

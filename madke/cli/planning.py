@@ -18,6 +18,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
 
     from madke.cli.console import output
     from madke.experiments.plan import Load
+    from madke.report.spending import planned_range
     from madke.terminal import printable
 
     table = Table("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
@@ -35,11 +36,19 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
         table.add_row("together", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
     output().print(table)
     notes = [
-        "From debates that end as early as they can to debates that never settle. Tokens are those of the paid calls, "
-        f"estimated: four characters for one in prompts, {reply_tokens} a reply."
+        "From debates that end as early as they can to debates that never settle, if no call fails. Tokens are those "
+        f"of the paid calls, estimated: four characters for one in prompts, {reply_tokens} a reply."
     ]
     if len(plans) > 1:
-        notes.append("A call that an earlier run makes too, with the same prompt for the same purpose, is paid once.")
+        notes.append(
+            "A call that an earlier run makes too, with the same prompt for the same purpose, is paid once; replies "
+            "that happen to be alike make more of them. What an earlier run does not come to, a later one pays."
+        )
+    if assumed := [printable(plan.name) for plan in plans if plan.assumed_passages]:
+        which = "" if len(assumed) == len(plans) else f" of {', '.join(assumed)}"
+        notes.append(f"Passages{which} are assumed, a hundred words each: no pool file holds them yet.")
+    if sized := [f"{printable(p.name)} {planned_range(*p.debaters)}" for p in plans if p.debaters]:
+        notes.append(f"Debaters that cost what another run will have cost, as estimated: {', '.join(sized)}.")
     unpriced = sorted({model for plan in plans for model in plan.unpriced})
     if unpriced and prices:
         notes.append(f"No price for {', '.join(unpriced)}.")

@@ -9,6 +9,7 @@ import typer
 
 from madke.cli import options
 from madke.cli.console import resumable
+from madke.cli.outputs import question_files, refuse_overwriting
 from madke.cli.sources import open_sources, show_found, show_spent
 from madke.core.errors import UserError
 
@@ -40,13 +41,14 @@ def build(
     """
     from madke.cli.progress import counter
     from madke.data import read_dataset
-    from madke.indexing.named import resolve, source_specs
+    from madke.indexing.named import resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
     from madke.knowledge.sources.spec import asks_serper
     from madke.workers import open_workers
 
-    questions = read_dataset(data, dataset=dataset, limit=limit, sample_seed=sample_seed)
     specs = source_specs(sources, ())
+    refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
+    questions = read_dataset(data, dataset=dataset, limit=limit, sample_seed=sample_seed)
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
     opened = open_sources(specs)

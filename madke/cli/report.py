@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from madke.cli import arms, options
+from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from madke.report.tables import Table
     from madke.runs.results import Results
     from madke.scoring.scores import Scores
+
+_TABLES = ("scores", "tests")
+"""The page's own tables: :func:`madke.report.html.write_page`."""
 
 
 def command(
@@ -42,15 +46,23 @@ def command(
     task: options.Task = None,
 ) -> None:
     """Write one self-contained HTML page: what was run, scores, tests, figures, and every debate to read."""
-    results = arms.open_arms(paths, data, dataset, task)
     if question is not None:
-        _show_debates(results, question)
+        if out or figures or tables or answers:
+            raise UserError(
+                "--question prints debates and writes nothing; leave out --out, --figures, --tables and --answers"
+            )
+        _show_debates(arms.open_arms(paths, data, dataset, task), question)
         return
     from madke.report.html import write_page
     from madke.runs.scored import scores_of
 
-    scores = {arm.name: scores_of(arm) for arm in results}
     page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
+    written = {"the page" if out is None else "--out": page, "--answers": answers}
+    written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in _TABLES if tables}
+    written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
+    refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
+    results = arms.open_arms(paths, data, dataset, task)
+    scores = {arm.name: scores_of(arm) for arm in results}
     title, source, published = _experiment(paths)
     own = write_page(results, scores, page, title=title, source=source, tables=published)
     typer.echo(f"report: {page}")
@@ -64,7 +76,7 @@ def command(
 
 def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
     """The title, the source and the published figures of an experiment, where there is nothing else on the page."""
-    from madke.experiments.experiment import is_experiment, read_experiment
+    from madke.experiments.record import is_experiment, read_experiment
     from madke.report.published import published_table
 
     if len(paths) > 1 or not is_experiment(paths[0]):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.cli import options
+from madke.cli.outputs import question_files, refuse_own_files
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def command(
     from madke.cli.progress import showing
     from madke.cli.sources import open_sources, show_spent
     from madke.data import read_dataset
+    from madke.indexing.named import source_paths
     from madke.llm.prices import read_prices
     from madke.runs.budget import Budget
     from madke.runs.cast import role_models
@@ -97,6 +99,8 @@ def command(
     allow_connections(concurrency)
     questions = read_dataset(data, dataset=dataset, task=task, limit=limit, sample_seed=sample_seed)
     variant, specs = options.configured(protocol, prompts, settings or (), sources, given=given is not None)
+    read = [*question_files(data), *source_paths(specs), *filter(None, (given, prices))]
+    refuse_own_files(out, [path for path in read if path.is_file()])
     options.check_needs(variant, questions, given=given is not None, estimator=estimator)
     budget = Budget(prices=read_prices(prices) if prices else {}, max_cost=max_cost, max_tokens=token_budget)
     job = Job(

@@ -16,11 +16,14 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, Format, Item, Row, get_format
-from madke.data.questions import read_questions
+from madke.data.questions import numbered_questions
 from madke.data.sampling import sample
 from madke.tasks import get_task
 
 _log = logging.getLogger(__name__)
+
+_ABLATE, _ABLATE_OWN = "madke ablate: --data NAME=PATH", "madke ablate: give --data PATH without NAME="
+"""What says there what ``--dataset`` says elsewhere."""
 
 _HEAD = 1 << 16
 """Bytes of a file that are searched for keys."""
@@ -59,13 +62,15 @@ def read_dataset(
     """
     if dataset is None:
         try:
-            questions = read_questions(path, task=task)
+            numbered = numbered_questions(path, task=task)
         except UserError as error:
             likely = _formats_like(path)
             if likely := [name for name in likely if _reads_first(name, path)] or likely:
-                raise UserError(f"{error}; published files are read with --dataset {' or '.join(likely)}") from None
+                names = " or ".join(likely)
+                raise UserError(f"{error}; published files are read with --dataset {names} ({_ABLATE})") from None
             raise
-        _warn_unlabelled(questions, path)
+        questions = [question for _, question in numbered]
+        _warn_unlabelled([(f"line {line}", question) for line, question in numbered], path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
     return sample(questions, limit, sample_seed, lambda question: question.id)
@@ -83,7 +88,7 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
     except UserError as error:
         likely = [name for name in _formats_like(path) if _reads_first(name, path)]
         if likely and dataset not in likely and not _reads_first(dataset, path):
-            raise UserError(f"{error}; it can be read with --dataset {' or '.join(likely)}") from None
+            raise UserError(f"{error}; it can be read with --dataset {' or '.join(likely)} ({_ABLATE})") from None
         raise
 
 
@@ -116,21 +121,35 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
         found.append(entry)
     if not found:
         raise UserError("holds no question", file=file)
-    _warn_unlabelled([entry.question for entry in found], file)
+    _warn_unlabelled([(row_of[entry.question.id].place, entry.question) for entry in found], file)
     return found
 
 
-def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
-    """Say that nothing of the file can be right or wrong, where that is so: a test split, or the wrong keys."""
-    if not any(question.answers for question in questions):
+def _warn_unlabelled(questions: Sequence[tuple[str, Question]], file: Path | str) -> None:
+    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost.
+
+    Args:
+        questions: Each after its place.
+        file: Where they are from.
+    """
+    without = [place for place, question in questions if not question.answers]
+    if len(without) == len(questions):
         _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, len(questions))
+    elif without:
+        _log.warning(
+            "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)",
+            file,
+            len(without),
+            len(questions),
+            without[0],
+        )
 
 
 def _item(format_: Format, row: Row) -> Item:
     """The row's item, unless its keys are rather those of our own format, or of another dataset."""
     keys = row.fields.keys()
     if "golden_answers" in keys:
-        raise row.error("found 'golden_answers': this is madke's own JSONL; leave --dataset out")
+        raise row.error(f"found 'golden_answers': this is madke's own JSONL; leave --dataset out ({_ABLATE_OWN})")
     item = format_.item(row)
     best = max(FORMATS.values(), key=lambda each: each.fit(keys))
     if format_.signs and best.fit(keys) > format_.fit(keys):

@@ -47,7 +47,7 @@ def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
         raise UserError("Hugging Face datasets need a package that is missing: pip install 'madke[datasets]'") from None
     place = " ".join((source, *([config] if config else []), split))
     try:
-        with _retries_unsaid():
+        with _quiet():
             loaded = datasets.load_dataset(source, config, split=split)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         why = " ".join(str(error).split())[:300] or type(error).__name__
@@ -57,12 +57,20 @@ def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
 
 
 @contextmanager
-def _retries_unsaid() -> Iterator[None]:
-    """Without a network the client warns of each try, twice; the error says it once."""
+def _quiet() -> Iterator[None]:
+    """Without progress bars; and without a network the client warns of each try, twice, which the error says once."""
+    import datasets
+    from huggingface_hub import utils
+
+    shown = [module for module in (datasets, utils) if not module.are_progress_bars_disabled()]
     client = logging.getLogger("huggingface_hub")
     before = client.level
     client.setLevel(logging.ERROR)
+    for module in shown:
+        module.disable_progress_bars()
     try:
         yield
     finally:
         client.setLevel(before)
+        for module in shown:
+            module.enable_progress_bars()

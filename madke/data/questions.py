@@ -35,9 +35,18 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
         UserError: The file or one of its lines is wrong; the message names the line, what was found and what was
             expected.
     """
+    return [question for _, question in numbered_questions(path, task=task)]
+
+
+def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int, Question]]:
+    """The questions of a JSONL file, each with its 1-based line; see :func:`read_questions`.
+
+    Raises:
+        UserError: The file or one of its lines is wrong.
+    """
     if task is not None:
         get_task(task)
-    questions: list[Question] = []
+    questions: list[tuple[int, Question]] = []
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
         try:
@@ -50,7 +59,7 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
                 f"id {question.id!r} stands on line {first} already; ids must differ", file=path, line=number
             )
         line_of[question.id] = number
-        questions.append(question)
+        questions.append((number, question))
     if not questions:
         raise UserError("holds no question", file=path)
     return questions

@@ -83,7 +83,7 @@ def test_hugging_face_from_a_copy(tmp_path):
         HF_HOME=str(tmp_path / "hf"),
         HF_HUB_OFFLINE="1",
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     assert read_dataset(tmp_path / "q.jsonl") == read_dataset(path, dataset="ramdocs")
 
 
@@ -100,3 +100,22 @@ def test_what_cannot_be_done(tmp_path):
     offline = refused("datasets", "convert", "nq_open", "--hugging-face", *out, HF_HUB_OFFLINE="1")
     assert "google-research-datasets/nq_open nq_open validation: cannot be loaded" in offline
     assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}
+
+
+@pytest.mark.slow
+def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path):
+    own = tmp_path / "own.jsonl"
+    converted("hotpotqa", write(tmp_path / "d.json", [HOTPOT]), "--out", own)
+    (tmp_path / "script.yaml").write_text('- {reply: "It is [Baikal]."}\n')
+    (tmp_path / "recipe.yaml").write_text(
+        "{title: One, source: a test, arms: [{name: plain, protocol: cot}], "
+        "published: {gpt-9: {plain: {hotpotqa: {em: 0.5}}}}}"
+    )
+    ablate = ("ablate", tmp_path / "recipe.yaml", "--model", f"scripted/{tmp_path / 'script.yaml'}")
+    out = ("--out", tmp_path / "out")
+    assert "give --data PATH without NAME=" in refused(*ablate, "--data", f"hotpotqa={own}", *out)
+    done = madke(*ablate, "--data", own, *out, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    beside = " ".join(line for line in done.stdout.splitlines() if "hotpotqa" in line)
+    assert "gpt-9" in beside
+    assert " 100.0 (" in beside

@@ -183,3 +183,36 @@ def test_details_say_what_is_shared_of_the_prompts_where_the_calls_are(tmp_path,
         options = ("--model", "openai/m", "--base-url", server.url, "--pools", pools, "--out", debated)
         done("run", questions, *options, OPENAI_API_KEY="sk-test")
     assert "% within a question" in done("score", debated, "--details").stdout
+
+
+@pytest.fixture
+def of_two_datasets(tmp_path):
+    """Two runs over the same questions: of two datasets, and of none."""
+
+    def debates(answer):
+        named = [entry(f"{n}", answer if n == "fever" else BAIKAL, metadata={"dataset": n}) for n in ("fever", "nq")]
+        return [*named, entry("none", BAIKAL)]
+
+    return write_run(tmp_path / "one", *debates(BAIKAL)), write_run(tmp_path / "two", *debates(TANGANYIKA))
+
+
+def test_scores_by_dataset_as_json(of_two_datasets):
+    one, two = scores(done("score", *of_two_datasets, "--by-dataset", "--json"))
+    assert list(one) == list(two) == ["", "fever", "nq"]
+    assert [each["correct"]["value"] for each in two.values()] == [1.0, 0.0, 1.0]
+    assert {each["questions"] for each in one.values()} == {1}
+
+
+def test_scores_by_dataset_as_a_table(of_two_datasets, tmp_path):
+    table = tmp_path / "scores.csv"
+    shown = done("score", *of_two_datasets, "--by-dataset", "--tables", table)
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    names = [f"{arm}: {dataset}" for arm in ("one", "two") for dataset in ("no dataset named", "fever", "nq")]
+    assert [row["arm"] for row in rows] == names
+    assert [float(row["correct (EM) %"]) for row in rows] == [100, 100, 100, 100, 0, 100]
+    assert "two: fever" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_x", "grader"])
+def test_a_scorer_cannot_take_the_name_of_a_score(run, name):
+    assert f"{name} is a metric of madke's own" in refused("score", run, "--scorer", f"{name}=cat")

@@ -4,6 +4,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
+from madke.data.questions import question_to_json
 from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, SHAPES, TRIVIA, write
 
 BROKEN = [
@@ -92,11 +93,38 @@ def test_two_files_of_other_length(tmp_path):
         read_dataset(write(tmp_path / "set.zh", "一\n二\n"), dataset="commonmt")
 
 
+def test_an_empty_file_has_no_lines(tmp_path):
+    write(tmp_path / "set.en", "one\ntwo\n")
+    with pytest.raises(UserError, match=r"set.zh: has 0 lines and set.en has 2; expected as many"):
+        read_dataset(write(tmp_path / "set.zh", ""), dataset="commonmt")
+
+
+@pytest.mark.parametrize(("dataset", "name"), [("mmlu", "law_test.csv"), ("commonmt", "set.zh")])
+def test_a_nul_is_no_text(tmp_path, dataset, name):
+    write(tmp_path / "set.en", "one\n")
+    with pytest.raises(UserError, match=rf"{name}:2: holds a NUL character"):
+        read_dataset(write(tmp_path / name, "Which?,a,b,c,d,A\nWh\0ich?,a,b,c,d,A\n"), dataset=dataset)
+
+
 def test_a_folder_without_subjects(tmp_path):
-    with pytest.raises(UserError, match=r"there is no \*_test\.csv in it"):
+    for dataset in ("mmlu", "mmlu_med"):
+        with pytest.raises(
+            UserError, match=r"there is no \*_test\.csv, .* in it; expected MMLU's folder test, val or dev"
+        ):
+            read_dataset(tmp_path, dataset=dataset)
+    write(tmp_path / "data" / "val" / "law_val.csv", "Which?,a,b,c,d,A\n")
+    write(tmp_path / "data" / "test" / "law_test.csv", "Which?,a,b,c,d,A\n")
+    with pytest.raises(UserError, match=r"in it; did you mean .*/data/test\?"):
+        read_dataset(tmp_path / "data", dataset="mmlu")
+    with pytest.raises(UserError, match=r"there is no anatomy_val\.csv in it"):
+        read_dataset(tmp_path / "data" / "val", dataset="mmlu_med")
+
+
+def test_a_folder_of_two_splits(tmp_path):
+    for name in ("law_test.csv", "anatomy_dev.csv"):
+        write(tmp_path / name, "Which?,a,b,c,d,A\n")
+    with pytest.raises(UserError, match=r"holds \*_test\.csv and \*_dev\.csv; expected the files of one split"):
         read_dataset(tmp_path, dataset="mmlu")
-    with pytest.raises(UserError, match=r"there is no anatomy_test\.csv in it"):
-        read_dataset(tmp_path, dataset="mmlu_med")
 
 
 def test_an_unknown_name(tmp_path):
@@ -144,7 +172,11 @@ WRONG_DATASET = [
 def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(tmp_path, dataset, name, content, said, fits):
     with pytest.raises(UserError) as caught:
         read_dataset(write(tmp_path / name, content), dataset=dataset)
-    text, _, hint = str(caught.value).partition("; it can be read with --dataset ")
+    text, _, hint = (
+        str(caught.value)
+        .removesuffix(" (madke ablate: --data NAME=PATH)")
+        .partition("; it can be read with --dataset ")
+    )
     assert said in text
     assert fits in hint.split(" or ") if fits else not hint
 
@@ -153,9 +185,19 @@ def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(tmp_path
 def test_our_own_form_is_no_published_one(tmp_path, dataset):
     ours = {"id": "1", "question": "Which?", "golden_answers": ["Baikal"]}
     with pytest.raises(
-        UserError, match=r"q\.jsonl:1: found 'golden_answers': this is madke's own JSONL; leave --dataset"
+        UserError,
+        match=r"q\.jsonl:1: found 'golden_answers': this is madke's own JSONL; leave --dataset out \(.*without NAME=",
     ):
         read_dataset(write(tmp_path / "q.jsonl", ours), dataset=dataset)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_what_is_no_number_is_no_answer(tmp_path, number):
+    path = write(tmp_path / "d.json", f'[{{"_id": "a", "question": "How many?", "answer": {number}}}]')
+    with pytest.raises(
+        UserError, match=r"d\.json: item 1: 'answer' is (nan|-?inf); expected a text or a finite number"
+    ):
+        read_dataset(path, dataset="hotpotqa")
 
 
 def test_a_file_without_gold_answers_is_said_once(tmp_path, caplog):
@@ -171,6 +213,24 @@ def test_a_file_without_gold_answers_is_said_once(tmp_path, caplog):
     read_dataset(
         write(tmp_path / "half.json", [*rows, {"_id": "c", "question": "?", "answer": "x"}]), dataset="hotpotqa"
     )
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'half.json'}: 2 of 3 questions have no gold answer, so they are in no score (first: item 1)"
+    ]
+
+
+def test_the_first_line_without_a_gold_answer_is_named(tmp_path, caplog):
+    rows = [{"id": n, "claim": "Ohrid is a film.", "label": "REFUTES"} for n in range(20)]
+    for row in rows[5:15]:
+        del row["label"]
+    theirs = write(tmp_path / "dev.jsonl", rows)
+    questions = read_dataset(theirs, dataset="fever")
+    ours = tmp_path / "ours.jsonl"
+    ours.write_bytes(b"".join(question_to_json(question) + b"\n" for question in questions))
+    read_dataset(ours)
+    said = "10 of 20 questions have no gold answer, so they are in no score (first: line 6)"
+    assert [record.getMessage() for record in caplog.records] == [f"{path}: {said}" for path in (theirs, ours)]
+    caplog.clear()
+    read_dataset(write(tmp_path / "whole.jsonl", rows[:5]), dataset="fever")
     assert caplog.text == ""
 
 

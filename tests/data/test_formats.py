@@ -7,6 +7,7 @@ import pytest
 from madke.data import read_dataset
 from madke.data.dataset import read_published
 from madke.data.formats import FORMATS
+from madke.data.formats.mmlu import MEDICAL
 from tests.data.published import FILES, HOTPOT, KILT, MMLU, write
 
 
@@ -113,6 +114,15 @@ def test_mmlu_of_a_file_and_of_a_folder(tmp_path):
     write(tmp_path / "test" / "anatomy_test.csv", MMLU)
     ids = [question.id for question in read_dataset(tmp_path / "test", dataset="mmlu")]
     assert ids == ["anatomy-000", "anatomy-001", "geography-000", "geography-001"]
+
+
+@pytest.mark.parametrize("split", ["val", "dev"])
+def test_mmlu_of_another_split(tmp_path, split):
+    for subject in MEDICAL:
+        write(tmp_path / f"{subject}_{split}.csv", MMLU)
+    for dataset in ("mmlu", "mmlu_med"):
+        read = read_dataset(tmp_path, dataset=dataset)
+        assert (read[0].id, read[0].metadata["subject"], len(read)) == ("anatomy-000", "anatomy", 2 * len(MEDICAL))
 
 
 def test_commonmt_of_a_table_and_of_two_files(tmp_path):

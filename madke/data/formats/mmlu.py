@@ -24,17 +24,17 @@ MEDICAL = (
 )
 _LETTERS = "ABCD"
 _COLUMNS = ("question", *_LETTERS, "answer")
-_SPLIT = re.compile(r"_(test|val|dev)$")
+_SPLITS = ("test", "val", "dev")
+_SPLIT = re.compile(rf"_({'|'.join(_SPLITS)})$")
 
 
 def _rows(subjects: Collection[str], path: Path) -> Iterator[Row]:
-    """The rows of one subject's file, or of a folder's ``*_test.csv``; of these subjects only, if any are named."""
+    """The rows of one subject's file, or of a folder of one split; of these subjects only, if any are named."""
     if path.is_dir():
-        files = {file.stem.removesuffix("_test"): file for file in sorted(path.glob("*_test.csv"))}
+        split = _split_in(path)
+        files = {file.stem.removesuffix(f"_{split}"): file for file in sorted(path.glob(f"*_{split}.csv"))}
         if missing := [subject for subject in subjects if subject not in files]:
-            raise UserError(f"there is no {missing[0]}_test.csv in it", file=path)
-        if not files:
-            raise UserError("there is no *_test.csv in it; expected MMLU's folder test", file=path)
+            raise UserError(f"there is no {missing[0]}_{split}.csv in it", file=path)
         chosen = [(subject, files[subject]) for subject in subjects or files]
     else:
         chosen = [(_SPLIT.sub("", path.name.removesuffix(".gz").removesuffix(".csv")), path)]
@@ -44,6 +44,19 @@ def _rows(subjects: Collection[str], path: Path) -> Iterator[Row]:
     for subject, file in chosen:
         for row in csv_rows(file, _COLUMNS, header=False):
             yield Row(fields={**row.fields, "subject": subject}, file=file, line=row.line, number=row.number)
+
+
+def _split_in(folder: Path) -> str:
+    """The split whose files a folder holds."""
+    found = [split for split in _SPLITS if any(folder.glob(f"*_{split}.csv"))]
+    if len(found) > 1:
+        names = " and ".join(f"*_{split}.csv" for split in found)
+        raise UserError(f"holds {names}; expected the files of one split in a folder", file=folder)
+    if found:
+        return found[0]
+    below = [folder / split for split in _SPLITS if any((folder / split).glob(f"*_{split}.csv"))]
+    instead = f"; did you mean {below[0]}?" if below else "; expected MMLU's folder test, val or dev"
+    raise UserError(f"there is no *_test.csv, *_val.csv or *_dev.csv in it{instead}", file=folder)
 
 
 def _item(row: Row) -> Item:

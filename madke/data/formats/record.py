@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,9 +49,14 @@ class Row:
     number: int
     """1-based place among the entries."""
 
+    @property
+    def place(self) -> str:
+        """Its line, or its number where there are no lines."""
+        return f"line {self.line}" if self.line is not None else f"item {self.number}"
+
     def error(self, message: str) -> UserError:
         """The error for what is wrong with this row."""
-        where = "" if self.line is not None else f"item {self.number}: "
+        where = "" if self.line is not None else f"{self.place}: "
         return UserError(where + message, file=self.file, line=self.line)
 
     def text(self, *keys: str) -> str:
@@ -95,6 +101,8 @@ class Row:
         Raises:
             UserError: It is not.
         """
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.error(f"{what!r} is {short(value)}; expected a text or a finite number")
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str) or not value.strip():

@@ -92,13 +92,16 @@ def lines(path: Path, *, keep_ends: bool = False) -> list[str]:
     r"""The lines of a text file in UTF-8; only ``\n`` and ``\r\n`` end one.
 
     Raises:
-        UserError: The file cannot be read.
+        UserError: The file cannot be read, or holds a NUL character.
     """
     try:
         text = _bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"is not UTF-8 text: {error.reason} at byte {error.start}", file=path) from None
-    found = text.removesuffix("\n").split("\n")
+    found = text.removesuffix("\n").split("\n") if text else []
+    if "\0" in text:
+        number = next(number for number, line in enumerate(found, start=1) if "\0" in line)
+        raise UserError("holds a NUL character, which is no text", file=path, line=number)
     return [f"{line}\n" for line in found] if keep_ends else [line.removesuffix("\r") for line in found]
 
 

@@ -1,0 +1,165 @@
+"""No command writes over what it reads, or over what a run keeps: it says so, and asks nobody before."""
+
+import json
+import os
+import shutil
+import sqlite3
+
+import pytest
+
+from madke.cli.outputs import refuse_overwriting
+from madke.core.errors import UserError
+from madke.files import fingerprint
+from tests.data.published import FILES, HOTPOT, write
+from tests.support.cli import madke, refused
+
+QUESTIONS = [{"id": f"q{n}", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"]} for n in range(2)]
+RECIPE = """
+title: One and the same
+source: a test
+arms:
+  - {name: plain, protocol: cot}
+"""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A run, an experiment of one arm, and answers from elsewhere; all of them graded, which is paid for."""
+    folder = tmp_path_factory.mktemp("played")
+    questions = write(folder / "q.jsonl", QUESTIONS)
+    script = folder / "script.yaml"
+    script.write_text('- {stage: grade, reply: "[True]"}\n- {reply: "It is [Baikal]."}\n')
+    (folder / "recipe.yaml").write_text(RECIPE)
+    write(folder / "a.jsonl", [{"id": "q0", "answer": "Baikal"}])
+    model = ("--model", f"scripted/{script}")
+    grader = ("--grader", f"scripted/{script}")
+    for args in (
+        ("run", questions, "--protocol", "cot", *model, "--out", folder / "run"),
+        ("ablate", folder / "recipe.yaml", "--data", questions, *model, "--out", folder / "experiment"),
+        ("score", folder / "run", *grader),
+        ("score", folder / "a.jsonl", "--data", questions, *grader),
+    ):
+        done = madke(*args)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def folder(played, tmp_path):
+    """A copy that a test may spoil."""
+    return shutil.copytree(played, tmp_path / "copy")
+
+
+def left_alone(folder, *args):
+    """What is said about a refused command, which has changed nothing in the folder."""
+    before = {path: fingerprint(path) for path in folder.rglob("*") if path.is_file()}
+    said = refused(*args)
+    assert {path: fingerprint(path) for path in folder.rglob("*") if path.is_file()} == before
+    return said
+
+
+@pytest.mark.slow
+def test_nothing_that_a_run_or_an_experiment_keeps_can_be_an_output(played):
+    kept = [
+        *(played / "run").iterdir(),
+        *(played / "experiment").iterdir(),
+        *(played / "experiment/arms/plain").iterdir(),
+    ]
+    files = [path for path in kept if path.is_file()]
+    assert {"calls.sqlite", "grades.sqlite", "external.json", "lock"} <= {path.name for path in files}
+    for path in files:
+        with pytest.raises(UserError, match="--out would overwrite"):
+            refuse_overwriting({"--out": path}, ())
+    refuse_overwriting({"--out": played / "run" / "own.html"}, [played / "run"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        "report run --out run/calls.sqlite",
+        "report run --out run/transcripts.jsonl",
+        "report run --answers run/transcripts.jsonl",
+        "report run --out x.html --answers x.html",
+        "report experiment --out experiment/calls.sqlite",
+        "report experiment --answers experiment/arms/plain/transcripts.jsonl",
+        "report a.jsonl --data q.jsonl --answers q.jsonl",
+        "report a.jsonl --data q.jsonl --out a.jsonl",
+        "report a.jsonl --data q.jsonl --out a.jsonl.grades.sqlite",
+        "report run --tables csv --answers run/tables/scores.csv",
+        "score run --out run/calls.sqlite",
+        "score run --out run/report.html",
+        "score run --predictions run/transcripts.jsonl",
+        "score a.jsonl --data q.jsonl --predictions q.jsonl",
+        "score a.jsonl --data q.jsonl --out run/run.json",
+        "score a.jsonl --data q.jsonl --out a.jsonl",
+        "score a.jsonl --data q.jsonl --tables t.csv --predictions t.csv",
+        "score run --grader scripted/script.yaml --out script.yaml",
+        "pool build q.jsonl --sources google=web.jsonl --out q.jsonl",
+        "pool build q.jsonl --sources google=web.jsonl --out web.jsonl",
+        "pool build q.jsonl --sources google=web.jsonl --out run/transcripts.jsonl",
+    ],
+)
+def test_each_command_refuses_before_it_does_anything(folder, line, monkeypatch):
+    monkeypatch.chdir(folder)
+    write(folder / "web.jsonl", [{"query": "Which lake is the deepest?", "results": []}])
+    said = left_alone(folder, *line.split())
+    assert "would overwrite" in said or "are the same file" in said
+
+
+@pytest.mark.slow
+def test_links_are_what_they_lead_to(folder):
+    (folder / "soft.sqlite").symlink_to(folder / "run" / "calls.sqlite")
+    os.link(folder / "run" / "calls.sqlite", folder / "hard.sqlite")
+    (folder / "also").symlink_to(folder / "run")
+    for out in ("soft.sqlite", "hard.sqlite", "also/calls.sqlite"):
+        assert "would overwrite" in left_alone(folder, "report", folder / "run", "--out", folder / out)
+    with sqlite3.connect(folder / "run" / "calls.sqlite") as calls:
+        assert calls.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.slow
+def test_what_runs_are_scored_and_shown_in_is_written_as_before(folder):
+    run = folder / "run"
+    for args in (("report", run, "--out", run / "report.html"), ("score", run, "--out", run / "metrics.json")):
+        for _ in range(2):
+            done = madke(*args, "--tables", "csv" if args[0] == "report" else run / "t.csv")
+            assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_does_not_debate_the_file_that_it_replaces(tmp_path):
+    """Pools and lock may lie in a folder that holds no run yet, so nothing else refuses it."""
+    (tmp_path / "out").mkdir()
+    own = write(tmp_path / "out" / "pools.jsonl", QUESTIONS)
+    for args in (
+        ("run", own),
+        ("ablate", "source-ablation", "--data", own),
+        ("ablate", "source-ablation", "--data", write(tmp_path / "q.jsonl", QUESTIONS), "--pools", own),
+    ):
+        assert "choose another --out" in left_alone(tmp_path, *args, "--out", tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_a_conversion_does_not_replace_the_published_file(tmp_path):
+    fever = write(tmp_path / "dev.jsonl", FILES["fever"][1])
+    hotpot = write(tmp_path / "d.json", [HOTPOT])
+    subject = write(tmp_path / "test" / "law_test.csv", FILES["mmlu"][1])
+    chinese = write(tmp_path / "x.zh", "\u4e00\n")
+    english = write(tmp_path / "x.en", "One.\n")
+    for args in (
+        ("fever", fever, "--out", fever),
+        ("hotpotqa", hotpot, "--out", tmp_path / "o", "--pools", tmp_path / "o"),
+        ("hotpotqa", hotpot, "--out", tmp_path / "o", "--pools", hotpot),
+        ("mmlu", subject.parent, "--out", subject),
+        ("commonmt", chinese, "--out", english),
+    ):
+        said = left_alone(tmp_path, "datasets", "convert", *args)
+        assert "would overwrite" in said or "are the same file" in said
+
+
+def test_a_file_in_a_folder_that_is_read_is_no_output(tmp_path):
+    manifest = write(tmp_path / "index" / "manifest.json", json.dumps({}))
+    with pytest.raises(UserError, match="would overwrite what this command reads"):
+        refuse_overwriting({"--out": manifest}, [tmp_path / "index"])
+    refuse_overwriting({"--out": tmp_path / "pools.jsonl", "--vectors": None}, [tmp_path / "index"])
