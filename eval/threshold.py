@@ -23,7 +23,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +43,7 @@ from madke.engine.debate import debate
 from madke.engine.scene import Cast
 from madke.files import replacing
 from madke.llm import CallStore, Limiter, close
+from madke.llm.store import call_key
 from madke.llm.usage import estimated_usage
 from madke.runs.cast import guarded, open_models
 from madke.runs.transcripts import read_transcripts
@@ -170,21 +171,25 @@ class Experiment:
 
 @dataclass(kw_only=True, slots=True)
 class Counting:
-    """A model that says nothing, and counts what it is asked."""
+    """A model that says nothing, and counts what it is asked; what the call store would know is asked once."""
 
     name: str = "counting"
-    calls: int = 0
-    tokens: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
+    """Key of a call -> tokens of its prompt."""
+
+    @property
+    def calls(self) -> int:
+        """How many different ones there were."""
+        return len(self.tokens)
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Count a request."""
-        self.calls += 1
-        self.tokens += estimated_usage(request.messages, "").prompt_tokens
+        self.tokens[call_key(self.name, request)] = estimated_usage(request.messages, "").prompt_tokens
         return Completion()
 
     def budget(self, times: int, characters: float) -> str:
         """What was asked, so many times over, with replies of so many characters."""
-        calls, read = self.calls * times, self.tokens * times
+        calls, read = self.calls * times, sum(self.tokens.values()) * times
         return f"{calls:,} calls, about {read:,} prompt and {calls * characters / 4:,.0f} completion tokens"
 
 
@@ -204,8 +209,12 @@ async def plan(questions: Sequence[Question], arguments: argparse.Namespace) -> 
     if complete:
         sampled = sort_all_out(questions, stances, arguments.each)
     else:
-        unknown = (Stance(text="x" * STANCE_CHARACTERS),) * arguments.each
-        sampled = [Sampled(question=question, right=unknown, wrong=unknown) for question in questions]
+        # No two are alike: only debates of the same stances are the same.
+        right, wrong = (
+            tuple(Stance(text=f"{kind} {n} ".ljust(STANCE_CHARACTERS, "x")) for n in range(arguments.each))
+            for kind in ("right", "wrong")
+        )
+        sampled = [Sampled(question=question, right=right, wrong=wrong) for question in questions]
     texts = [len(stance.text) for entry in sampled for stance in (*entry.right, *entry.wrong)]
     length = sum(texts) / len(texts)
     # The other draws and debaters ask for as much.

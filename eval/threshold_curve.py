@@ -56,7 +56,8 @@ class Point:
     k: int
     accuracy: Estimate | None
     """Over one question: of its replies, with Wilson's interval. Replies of one draw read the same stances, so for
-    other draws the interval is too narrow; ``draws`` shows how far they lie apart. Over several: of their means."""
+    other draws the interval is too narrow; ``draws`` shows how far they lie apart. Over several: of their means, with
+    the bootstrap's interval over questions, widened to hold Wilson's of as many of them."""
     draws: tuple[float | None, ...]
     """The accuracy of each draw; None where all its calls failed."""
     right: int
@@ -158,7 +159,7 @@ def as_text(found: Sequence[Curve], bases: Mapping[str, int | None]) -> str:
     definition = (
         "A curve crosses one half where it leaves the side on which it stands with its whole base, with the first of "
         f"{SUSTAINED} counts in a row at one half or beyond it; the place is interpolated. Intervals are Wilson's, of "
-        f"the replies, for these draws; those of {EVERYTHING} are over questions."
+        f"the replies, for these draws; those of {EVERYTHING} are over questions, a bootstrap's widened to Wilson's."
     )
     return "\n".join([*lines, *textwrap.wrap(definition, 100), *textwrap.wrap(PAPER, 100), ""])
 
@@ -211,7 +212,7 @@ def _mean(points: Sequence[Point]) -> Point:
     ]
     return Point(
         k=points[0].k,
-        accuracy=estimate([point.accuracy.value for point in points if point.accuracy is not None]),
+        accuracy=estimate([point.accuracy.value for point in points if point.accuracy is not None], rate=True),
         draws=tuple(statistics.fmean(values) if values else None for values in drawn),
         right=sum(point.right for point in points),
         replies=sum(point.replies for point in points),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import isclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from madke.core.errors import UserError
 
@@ -102,19 +104,97 @@ def _read(path: Path, load: Callable[[str], T]) -> T:
         raise UserError(f"is not YAML: {' '.join(str(error).split())[:200]}", file=path) from None
 
 
-def validated(content: Any, model: type[M], *, file: Path | str | None = None) -> M:
-    """The content as a model, or a UserError that names the first wrong key, what was found and what was expected."""
+def validated(content: Any, model: type[M], *, file: Path | str | None = None, within: Sequence[str | int] = ()) -> M:
+    """The content as a model.
+
+    Args:
+        content: What a YAML file holds, or a part of it.
+        model: What it should be.
+        file: Where it stands, for errors: a YAML file, or words that say where.
+        within: The keys that lead to the content in the file.
+
+    Raises:
+        UserError: It is none. The message names the first wrong key, what was found and what was expected, and in a
+            file the line.
+    """
     try:
         return model.model_validate(content)
     except ValidationError as error:
         # Where a value may take several forms, the error deepest inside it is about the form that was meant.
         first = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
+        line = line_of(file, (*within, *first["loc"])) if isinstance(file, Path) else None
+        label = "".join(f"{part}: " for part in within)
         place = _short(".".join(str(part) for part in first["loc"] if not _FORM.search(str(part))), plain=True)
         if first["type"] == "extra_forbidden":
-            raise UserError(f"unknown key {place!r}", file=file) from None
+            hint = _instead(str(first["loc"][-1]), model, first["loc"][:-1])
+            raise UserError(f"{label}unknown key {place!r}{hint}", file=file, line=line) from None
         message = first["msg"].removeprefix("Value error, ")
         found = "" if first["type"] in ("missing", "value_error") else f", found {_short(first['input'])}"
-        raise UserError(f"{place + ': ' if place else ''}{message}{found}", file=file) from None
+        raise UserError(f"{label}{place + ': ' if place else ''}{message}{found}", file=file, line=line) from None
+
+
+def line_of(file: Path, keys: Sequence[str | int], *, whole: bool = False) -> int | None:
+    """The 1-based line of a YAML file on which something stands, or what it should stand in.
+
+    Args:
+        file: The file.
+        keys: Lead to it, from the top: keys of mappings, places in lists. Those that are not there are passed over, as
+            the names of the forms that a value may have are (pydantic's ``loc``).
+        whole: Whether all of them must be there.
+
+    Returns:
+        None if the file cannot be read or nothing of it is there.
+    """
+    try:
+        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return None
+    line = None
+    for key in keys:
+        if (found := _child(node, key)) is not None:
+            mark, node = found
+            line = mark.line + 1
+        elif whole:
+            return None
+    return line
+
+
+def _child(node: yaml.Node | None, key: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
+    """Where a part of a list or mapping begins (its key), and the part; what a mapping merges (<<) is looked up too."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+        return node.value[key].start_mark, node.value[key]
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    merged: list[tuple[yaml.Node, yaml.Node]] = []
+    for name, value in node.value:
+        if name.tag == "tag:yaml.org,2002:merge":
+            for other in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                merged += other.value if isinstance(other, yaml.MappingNode) else []
+    for name, value in (*node.value, *merged):
+        if isinstance(name, yaml.ScalarNode) and name.value == str(key):
+            return name.start_mark, value
+    return None
+
+
+def _instead(key: str, model: type[BaseModel], place: Sequence[str | int]) -> str:
+    """What may stand in the place of an unknown key: the nearest, or all there are."""
+    models = _models(model)
+    for part in place:
+        inner = [field for each in models if (field := each.model_fields.get(str(part)))]
+        models = [found for field in inner for found in _models(field.annotation)] or models
+    known = list(dict.fromkeys(field.alias or name for each in models for name, field in each.model_fields.items()))
+    if near := difflib.get_close_matches(key, known, n=1):
+        return f"; did you mean {near[0]!r}?"
+    return f"; known: {', '.join(known)}" if known else ""
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The models in a type; of one that only stands for a value, those in the value's."""
+    if isclass(annotation) and issubclass(annotation, RootModel):
+        return _models(annotation.model_fields["root"].annotation)
+    if isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models(part)]
 
 
 def _short(value: object, *, plain: bool = False) -> str:

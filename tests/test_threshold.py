@@ -16,6 +16,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance
 from madke.llm import CallStore, ScriptedChat, Stored
+from madke.scoring.statistics import wilson
 from madke.variants import load_variant
 from tests.support.openai_server import chat, openai_server
 
@@ -215,6 +216,17 @@ def test_several_questions_are_also_averaged_with_an_interval_over_them(curve):
     assert everything.question == curve.EVERYTHING
     assert (point.accuracy.value, point.accuracy.n) == (0.4375, 2)
     assert (point.draws, point.right, point.replies, point.cut) == ((0.625, 0.25), 7, 16, 4)
+    assert (point.accuracy.low, point.accuracy.high) == pytest.approx(wilson(2 * 0.4375, 2))
+
+
+def test_questions_that_are_alike_do_not_make_their_mean_certain(curve):
+    cells = [
+        curve.Cell(question=f"q{n}", order="correct_first", k=1, draw=0, right=2, replies=3, unread=0, failed=0, cut=0)
+        for n in range(2)
+    ]
+    (point,) = curve.curves(cells)[-1].points
+    assert point.accuracy.value == pytest.approx(2 / 3)
+    assert (point.accuracy.low, point.accuracy.high) == pytest.approx(wilson(4 / 3, 2))
 
 
 # As a user runs it.
@@ -250,7 +262,7 @@ def test_the_whole_experiment(command, tmp_path):
         assert server.requests == []
         assert (planned.returncode, planned.stderr) == (0, "")
         assert "sampling: 12 calls" in planned.stdout
-        assert f"debates: {3 * 2 * EACH * DRAWS * REPLIES} calls" in planned.stdout
+        assert f"debates: {(3 * 2 * EACH - 1) * DRAWS * REPLIES} calls" in planned.stdout
         assert "are taken to have 1,000 characters" in planned.stdout
 
         done = command(server.url)
@@ -293,6 +305,7 @@ def test_stances_from_a_file_need_no_sampling(command, tmp_path):
         refused = command(server.url, "--stances", tmp_path / "stances.jsonl", "--each", EACH + 1)
     assert "sampling" not in planned.stdout
     assert "have on average 18 characters" in planned.stdout
+    assert f"debates: {requests} calls" in planned.stdout
     assert done.returncode == 0, done.stderr
     assert requests == 3 * 2 * EACH * DRAWS * REPLIES - DRAWS * REPLIES
     assert not (tmp_path / "out" / "stances").exists()

@@ -1,9 +1,10 @@
 """YAML with errors for people."""
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from madke.core.errors import UserError
-from madke.yaml_file import read_mapping
+from madke.yaml_file import line_of, read_mapping, read_yaml
 
 
 def test_a_key_that_stands_twice_is_refused_wherever_it_is(tmp_path):
@@ -17,3 +18,63 @@ def test_a_merged_mapping_may_be_overridden(tmp_path):
     file = tmp_path / "recipe.yaml"
     file.write_text("base: &base {a: 1, b: 2}\narm: {<<: *base, b: 3}\n")
     assert read_mapping(file)["arm"] == {"a": 1, "b": 3}
+
+
+class Leaf(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    size: int
+    name_of: str = Field("", alias="name")
+
+
+class Tree(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    leaves: list[Leaf] = []
+    by_name: dict[str, Leaf | list[Leaf]] = {}
+    best: Leaf | None = None
+
+
+class Forest(RootModel[dict[str, Tree]]):
+    pass
+
+
+def refusal(folder, text, model=Tree):
+    file = folder / "tree.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError) as refused:
+        read_yaml(file, model)
+    return str(refused.value).removeprefix(f"{file}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("best: {size: 1}\nleavs: []\n", "2: unknown key 'leavs'; did you mean 'leaves'?"),
+        ("zzz: 1\n", "1: unknown key 'zzz'; known: leaves, by_name, best"),
+        ("leaves:\n- size: 1\n- size: 1\n  siez: 2\n", "4: unknown key 'leaves.1.siez'; did you mean 'size'?"),
+        ("leaves:\n- size: 1\n- size: 1\n  nam: x\n", "4: unknown key 'leaves.1.nam'; did you mean 'name'?"),
+        ("leaves:\n- size: 1\n- {}\n", "3: leaves.1.size: Field required"),
+        ("best:\n  name: x\n  size: big\n", "3: best.size: Input should be a valid integer"),
+        ("by_name:\n  a: {size: 1}\n  b:\n  - size: 1\n  - size: x\n", "5: by_name.b."),
+        ("best: &b\n  size: x\n", "2: best.size"),
+        ("by_name:\n  base: &b\n    size: x\n  other: {<<: *b}\n", "3: by_name.base."),
+        ("leaves: 3\n", "1: leaves: Input should be a valid list"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path, text, said):
+    assert refusal(tmp_path, text).startswith(said)
+
+
+def test_a_file_that_is_all_entries_has_lines_and_suggestions_too(tmp_path):
+    assert refusal(tmp_path, "one:\n  leavs: []\n", Forest) == "2: unknown key 'one.leavs'; did you mean 'leaves'?"
+
+
+def test_a_merged_key_is_found_where_it_stands(tmp_path):
+    file = tmp_path / "tree.yaml"
+    file.write_text("base: &b\n  size: 1\nother:\n  <<: *b\nlist: [1,\n  2]\n")
+    assert line_of(file, ("other", "size")) == 2
+    assert line_of(file, ("list", 1)) == 6
+    assert line_of(file, ("other", "colour")) == 3
+    assert line_of(file, ("other", "colour"), whole=True) is None
+    assert line_of(tmp_path / "missing.yaml", ("other",)) is None

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.transcript import Transcript
 from madke.data import Given, first_rounds
-from madke.experiments.recipe import Arm, Recipe
+from madke.experiments.recipe import Arm
+from madke.experiments.record import (
+    FILE,
+    arm_folder,
+    is_experiment,
+    pool_sources,
+    read_record,
+    record_of,
+    refuse_other,
+    uses_pools,
+    write_record,
+)
 from madke.experiments.setting import Setting, debaters_for
-from madke.files import alone_with, fingerprint, foreign, replacing
+from madke.files import alone_with, foreign
 from madke.knowledge.merging import merge_pools
-from madke.knowledge.pool_file import read_pools, sources_in
 from madke.knowledge.pools import SourceCounts, asking_folder, build_pools
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Effort, Watch, play
 from madke.runs.meter import Meter
 from madke.runs.pools import depth
-from madke.runs.transcripts import read_transcripts
-
-_FILE = "experiment.json"
+from madke.runs.transcripts import read_outcomes, read_transcripts
 
 _POOLS, _ASKED = "pools.jsonl", "asked.jsonl"
 
 _MADE_BEFORE = {"arms", "lock", _POOLS, asking_folder(_POOLS), _ASKED, asking_folder(_ASKED), "calls.sqlite"}
 """What an experiment that was stopped before its pools were frozen may have left."""
-
-_SAID_ABOUT = ("title", "source", "about", "datasets", "published", "reference")
-"""What of a recipe changes no result."""
 
 OpenSources = Callable[[Mapping[str, str | None]], Sequence[Source]]
 """Source name -> specification, opened."""
@@ -57,32 +60,63 @@ class Experiment:
         return self.path / "calls.sqlite"
 
     def begin(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, SourceCounts]:
-        """Freeze the pools of all arms, then what the experiment is; an experiment that has begun is left as it is.
+        """Freeze the pools of all arms, then what the experiment is.
 
-        What the pool files of the setting do not hold is retrieved for all arms at once.
+        What the pool files of the setting do not hold is retrieved for all arms at once. Where an experiment goes on,
+        its pools stay what they are once an arm has begun with them; if they are gone, they are made again from the
+        same pool files.
 
         Returns:
             Source name -> what it found; empty where nothing had to be asked.
 
         Raises:
-            UserError: A source cannot work, a pool file is wrong, or nothing can be written.
+            UserError: A source cannot work, a pool file is wrong, the pools that arms have begun with hold nothing of a
+                source or cannot be made again, or nothing can be written.
         """
-        if is_experiment(self.path):
-            return {}
-        # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
-        self.pools.unlink(missing_ok=True)
-        found = self._freeze_pools(open_sources, progress)
-        with replacing(self.path / _FILE) as file:
-            file.write(json.dumps(_record(self.setting), ensure_ascii=False, indent=2).encode() + b"\n")
+        record, sources = record_of(self.setting), self.setting.all_specs()
+        before = read_record(self.path) if is_experiment(self.path) else None
+        found: dict[str, SourceCounts] = {}
+        if before is None:
+            # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
+            self.pools.unlink(missing_ok=True)
+            found = self._freeze_pools(open_sources, progress)
+        else:
+            frozen = pool_sources(before, self.setting)
+            lacking = [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]
+            other = lacking or before.get("pools") != record["pools"] or not self.pools.exists()
+            if other and not uses_pools(self.path):
+                found = self._freeze_pools(open_sources, progress)
+            else:
+                self._keep_pools(frozen, lacking)
+                sources = frozen
+        if before != {**record, "sources": sources}:
+            write_record(self.path, record, sources)
         return found
+
+    def _keep_pools(self, frozen: Mapping[str, str | None], lacking: Sequence[str]) -> None:
+        """See that the pools that arms have begun with are there, and hold what is needed."""
+        if lacking:
+            raise UserError(
+                f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another; choose "
+                f"another --out, with --pools {self.pools}, so that only that source is asked",
+                file=self.path,
+            )
+        if self.pools.exists() or not frozen:
+            return
+        if asked := [name for name in frozen if name not in self.setting.held]:
+            raise UserError(
+                f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today; put the file "
+                "back, or choose another --out",
+                file=self.pools,
+            )
+        merge_pools(self.setting.pools, self.setting.questions, self.pools, sources=frozen)
 
     def _freeze_pools(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, SourceCounts]:
         setting = self.setting
         specs = setting.all_specs()
         if not specs:
             return {}
-        held = {source for file in setting.pools for source in sources_in(read_pools(file).values())}
-        asked = {name: spec for name, spec in specs.items() if name not in held}
+        asked = {name: spec for name, spec in specs.items() if name not in setting.held}
         if not asked:
             merge_pools(setting.pools, setting.questions, self.pools, sources=specs)
             return {}
@@ -96,7 +130,7 @@ class Experiment:
 
     def arm_folder(self, name: str) -> Path:
         """The run directory of an arm."""
-        return self.path / "arms" / name
+        return arm_folder(self.path, name)
 
     def run(self, arm: Arm, effort: Effort, *, ask: OpenSources, watch: Watch) -> Meter:
         """Run an arm, or go on with it.
@@ -107,7 +141,7 @@ class Experiment:
             ask: Opens the sources that debaters search, where they may.
             watch: See :data:`madke.runs.job.Watch`.
         """
-        debaters = None if arm.debaters_for is None else self._debaters(arm)
+        debaters = self.debaters(arm)
         given = None if arm.given is None else self._given(arm)
         job = self.setting.job(arm, given=given, debaters=debaters)
         pools = self.pools if job.variant.protocol.knowledge else None
@@ -136,9 +170,11 @@ class Experiment:
                 )
         return None
 
-    def _debaters(self, arm: Arm) -> int:
+    def debaters(self, arm: Arm) -> int | None:
+        """How many debaters cost what another arm has cost; None if it asks for none such, or still waits for it."""
         dear = arm.debaters_for
-        assert dear is not None
+        if dear is None or self.waits_for(arm):
+            return None
         target, unit = (self._mean(name, dear.by) for name in (dear.arm, dear.unit))
         return debaters_for(target, unit)
 
@@ -165,69 +201,55 @@ def _spent(transcript: Transcript, what: str) -> int:
 
 
 @contextmanager
-def opened(path: Path, setting: Setting) -> Iterator[Experiment]:
+def opened(path: Path, setting: Setting, *, replay: bool = False) -> Iterator[Experiment]:
     """The experiment's folder, made or gone on with; one process at a time has it.
 
+    Before anything is made, the models of all arms are opened and closed again, and pool files and names of sources are
+    looked at. A folder in which the experiment did not begin is left as it was.
+
+    Args:
+        path: The folder.
+        setting: The experiment.
+        replay: It was run before, and nobody will be asked.
+
     Raises:
-        UserError: It is in use, holds another experiment or something else, or cannot be written.
+        UserError: It is in use, holds another experiment or something else, or cannot be written; a model, a pool file
+            or a source cannot be used.
     """
-    if not is_experiment(path) and (others := foreign(path, _MADE_BEFORE, {_FILE, *_MADE_BEFORE})):
+    there = is_experiment(path)
+    if replay and not there:
+        raise UserError("holds no experiment to replay", file=path)
+    if not there and (others := foreign(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
         raise UserError(f"holds no experiment, but {others[0]!r}; choose another --out", file=path)
+    models = setting.open_all([] if replay else [arm.name for arm in setting.arms if _has_left(path, setting, arm)])
+    record_of(setting)
+    if not there and (wrong := setting.unknown_sources()):
+        raise wrong[0]
+    made = not path.exists()
     busy = UserError("another process runs this experiment; wait for it", file=path)
     with alone_with(path / "lock", busy):
-        (path / "arms").mkdir(exist_ok=True)
-        if is_experiment(path):
-            _refuse_other(path, setting)
-        yield Experiment(path=path, setting=setting)
+        try:
+            (path / "arms").mkdir(exist_ok=True)
+            if is_experiment(path):
+                refuse_other(path, setting, models)
+            yield Experiment(path=path, setting=setting)
+        finally:
+            _tidy(path, made=made)
 
 
-def _record(setting: Setting) -> dict[str, Any]:
-    return {
-        # What is unset stays so: an arm's silence is not the same as a default.
-        "recipe": setting.recipe.model_dump(mode="json", exclude_unset=True),
-        "data": setting.data,
-        "pools": [fingerprint(file) for file in setting.pools],
-        "questions": len(setting.questions),
-        "data_sha256": setting.data_sha256,
-        "sample_seed": setting.sample_seed,
-        "repeats": setting.repeats,
-        "seed": setting.seed,
-    }
+def _has_left(path: Path, setting: Setting, arm: Arm) -> bool:
+    """Whether the arm will ask its models."""
+    file = arm_folder(path, arm.name) / "transcripts.jsonl"
+    done = [line.key for line in read_outcomes(file) if line and not line.failed] if file.is_file() else []
+    return len(done) < len(setting.questions) * (arm.repeats or setting.repeats)
 
 
-def _refuse_other(path: Path, setting: Setting) -> None:
-    """Refuse an experiment whose results would be others; what a recipe only says about itself may change."""
-    before, now = _read(path), _record(setting)
-    for record in (before, now):
-        record["recipe"] = {name: value for name, value in record["recipe"].items() if name not in _SAID_ABOUT}
-    if before.get("questions") != now["questions"]:
-        counts = f"{before.get('questions')} questions, not {now['questions']} (--limit, or the data)"
-        raise UserError(f"holds another experiment: {counts}; choose another --out", file=path)
-    if changed := [name for name, value in now.items() if before.get(name) != value]:
-        raise UserError(f"holds another experiment: its {changed[0]} differs; choose another --out", file=path)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads((path / _FILE).read_bytes())
-    except (OSError, ValueError):
-        record = None
-    if not isinstance(record, dict):
-        raise UserError("is not an experiment's record", file=path / _FILE)
-    return record
-
-
-def is_experiment(path: Path) -> bool:
-    """Whether a folder is an experiment's."""
-    return (path / _FILE).is_file()
-
-
-def read_experiment(path: Path) -> tuple[Recipe, list[Path]]:
-    """The recipe of an experiment, and the folders of its arms that have begun, in the recipe's order.
-
-    Raises:
-        UserError: It is none.
-    """
-    recipe = Recipe.model_validate(_read(path)["recipe"])
-    folders = [path / "arms" / arm.name for arm in recipe.all_arms()]
-    return recipe, [folder for folder in folders if (folder / "transcripts.jsonl").is_file()]
+def _tidy(path: Path, *, made: bool) -> None:
+    """Remove what was made for an experiment that did not begin, unless something waits there for the next try."""
+    arms = path / "arms"
+    if {entry.name for entry in path.iterdir()} != {"arms", "lock"} or any(arms.iterdir()):
+        return
+    arms.rmdir()
+    (path / "lock").unlink()
+    if made:
+        path.rmdir()

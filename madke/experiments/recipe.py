@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping
-from itertools import product
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice, product
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,12 +14,32 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from madke.assets import asset
 from madke.core.errors import UserError, unknown
-from madke.yaml_file import read_yaml
+from madke.data.formats import FORMATS
+from madke.scoring.metrics import METRICS
+from madke.scoring.rows import GRADER
+from madke.yaml_file import line_of, read_yaml
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME.pattern}$", max_length=100)]
 _MOST_ARMS = 1000
 _Count = Annotated[int, Field(ge=1, strict=True)]
+
+_ALL = "all"
+"""In ``published``: means over all datasets."""
+
+_SHARES = (*METRICS, "correct", GRADER, "cons_judge", "cons_matcher")
+_SHARES += tuple(f"co2_{by}" for by in ("judge", "matcher", "judge_grader", "matcher_grader"))
+"""Figures that are shares, from 0 to 1."""
+
+_OTHERS = re.compile(
+    "corrected|collapsed|repaired|oracle|trapped(_debater)?|judge_tie|rounds|entropy|log_likelihood|disagreement|"
+    "diversity|no_found|selected_ids|pool_recall|misinformation_selected|(sided_with|selection|share|changed)_.+|"
+    "comet|bleurt"
+)
+"""What else :func:`madke.scoring.rows.row` names, and the scorers of the papers."""
+
+Place = tuple[str | int, ...]
+"""The keys that lead to a part of a recipe's file."""
 
 
 class _Strict(BaseModel):
@@ -137,6 +158,22 @@ class Recipe(_Strict):
         for arm in self.arms:
             yield _arm(arm.name, self.base.then(arm))
 
+    def figures(self) -> Iterator[tuple[str, str, str, str, float]]:
+        """Model, arm, dataset, metric and value of every figure of the source."""
+        for model, by_arm in self.published.items():
+            for arm, by_dataset in by_arm.items():
+                for dataset, figures in by_dataset.items():
+                    yield from ((model, arm, dataset, metric, value) for metric, value in figures.items())
+
+    def places(self, number: int) -> list[Place]:
+        """Where the arm of this number is described, what is most special first."""
+        grid = prod(map(len, self.grid.values())) if self.grid else 0
+        if number >= grid:
+            return [("arms", number - grid), ("base",)]
+        (labels,) = islice(product(*self.grid.values()), number, number + 1)
+        axes = [("grid", axis, label) for axis, label in zip(self.grid, labels, strict=True)]
+        return [*reversed(axes), ("base",)]
+
 
 def _arm(name: str, changes: Changes) -> Arm:
     return Arm.model_validate({"name": name, **changes.model_dump(include=changes.model_fields_set)})
@@ -147,19 +184,66 @@ def recipe_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(asset("eval", "recipes").glob("*.yaml"))}
 
 
+def recipe_file(name: str) -> Path:
+    """The file of a shipped recipe's name; of a path to a YAML file, that file.
+
+    Raises:
+        UserError: There is no such recipe.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        return path
+    shipped = recipe_files()
+    if name not in shipped:
+        raise unknown("recipe", name, shipped)
+    return shipped[name]
+
+
 def read_recipe(name: str) -> Recipe:
     """The recipe of that name, or in the file of that path.
 
     Raises:
         UserError: There is none, or it is wrong.
     """
-    path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        shipped = recipe_files()
-        if name not in shipped:
-            raise unknown("recipe", name, shipped)
-        path = shipped[name]
+    path = recipe_file(name)
     try:
-        return read_yaml(path, Recipe)
+        recipe = read_yaml(path, Recipe)
     except RecursionError:
         raise UserError("refers to itself", file=path) from None
+    _check_names(recipe, path)
+    return recipe
+
+
+def _check_names(recipe: Recipe, file: Path) -> None:
+    """Refuse published datasets that are none, and figures on another scale than ours."""
+    for number, dataset in enumerate(recipe.datasets):
+        if dataset not in FORMATS:
+            line = line_of(file, ("datasets", number))
+            raise UserError(f"datasets: {unknown('dataset', dataset, FORMATS)}", file=file, line=line)
+    for *place, metric, value in recipe.figures():
+        if metric in _SHARES and not 0 <= value <= 1:
+            line = line_of(file, ("published", *place, metric))
+            raise UserError(f"published: {metric} is a share, from 0 to 1; found {value:g}", file=file, line=line)
+
+
+def remarks(recipe: Recipe, datasets: Collection[str]) -> list[str]:
+    """What of a recipe's published figures will have nothing beside it: names that are ours to nobody's knowledge.
+
+    Args:
+        recipe: The recipe.
+        datasets: Those of the experiment's questions. Other published ones are left out without a word: a part of the
+            datasets makes an experiment too.
+    """
+    found: dict[str, None] = {}
+    for _, _, dataset, metric, _ in recipe.figures():
+        if dataset not in (known := (_ALL, *datasets, *FORMATS)):
+            found[f"no question is of dataset {dataset!r}{_nearest(dataset, known)}"] = None
+        if metric not in _SHARES and not _OTHERS.fullmatch(metric):
+            scorer = f"only a scorer of that name can give it (madke score --scorer {metric}=COMMAND)"
+            found[f"no metric is called {metric!r}{_nearest(metric, _SHARES)}; {scorer}"] = None
+    return [f"published: {remark}" for remark in found]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -38,7 +38,8 @@ def read_prices(path: Path) -> dict[str, Price]:
         UserError: The file is missing or is no YAML, or an entry is no price.
     """
     return {
-        str(name): validated(content, Price, file=f"{path}: {name}") for name, content in read_mapping(path).items()
+        str(name): validated(content, Price, file=path, within=(str(name),))
+        for name, content in read_mapping(path).items()
     }
 
 

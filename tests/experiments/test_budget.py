@@ -41,7 +41,7 @@ def test_a_price_file_is_checked(tmp_path):
     file.write_text("openai/mini: {prompt: 0.15, completion: 0.6}\n")
     assert read_prices(file) == {"openai/mini": Price(prompt=0.15, completion=0.6)}
     file.write_text("openai/mini: {prompt: -1, completion: 0.6}\n")
-    with pytest.raises(UserError, match="openai/mini: prompt"):
+    with pytest.raises(UserError, match=r"prices\.yaml:1: openai/mini: prompt: "):
         read_prices(file)
 
 

@@ -1,17 +1,23 @@
 """What a plan says of runs of several datasets, of repeats, and of first rounds that are taken over."""
 
+import json
+
 import pytest
 
+from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
 from madke.experiments.setting import Setting
 
 
-def plans(recipe, questions):
+def setting_of(recipe, questions, pools=()):
     recipe = Recipe.model_validate({"title": "A test", "source": "a test", **recipe})
-    setting = Setting(recipe=recipe, data="", questions=questions)
-    return {plan.name: plan for plan in planned(setting, Planner(prices={}), None)}
+    return Setting(recipe=recipe, data="", questions=questions, pools=pools)
+
+
+def plans(recipe, questions, pools=()):
+    return {plan.name: plan for plan in planned(setting_of(recipe, questions, pools), Planner(prices={}))}
 
 
 def questions(count, text="Which lake is the deepest?"):
@@ -35,20 +41,120 @@ def test_more_repeats_than_an_earlier_arm_has_are_paid():
     assert found["often"].most.prompt_tokens == pytest.approx(19 * found["once"].most.prompt_tokens)
 
 
-@pytest.mark.parametrize("other", [{"arm": "two"}, {"arm": "one", "order": "reversed"}])
-def test_what_follows_from_another_first_round_is_paid(other):
+def test_what_follows_from_a_first_round_is_paid_once():
     arms = [
         {"name": "one"},
         {"name": "two", "seed": 7},
         {"name": "after", "given": {"arm": "one"}},
-        {"name": "same", "given": {"arm": "one"}},
-        {"name": "other", "given": other},
+        {"name": "often", "given": {"arm": "one"}, "repeats": 3},
+        {"name": "other", "given": {"arm": "two"}},
+        {"name": "reversed", "given": {"arm": "one", "order": "reversed"}},
     ]
     found = plans({"base": {"protocol": "madke", "sources": "wiki", "set": {"rounds": 2}}, "arms": arms}, questions(3))
     # The judge on the given stances, and a summary; then selections, stances and a verdict of the second round too.
     paid = {name: (plan.least.paid, plan.most.paid) for name, plan in found.items()}
-    assert {name: paid[name] for name in ("after", "same", "other")} == {
-        "after": (3 * 2, 3 * 7),
-        "same": (0, 0),
+    assert {name: paid[name] for name in ("after", "other", "reversed")} == {
+        "after": (0, 0),
         "other": (3 * 2, 3 * 7),
+        "reversed": (3 * 2, 3 * 7),
     }
+    # Its first repeat is that of the run whose first round it takes over.
+    assert paid["often"] == pytest.approx((2 / 3 * 9 * 2, 2 / 3 * 9 * 7))
+
+
+MADKE = {"name": "madke", "protocol": "madke", "sources": "wiki"}
+SAME = {"protocol": "self-consistency", "debaters_for": {"arm": "madke", "by": "calls", "unit": "cot"}}
+
+
+def equal_cost(**more):
+    arms = [MADKE, {"name": "cot", "protocol": "cot"}, {"name": "same", **SAME}, {"name": "again", **SAME, "seed": 7}]
+    return {"arms": [*arms, *({"name": name, **SAME, **arm} for name, arm in more.items())]}
+
+
+def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of_it():
+    found = plans(equal_cost(after={}, other={"debaters_for": SAME["debaters_for"] | {"arm": "again"}}), questions(3))
+    # 2nr + r + 1 calls of two debaters in one round to three.
+    assert {name: found[name].debaters for name in ("madke", "same", "other")} == {
+        "madke": None,
+        "same": (6, 16),
+        "other": (6, 16),
+    }
+    for name in ("same", "again", "other"):
+        assert (found[name].least.calls, found[name].most.calls) == (3 * 6, 3 * 16)
+    # Whatever the earlier of two votes needs, at most that many less does the later one pay.
+    assert (found["same"].least.paid, found["same"].most.paid) == (3 * 6, 3 * 16)
+    assert (found["after"].least.paid, found["after"].most.paid) == (0, 3 * (16 - 6))
+
+
+def test_what_the_others_have_cost_takes_the_place_of_their_plan():
+    setting = setting_of(equal_cost(), questions(3))
+    known = {"same": 9}
+    found = {plan.name: plan for plan in planned(setting, Planner(prices={}), debaters=lambda arm: known.get(arm.name))}
+    assert found["same"].least.calls == found["same"].most.calls == 3 * 9
+    assert found["same"].debaters is None
+    assert found["again"].debaters == (6, 16)
+
+
+def test_more_debaters_than_there_can_be_are_not_planned():
+    dear = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
+    same = {"name": "same", **SAME, "debaters_for": SAME["debaters_for"] | {"arm": "dear"}}
+    with pytest.raises(UserError, match="arm 'same'"):  # it is sure to have too many
+        plans({"arms": [dear, {"name": "cot", "protocol": "cot"}, same]}, questions(1))
+    dear["set"]["stop"] = "agreement"
+    found = plans({"arms": [dear, {"name": "cot", "protocol": "cot"}, same]}, questions(1))
+    assert found["same"].debaters == (60, 200)
+
+
+def test_the_shortest_debate_asks_no_judge_where_nothing_can_be_read():
+    base = {"protocol": "madke", "sources": "wiki"}
+    arms = [{"name": "one", "set": {"rounds": 1}}, {"name": "three", "set": {"rounds": 3}}]
+    found = plans({"base": base, "arms": arms}, questions(2))
+    assert (found["one"].least.calls, found["one"].most.calls) == (2 * 5, 2 * 6)
+    # With two rounds to go it is the judge who ends it.
+    assert (found["three"].least.calls, found["three"].most.calls) == (2 * 6, 2 * 16)
+
+
+def test_a_shorter_run_may_share_the_end_of_a_longer_one():
+    base = {"protocol": "madke", "sources": "wiki"}
+    arms = [{"name": "three", "set": {"rounds": 3}}, {"name": "one", "set": {"rounds": 1}}]
+    found = plans({"base": base, "arms": arms}, questions(2))
+    # The summary after round 1 is asked already where the longer debate ended there, and else it is not.
+    assert (found["one"].least.paid, found["one"].most.paid) == (0, 2)
+
+
+def test_orders_that_turn_out_the_same_may_share_what_follows():
+    base = {"protocol": "madc", "set": {"order": "fixed", "debaters": 3}}
+    arms = [{"name": "fixed"}, {"name": "last", "set": {"order": "truth_last"}}]
+    found = plans({"base": base, "arms": arms}, [Question(id="q", question="Which?", answers=("Baikal",))])
+    # Where all or none are right, those who are right stand last already.
+    assert (found["last"].least.paid, found["last"].most.paid) == (0, 3)
+
+
+def pool_file(path, asked, source, text):
+    lines = [{"id": q.id, "question": q.question, "passages": [{"source": source, "text": text}]} for q in asked]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_several_pool_files_are_read_together(tmp_path):
+    asked = questions(3)
+    arms = [{"name": name, "protocol": "rag", "sources": name} for name in ("wiki", "google")]
+    arms.append({"name": "both", "protocol": "rag", "sources": "wiki,google"})
+    files = [pool_file(tmp_path / f"{name}.jsonl", asked, name, f"{name} " * 40) for name in ("wiki", "google")]
+    assumed = plans({"arms": arms}, asked)
+    half = plans({"arms": arms}, asked, files[:1])
+    whole = plans({"arms": arms}, asked, files)
+    tokens = [[found[arm].most.prompt_tokens for arm in ("wiki", "google", "both")] for found in (assumed, half, whole)]
+    # One passage of 40 words instead of five of 100, in each source.
+    assert tokens[1][0] == tokens[2][0] < tokens[0][0]
+    assert tokens[1][1:] == tokens[0][1:]
+    assert tokens[2][1] < tokens[0][1]
+    assert tokens[2][2] < tokens[0][2]
+    said = [[name for name, plan in found.items() if plan.assumed_passages] for found in (assumed, half, whole)]
+    assert said == [["wiki", "google", "both"], ["google", "both"], []]
+
+
+def test_a_pool_file_of_other_questions_is_refused(tmp_path):
+    file = pool_file(tmp_path / "wiki.jsonl", questions(1), "wiki", "Some text.")
+    with pytest.raises(UserError, match="for 2 questions"):
+        plans({"arms": [{"name": "rag", "protocol": "rag", "sources": "wiki"}]}, questions(3), [file])

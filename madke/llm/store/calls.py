@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -123,12 +123,18 @@ class CallStore:
             for row in self._db.execute(query, (payer,)):
                 yield read_call(row, self._pieces)
 
-    def paid(self) -> dict[tuple[str, str], Paid]:
-        """(Payer, model's own name) -> all calls that were made, repeated and failed ones too."""
+    def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
+        """(Payer, model's own name) -> all calls that were made, repeated and failed ones too.
+
+        Args:
+            without: Stages whose calls are left out.
+        """
         sums = ", ".join(f"sum(coalesce(json_extract(completion, '$.usage.{name}'), 0))" for name in _COUNTS)
-        query = f"SELECT payer, model, count(*), {sums} FROM calls GROUP BY payer, model ORDER BY min(id)"
+        others = f"json_extract(request, '$.purpose.stage') NOT IN ({', '.join('?' * len(without))})"
+        which = f"WHERE {others}" if without else ""
+        query = f"SELECT payer, model, count(*), {sums} FROM calls {which} GROUP BY payer, model ORDER BY min(id)"
         with self._errors():
-            rows = self._db.execute(query).fetchall()
+            rows = self._db.execute(query, tuple(without)).fetchall()
             if any([type(value) for value in row] != [str, str, int, *[int] * len(_COUNTS)] for row in rows):
                 raise Damage("what calls have used is not what was written")
         return {

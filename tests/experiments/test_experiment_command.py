@@ -1,0 +1,192 @@
+"""What ``madke ablate`` says and does besides running arms: remarks, arms that cannot run, tests, replays."""
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from madke.cli import ablate
+from madke.core.errors import UserError
+from madke.runs.transcripts import read_transcripts
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import openai_server
+
+ARMS = """
+title: Lakes
+source: a test
+reference: second
+arms:
+  - {name: first, protocol: cot, seed: 1}
+  - {name: second, protocol: cot, seed: 2}
+  - {name: third, protocol: standard, seed: 3}
+  - {name: fourth, protocol: standard, seed: 4}
+"""
+
+
+def invoke(folder, *more, recipe=ARMS, model=None):
+    """Run the verb in this process, with a script for a model where nothing else is said."""
+    write_dataset(folder, 3)
+    (folder / "recipe.yaml").write_text(recipe)
+    script = folder / "script.yaml"
+    script.write_text('- {reply: "The answer is [Lake Baikal].", stage: speak}\n')
+    app = typer.Typer()
+    app.command()(ablate.command)
+    data = ("--data", folder / "questions.jsonl", "--model", model or f"scripted/{script}")
+    return CliRunner().invoke(app, [str(each) for each in (folder / "recipe.yaml", *data, *more)])
+
+
+def bad_input(done):
+    assert isinstance(done.exception, UserError), done.output
+    return str(done.exception)
+
+
+def answers(folder):
+    return {transcript.id: transcript.answer for transcript in read_transcripts(folder)}
+
+
+def rows(stdout, title):
+    """The lines from a table's title on, as words."""
+    return [words for line in stdout.partition(title)[2].splitlines() if (words := line.split())]
+
+
+def test_a_plan_refuses_a_model_that_cannot_be(tmp_path):
+    recipe = ARMS + "  - {name: fifth, protocol: cot, model: openai-ok2}\n"
+    assert "recipe.yaml:10: arm 'fifth': unknown model 'openai-ok2'" in bad_input(
+        invoke(tmp_path, "--plan", recipe=recipe)
+    )
+
+
+def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path):
+    out = tmp_path / "out"
+    strange = out / "arms" / "second" / "notes.txt"
+    strange.parent.mkdir(parents=True)
+    strange.write_text("mine")
+    recipe = ARMS + "  - {name: fifth, protocol: mad, given: {arm: second}}\n"
+    done = invoke(tmp_path, "--out", out, recipe=recipe)
+    assert done.exit_code == 1, done.output
+    assert "arm 'second' is not finished: " in done.stderr
+    assert "holds no run, but 'notes.txt'" in done.stderr
+    assert "arm 'fifth' is not finished: it needs second" in done.stderr
+    ran = [folder.name for folder in sorted((out / "arms").iterdir()) if (folder / "run.json").exists()]
+    assert ran == ["first", "fourth", "third"]
+    assert "Planned and paid" in done.stdout
+    assert (out / "report.html").exists()
+    strange.unlink()
+    done = invoke(tmp_path, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert (out / "arms" / "second" / "transcripts.jsonl").exists()
+
+
+def test_where_no_arm_can_run_that_is_bad_input(tmp_path):
+    strange = tmp_path / "out" / "arms" / "only" / "notes.txt"
+    strange.parent.mkdir(parents=True)
+    strange.write_text("mine")
+    recipe = "{title: T, source: s, arms: [{name: only, protocol: cot}]}"
+    assert "holds no run, but 'notes.txt'" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", recipe=recipe))
+
+
+def test_the_reference_is_tested_against_the_others(tmp_path):
+    done = invoke(tmp_path, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    tested = [words for words in rows(done.stdout, "Paired tests") if "EM" in words]
+    assert [words[:2] for words in tested] == [["second", name] for name in ("first", "third", "fourth")]
+    assert "Holm" in done.stdout
+
+
+def test_a_replay_makes_all_transcripts_anew_and_asks_nobody(tmp_path):
+    out = tmp_path / "out"
+    with openai_server(debating) as server:
+        endpoint = ("--base-url", server.url, "--out", out)
+        assert invoke(tmp_path, *endpoint, model="openai/m").exit_code == 0
+    folders = sorted((out / "arms").iterdir())
+    before = [answers(folder) for folder in folders]
+    for folder in folders:
+        (folder / "transcripts.jsonl").unlink()
+    done = invoke(tmp_path, *endpoint, "--replay", model="openai/m")
+    assert done.exit_code == 0, done.output
+    assert [answers(folder) for folder in folders] == before
+
+
+def test_an_experiment_that_is_finished_needs_no_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key")
+    with openai_server(debating) as server:
+        command = ("--base-url", server.url, "--out", tmp_path / "out")
+        assert invoke(tmp_path, *command, model="azure/m").exit_code == 0
+        monkeypatch.delenv("AZURE_OPENAI_API_KEY")
+        done = invoke(tmp_path, *command, model="azure/m")
+        assert done.exit_code == 0, done.output
+        more = ARMS + "  - {name: fifth, protocol: cot, seed: 5}\n"
+        assert "arm 'fifth': AZURE_OPENAI_API_KEY is not set" in bad_input(
+            invoke(tmp_path, *command, recipe=more, model="azure/m")
+        )
+
+
+def test_a_replay_needs_an_experiment_and_is_no_plan(tmp_path):
+    assert "holds no experiment to replay" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", "--replay"))
+    assert not (tmp_path / "out").exists()
+    assert "leave out --plan" in bad_input(invoke(tmp_path, "--plan", "--replay"))
+
+
+def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path):
+    """The script has no reply for the judge and the summarizer: these calls fail, now and in the replay."""
+    recipe = "{title: T, source: s, arms: [{name: one, protocol: cot}, {name: debate, protocol: madke, sources: none}]}"
+    out = tmp_path / "out"
+    assert invoke(tmp_path, "--out", out, recipe=recipe).exit_code == 1
+    before = [transcript.status for transcript in read_transcripts(out / "arms" / "debate")]
+    assert "failed" in before
+    done = invoke(tmp_path, "--out", out, "--replay", recipe=recipe)
+    assert done.exit_code == 1
+    assert "the command without --replay goes on" in done.stderr
+    assert [transcript.status for transcript in read_transcripts(out / "arms" / "debate")] == before
+
+
+def test_without_the_call_store_nobody_knows_what_was_paid(tmp_path):
+    out = tmp_path / "out"
+    assert invoke(tmp_path, "--out", out).exit_code == 0
+    for file in out.glob("calls.sqlite*"):
+        file.unlink()
+    done = invoke(tmp_path, "--out", out)
+    assert done.exit_code == 0, done.output
+    table = {words[0]: words[1:] for words in rows(done.stdout, "Planned and paid")}
+    assert (table["first"][3], table["first"][5]) == ("-", "-")
+
+
+PUBLISHED = "published:\n  gpt:\n    first:\n"
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ("trivia: {em: 0.5}", "published: no question is of dataset 'trivia'; did you mean 'triviaqa'?"),
+        ("all: {exm: 0.5}", "published: no metric is called 'exm'; did you mean 'em'?"),
+        ("all: {bertscore: 70}", "madke score --scorer bertscore=COMMAND"),
+    ],
+)
+def test_a_figure_that_nothing_may_ever_stand_beside_is_remarked_on(tmp_path, figures, said):
+    recipe = f"{ARMS}{PUBLISHED}      {figures}\n"
+    for more in (("--plan",), ("--out", tmp_path / "out")):
+        done = invoke(tmp_path, *more, recipe=recipe)
+        assert done.exit_code == 0, done.output
+        assert said in done.stderr
+
+
+def test_figures_with_names_of_ours_are_passed_over_in_silence(tmp_path):
+    figures = "{em: 0.5, correct: 0.5, grader: 0.5, comet: 0.8, judge_tie: 0.1, co2_judge_grader: 0.4, corrected: 0.1}"
+    done = invoke(tmp_path, "--plan", recipe=f"{ARMS}{PUBLISHED}      triviaqa: {figures}\n      all: {figures}\n")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_a_plan_says_which_source_nobody_knows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = "{title: T, source: s, arms: [{name: one, protocol: rag, sources: wki}]}"
+    done = invoke(tmp_path, "--plan", recipe=recipe)
+    assert done.exit_code == 0, done.output
+    assert "arm 'one': unknown source 'wki'; did you mean 'wiki'?" in done.stderr
+    assert "unknown source" not in invoke(tmp_path, "--plan", recipe=recipe.replace("wki", "wiki")).stderr
+
+
+def test_a_unit_of_more_than_one_debater_is_refused(tmp_path):
+    vote = "  - {name: vote, protocol: self-consistency, debaters_for: {arm: first, unit: debate}}\n"
+    recipe = f"{ARMS}  - {{name: debate, protocol: mad}}\n{vote}"
+    assert "the unit 'debate' has 3 debaters; expected an arm of one" in bad_input(
+        invoke(tmp_path, "--plan", recipe=recipe)
+    )

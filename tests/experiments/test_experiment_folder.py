@@ -1,0 +1,291 @@
+"""An experiment's folder: what it refuses before anything is asked, and what may change when it goes on."""
+
+import json
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage
+from madke.data import read_dataset
+from madke.experiments.experiment import opened
+from madke.experiments.recipe import read_recipe
+from madke.experiments.record import read_experiment
+from madke.experiments.setting import Setting
+from madke.files import fingerprint
+from madke.llm import CallStore
+from madke.runs.job import Effort
+from tests.support.dataset import write_dataset
+
+WIKI = "{name: wiki, protocol: rag, sources: wiki}"
+BOTH = '{name: both, protocol: rag, sources: "wiki,google"}'
+
+
+class Google:
+    """A source that finds the same for every query."""
+
+    name = "google"
+    description = "a test"
+
+    def search(self, queries, k):
+        found = Passage(source="google", key="g", title="Lakes", text="Baikal is the deepest.", score=1.0, rank=0)
+        return [Hits(passages=(found,)) for _ in queries]
+
+
+def opens_google(specs):
+    assert list(specs) == ["google"]
+    return [Google()]
+
+
+def opens_nothing(specs):
+    raise AssertionError(f"{list(specs)} are asked")
+
+
+@pytest.fixture
+def lakes(tmp_path):
+    """Two questions, their pools and a script that answers them."""
+    write_dataset(tmp_path, 2)
+    (tmp_path / "script.yaml").write_text('- reply: "The answer is [Lake Baikal]."\n')
+    return tmp_path
+
+
+def setting(folder, *arms, pools=("pools.jsonl",), **changes):
+    file = folder / "recipe.yaml"
+    model = f"scripted/{folder / 'script.yaml'}"
+    listed = "".join(f"  - {arm}\n" for arm in arms)
+    file.write_text(f"title: Lakes\nsource: a test\nmodel: {model}\narms:\n{listed}")
+    fields = {"recipe": read_recipe(str(file)), "file": file, "data": "questions.jsonl"}
+    fields |= {"questions": read_dataset(folder / "questions.jsonl"), "pools": [folder / name for name in pools]}
+    return Setting(**fields | changes)
+
+
+@contextmanager
+def begun(folder, *arms, ask=opens_nothing, **changes):
+    """The experiment, begun."""
+    wanted = setting(folder, *arms, **changes)
+    with opened(folder / "out", wanted) as experiment:
+        experiment.begin(ask, lambda done, total: None)
+        yield experiment
+
+
+def run(folder, *arms, only=None, **changes):
+    """Run the arms; only some of them, as if it had been stopped."""
+    with begun(folder, *arms, **changes) as experiment:
+        for arm in experiment.setting.arms:
+            if only is None or arm.name in only:
+                experiment.run(arm, Effort(), ask=opens_nothing, watch=lambda meter: nullcontext())
+
+
+def bills(folder):
+    """Arm -> calls that were made for it."""
+    with CallStore(folder / "out" / "calls.sqlite") as store:
+        return {payer: bill.calls for (payer, _), bill in store.paid().items()}
+
+
+def refusal(folder, *arms, **changes):
+    with pytest.raises(UserError) as refused:
+        run(folder, *arms, **changes)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        ("openai-ok2", "arm 'late': unknown model 'openai-ok2'; did you mean 'openai'?"),
+        ("offline/x", "arm 'late': model 'offline/x': expected offline"),
+        ("azure/deployed", "arm 'late': AZURE_OPENAI_ENDPOINT is not set"),
+        ("scripted/missing.yaml", "arm 'late': missing.yaml: cannot be read"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused_before_any_arm_asks_or_a_plan_is_made(lakes, monkeypatch, model, found):
+    monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
+    arms = ["{name: early, protocol: cot}", f"{{name: late, protocol: cot, model: {model}}}"]
+    said = refusal(lakes, *arms)
+    assert said.startswith(f"{lakes / 'recipe.yaml'}:6: {found}")
+    assert not (lakes / "out").exists()
+    with pytest.raises(UserError, match=r"arm 'late'"):
+        setting(lakes, *arms).open_all()
+
+
+def test_only_arms_that_will_ask_need_a_key(lakes, monkeypatch):
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    wanted = setting(lakes, "{name: one, protocol: cot, model: openai/m}", "{name: two, protocol: cot}")
+    assert set(wanted.open_all()["one"].values()) == {"openai/m"}
+    assert wanted.open_all(["two"])
+    with pytest.raises(UserError, match="arm 'one': OPENAI_API_KEY is not set"):
+        wanted.open_all(["one"])
+
+
+def test_arms_may_come_and_go_and_those_that_have_begun_pay_nothing_again(lakes):
+    run(lakes, WIKI, "{name: other, protocol: cot}", "{name: left, protocol: standard}", only=["wiki", "left"])
+    assert bills(lakes) == {"wiki": 2, "left": 2}
+    run(lakes, "{name: new, protocol: standard, seed: 5}", WIKI, "{name: other, protocol: standard, seed: 4}")
+    assert bills(lakes) == {"wiki": 2, "left": 2, "new": 2, "other": 2}
+    recipe, folders = read_experiment(lakes / "out")
+    assert [arm.name for arm in recipe.all_arms()] == [folder.name for folder in folders] == ["new", "wiki", "other"]
+
+
+@pytest.mark.parametrize(
+    ("arm", "found"),
+    [
+        ("{name: wiki, protocol: rag, sources: wiki, set: {temperature: 0.1}}", "protocol."),
+        ("{name: wiki, protocol: rag, sources: wiki, seed: 3}", "seed: 0, not 3"),
+        ("{name: wiki, protocol: rag, sources: wiki, model: offline}", "models."),
+    ],
+)
+def test_an_arm_that_has_begun_stays_what_it_is(lakes, arm, found):
+    run(lakes, WIKI, "{name: other, protocol: cot}", only=["wiki"])
+    record = (lakes / "out" / "experiment.json").read_bytes()
+    said = refusal(lakes, arm, "{name: other, protocol: cot}")
+    assert "arm 'wiki' has begun, and was another" in said
+    assert found in said
+    assert (lakes / "out" / "experiment.json").read_bytes() == record
+    assert bills(lakes) == {"wiki": 2}
+
+
+def test_a_model_behind_another_endpoint_is_another(lakes):
+    run(lakes, WIKI, "{name: other, protocol: cot}", only=["wiki"])
+    (lakes / "script.yaml").write_text('- reply: "The answer is [Lake Tanganyika]."\n')
+    assert "arm 'wiki' has begun, and was another (models." in refusal(lakes, WIKI, "{name: other, protocol: cot}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"), [({"seed": 1}, "its seed differs"), ({"repeats": 2}, "its repeats differs")]
+)
+def test_what_all_arms_share_stays(lakes, changes, found):
+    run(lakes, WIKI)
+    assert found in refusal(lakes, WIKI, **changes)
+
+
+def test_an_arm_that_was_away_comes_back_as_it_was(lakes):
+    run(lakes, WIKI, "{name: other, protocol: cot}")
+    run(lakes, WIKI)
+    assert "arm 'other' has begun" in refusal(lakes, WIKI, "{name: other, protocol: standard}")
+    run(lakes, WIKI, "{name: other, protocol: cot}")
+    assert bills(lakes) == {"wiki": 2, "other": 2}
+
+
+def test_an_experiment_of_an_earlier_version_goes_on(lakes):
+    run(lakes, WIKI)
+    file = lakes / "out" / "experiment.json"
+    record = json.loads(file.read_text())
+    del record["sources"]
+    file.write_text(json.dumps(record))
+    run(lakes, WIKI, "{name: other, protocol: cot}")
+    assert bills(lakes) == {"wiki": 2, "other": 2}
+    assert json.loads(file.read_text())["sources"] == {"wiki": None}
+
+
+def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes):
+    run(lakes, WIKI)
+    said = refusal(lakes, WIKI, BOTH)
+    assert "hold nothing of source 'google'" in said
+    assert f"--pools {lakes / 'out' / 'pools.jsonl'}" in said
+    assert "--pools differs" in refusal(lakes, WIKI, pools=())
+    run(lakes, WIKI)
+    assert bills(lakes) == {"wiki": 2}
+
+
+def test_pools_that_no_arm_has_begun_with_are_made_for_those_that_come(lakes):
+    run(lakes, "{name: alone, protocol: cot}", pools=())
+    assert not (lakes / "out" / "pools.jsonl").exists()
+    run(lakes, "{name: alone, protocol: cot}", BOTH)
+    assert bills(lakes) == {"alone": 2, "both": 2}
+
+
+def test_pools_that_are_gone_are_made_again_from_the_same_files(lakes):
+    run(lakes, WIKI, BOTH, only=["wiki"])
+    file = lakes / "out" / "pools.jsonl"
+    before = fingerprint(file)
+    file.unlink()
+    run(lakes, WIKI, BOTH)
+    assert fingerprint(file) == before
+    assert bills(lakes) == {"wiki": 2, "both": 2}
+
+
+def test_pools_that_were_asked_for_and_are_gone_are_not_asked_for_again(lakes):
+    pools = lakes / "pools.jsonl"
+    records = [json.loads(line) for line in pools.read_text().splitlines()]
+    for record in records:
+        record["passages"] = [passage for passage in record["passages"] if passage["source"] == "wiki"]
+    pools.write_text("".join(json.dumps(record) + "\n" for record in records))
+    run(lakes, BOTH, ask=opens_google)
+    file = lakes / "out" / "pools.jsonl"
+    file.unlink()
+    said = refusal(lakes, BOTH, ask=opens_google)
+    assert said.startswith(f"{file}: is gone, and source 'google'")
+
+
+@pytest.mark.parametrize(
+    ("arm", "pools", "found"),
+    [
+        (WIKI, ("missing.jsonl",), "missing.jsonl: cannot be read"),
+        ("{name: one, protocol: rag, sources: wki}", ("pools.jsonl",), "arm 'one': unknown source 'wki'; did you mean"),
+        ("{name: one, protocol: rag, sources: wki}", (), "arm 'one': unknown source 'wki'; did you mean"),
+    ],
+)
+@pytest.mark.parametrize("there", [False, True])
+def test_what_is_refused_leaves_no_folder(lakes, monkeypatch, arm, pools, found, there):
+    monkeypatch.chdir(lakes)
+    out = lakes / "out"
+    if there:
+        out.mkdir()
+    assert found in refusal(lakes, arm, pools=pools)
+    assert out.exists() == there
+    assert not there or not any(out.iterdir())
+
+
+def test_a_source_that_cannot_work_leaves_no_folder(lakes):
+    def broken(specs):
+        raise UserError("no such index")
+
+    assert refusal(lakes, "{name: one, protocol: rag, sources: wiki=nowhere}", pools=(), ask=broken) == "no such index"
+    assert not (lakes / "out").exists()
+
+
+def test_a_unit_of_cost_has_one_debater(lakes):
+    arms = ["{name: dear, protocol: madke, sources: none}", "{name: unit, protocol: mad}"]
+    vote = "{name: vote, protocol: self-consistency, debaters_for: {arm: dear, unit: unit}}"
+    with pytest.raises(UserError) as refused:
+        setting(lakes, *arms, vote).check_units()
+    assert str(refused.value).startswith(f"{lakes / 'recipe.yaml'}:7: arm 'vote': debaters_for: the unit 'unit' has ")
+    setting(lakes, arms[0], "{name: unit, protocol: cot}", vote).check_units()
+
+
+@pytest.mark.parametrize(
+    ("arm", "found"),
+    [
+        ("{name: x, protocol: madk}", "arm 'x': unknown protocol 'madk'; did you mean 'madke'?"),
+        ("{name: x, protocol: mad, cast: {jugde: offline}}", "arm 'x': unknown role 'jugde'"),
+        ("{name: x, protocol: mad, set: {round: 2}}", "arm 'x': set: unknown key 'round'; did you mean 'rounds'?"),
+        (
+            "{name: x, protocol: mad, set: {knowledge.select: all}}",
+            "arm 'x': set knowledge.select: the protocol has no",
+        ),
+        ("{name: x, protocol: rag, sources: 'a,a'}", "arm 'x': sources 'a,a': 'a' is named twice"),
+    ],
+)
+def test_what_is_wrong_with_an_arm_is_said_with_file_line_and_arm(lakes, arm, found):
+    said = refusal(lakes, "{name: fine, protocol: cot}", arm)
+    assert said.startswith(f"{lakes / 'recipe.yaml'}:6: {found}")
+
+
+def test_an_arm_of_a_grid_is_wrong_where_its_label_says_it(tmp_path):
+    file = Path(tmp_path / "grid.yaml")
+    file.write_text(
+        "title: T\nsource: s\nbase:\n  protocol: mad\ngrid:\n  rounds:\n    one:\n      set: {rounds: 1}\n"
+        "    two:\n      set: {round: 2}\n  who:\n    all: {}\n    few:\n      cast: {jugde: offline}\n"
+    )
+    write_dataset(tmp_path, 1)
+    wanted = Setting(
+        recipe=read_recipe(str(file)), file=file, data="", questions=read_dataset(tmp_path / "questions.jsonl")
+    )
+    said = []
+    for arm in wanted.arms:
+        with pytest.raises(UserError) as refused:
+            wanted.job(arm)
+            wanted.job(wanted.arms[1])
+        said.append(str(refused.value).removeprefix(f"{file}:").partition(": unknown")[0])
+    assert said == ["14: arm 'one-few'", "14: arm 'one-few'", "10: arm 'two-all': set", "10: arm 'two-few': set"]
