@@ -86,3 +86,9 @@ def test_the_published_figures_are_those_of_the_published_rule(shared_data):
     for row in cells(done.stdout.partition("## Why")[2].partition("## Does")[0], "GPT"):
         lost[row[0]] -= int(row[4]) - int(row[5])
     assert set(lost.values()) == {0}
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_script_writes(shared_data):
+    done = run("--data", shared_data / "recorded" / "mirage_mmlu_med")
+    assert done.stdout == SCRIPT.with_suffix(".md").read_text(encoding="utf-8")

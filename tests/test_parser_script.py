@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parent.parent / "eval" / "parser.py"
 
 
@@ -60,3 +62,10 @@ def test_a_folder_without_the_files_or_with_others_is_one_line(tmp_path):
     assert (
         other.returncode == 2 and other.stderr.count("\n") == 1 and "not as FEVER ReAct was published" in other.stderr
     )
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_script_writes(shared_data, tmp_path):
+    arguments = [sys.executable, SCRIPT, "--data", shared_data / "recorded", "--out", tmp_path / "page.md"]
+    subprocess.run(arguments, capture_output=True, timeout=280, check=True)
+    assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

@@ -8,7 +8,6 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from itertools import combinations, product
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,22 +15,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from madke.engine.protocol import Knowledge
 from madke.files import replacing
 from madke.report import figures
-from madke.report.compare import arm_of
+from madke.report.compare import arm_of, family
+from madke.report.details import score_details
 from madke.report.diagram import changed_settings
 from madke.report.page.data import data_elements
 from madke.report.tables import Cell, Table, paired_table, table_of_arms
-from madke.report.text import ORACLE, score_details
+from madke.report.text import ORACLE
 from madke.runs.results import Results, open_results
-from madke.scoring.arms import ArmValues, only, shared_questions
-from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
 _SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
 """In the order in which they are one script; a later one uses what earlier ones name."""
-
-_EACH_OTHER = 6
-"""Up to so many arms each is tested against each; of more, nobody would read the table."""
 
 _NAMED = 3
 """How many data files, variants or models the page's first line names; where there are more, it names none."""
@@ -74,9 +69,9 @@ def write_page(
         tables: Further ones, after those of the page's own, each under its title.
 
     Returns:
-        The page's own tables by name. ``tests`` compares each two arms by their tasks' first metric, over the questions
-        that all of them hold; of many arms, each with the first. It is missing where there is nothing to compare.
-        ``scores`` has a row an arm, and marks what these tests say of it and the first arm.
+        The page's own tables by name. ``tests`` holds what ``madke compare`` tests
+        (:func:`madke.report.compare.family`). It is missing where there is nothing to compare. ``scores`` has a row an
+        arm, and marks what these tests say of it and the first arm.
 
     Raises:
         UserError: A transcript cannot be read, or the page cannot be written.
@@ -92,7 +87,7 @@ def write_page(
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
     arms = [arm_of(arm) for arm in results]
-    tests = _tests(arms)
+    tests = family(arms)
     own = {"scores": table_of_arms(arms, scores, tests)} | ({"tests": paired_table(tests)} if tests else {})
     pieces = environment.get_template("report.html.j2").generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
@@ -114,13 +109,6 @@ def write_page(
     with replacing(out) as file:
         file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
     return own
-
-
-def _tests(arms: Sequence[ArmValues]) -> list[PairedTest]:
-    shared = shared_questions(arms)
-    arms = [only(arm, shared) for arm in arms]
-    pairs = combinations(arms, 2) if len(arms) <= _EACH_OTHER else product(arms[:1], arms[1:])
-    return paired_tests(list(pairs), ("correct",))
 
 
 def _asset(*names: str) -> str:
@@ -170,7 +158,7 @@ def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
         if found.failed and found.correct_if_failed:
             low, high = found.correct_if_failed
             yield (
-                f"{arm.name}: {found.failed} of {found.transcripts} questions failed and are in no score; with them, "
+                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are in no score; with them, "
                 f"correct lies between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
             )
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from madke.report.compare import arm_of
-from madke.report.text import HEADINGS, ORACLE, has_cost, in_percent, interval
+from madke.report.text import HEADINGS, ORACLE, grades_missing, has_cost, in_percent, interval, of_dataset
 from madke.runs.results import Results
-from madke.scoring.arms import ArmValues
+from madke.scoring.arms import ArmValues, only
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
-from madke.scoring.statistics import Estimate, between_repeats, enough
+from madke.scoring.statistics import Estimate, enough
 from madke.terminal import printable
 
 MARK = "*"
 """Follows a figure that differs significantly from the first arm's."""
 
+_OVER_REPEATS = "over repeats %"
 _REPEATS = "sd over repeats"
 
 
@@ -61,7 +62,7 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> 
     """The scores of arms as :func:`table_of_arms` shows them, tested for the marks; transcripts are read once.
 
     Every value that stands in a column and can be compared is tested against the first arm's on the questions that both
-    hold, and corrected for all of these tests together (Holm).
+    hold, and corrected for all of these tests together (Holm): a family of its own, not that of ``madke compare``.
 
     Args:
         results: The arms, at least one; the first is what the others are tested against.
@@ -71,7 +72,30 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> 
     return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
 
 
-def table_of_arms(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> Table:
+def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
+    """The same with a row for each dataset of each arm, tested against the first arm on the same dataset.
+
+    Args:
+        results: The arms, at least one.
+        scores: Arm -> dataset -> its scores.
+    """
+    rows: list[ArmValues] = []
+    first: dict[str, ArmValues] = {}
+    pairs = []
+    for arm in map(arm_of, results):
+        for dataset in scores[arm.name]:
+            keys = [key for key, name in arm.questions.items() if (name or "") == dataset]
+            rows.append(replace(only(arm, keys), name=of_dataset(arm.name, dataset)))
+            if dataset in first:
+                pairs.append((first[dataset], rows[-1]))
+            first.setdefault(dataset, rows[-1])
+    named = {of_dataset(arm, dataset): each for arm, found in scores.items() for dataset, each in found.items()}
+    return table_of_arms(rows, named, paired_tests(pairs), against=[arm.name for arm in first.values()])
+
+
+def table_of_arms(
+    arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest], against: Sequence[str] = ()
+) -> Table:
     """The scores of arms, a row each, with a mark where a test says that one differs from the first arm.
 
     Where all tasks have the same first metric, it has no column of its own: it is what ``correct`` says.
@@ -80,8 +104,10 @@ def table_of_arms(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests
         arms: At least one.
         scores: By the arms' names.
         tests: Those of arms against the first; others are left aside.
+        against: The names of the arms that others are tested against, where it is not the first alone.
     """
-    marks = {(test.right, test.metric): MARK for test in tests if test.significant and test.left == arms[0].name}
+    against = against or [arms[0].name]
+    marks = {(test.right, test.metric): MARK for test in tests if test.significant and test.left in against}
     firsts = {arm.first_metric for arm in arms}
     first = firsts.pop() if len(firsts) == 1 else "correct"
     groups = [_score_cells(arm, scores[arm.name], marks, first) for arm in arms]
@@ -89,7 +115,7 @@ def table_of_arms(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests
     notes = [
         "Intervals are of 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
-        "Failed questions are in no mean; abstained ones are wrong.",
+        "Failed debates are in no mean; abstained ones are wrong.",
     ]
     if any(enough(list(arm.questions.values())) for arm in arms):
         notes.insert(
@@ -98,16 +124,22 @@ def table_of_arms(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests
     elif any(len(set(arm.questions.values())) == 2 for arm in arms):
         notes.insert(1, "Two datasets are pooled as one sample: the intervals say nothing about other datasets.")
     if _REPEATS in columns:
-        notes.append(f"{_REPEATS}: standard deviation of the means of single repeats.")
+        notes.append(
+            f"{_OVER_REPEATS}: correct, with the t interval over repeats of these questions; {_REPEATS}: standard "
+            "deviation of the means of single repeats."
+        )
     if any(scores[arm.name].cons_judge is None and scores[arm.name].cons_matcher for arm in arms):
         notes.append(
             "Cons and Co2 by the judge's last verdict; m: no judge was asked about all, by the task's matcher."
         )
+    notes += [f"{arm.name}: {said}." for arm in arms if (said := grades_missing(scores[arm.name]))]
     if tests:
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
+        others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
         notes.append(
-            f"{MARK} differs from {arms[0].name}: p < 0.05 after Holm's correction over {len(tests)} tests ({kinds})."
+            f"{MARK} differs from {others}: p < 0.05 after Holm's correction over {len(tests)} tests ({kinds})."
         )
+        notes += _if_failed([test for test in tests if test.left in against])
     notes += [f"{arm.name}: {ORACLE}." for arm in arms if scores[arm.name].read_golds]
     rows = _filled(columns, (ChainMap(*of_arm) for of_arm in groups))
     return Table(title="Scores", columns=columns, rows=rows, notes=tuple(notes))
@@ -130,9 +162,39 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         "effect: g, the share of discordant pairs in favour of the second less a half, or d (both Cohen's).",
         *(f"{kind}: {', '.join(metrics)}." for kind, metrics in kinds.items()),
     ]
-    if left_out := max(test.left_out for test in tests):
-        notes.append(f"Up to {left_out} questions are in no test, because they have the value in one arm only.")
+    for over, why in (
+        ("questions", "they have the value in one arm only"),
+        ("repeats", "an arm lacks one of the repeats"),
+    ):
+        if left_out := max((test.left_out for test in tests if test.over == over), default=0):
+            notes.append(f"Up to {left_out} questions are in no test, because {why}.")
+    notes += _if_failed(tests)
     return Table(title=title, columns=columns, rows=_filled(columns, rows), notes=tuple(notes))
+
+
+def _if_failed(tests: Sequence[PairedTest]) -> Iterator[str]:
+    """For each two arms: what differences would be if all that failed in one of them only had gone one way."""
+    pairs: dict[tuple[str, str], list[PairedTest]] = {}
+    for test in tests:
+        if test.if_failed is not None:
+            pairs.setdefault((test.left, test.right), []).append(test)
+    for (left, right), found in pairs.items():
+        failed = max(test.if_failed.n for test in found if test.if_failed is not None)
+        yield (
+            f"{left} and {right}: {failed} questions failed in one of the two; counted against {right} and in its "
+            f"favour: {'; '.join(map(_extremes, found))}."
+        )
+
+
+def _extremes(test: PairedTest) -> str:
+    found = test.if_failed
+    assert found is not None
+    _, scaled = _unit(test)
+    low, high = (
+        f"{scaled(value, '+')} ({_said_p(p)})" for value, p in ((found.low, found.low_p), (found.high, found.high_p))
+    )
+    withheld = ", so it has no mark" if test.p_holm < 0.05 and not test.significant else ""
+    return f"{HEADINGS.get(test.metric, test.metric)} {low} and {high}{withheld}"
 
 
 def cost_table(scores: Mapping[str, Scores]) -> Table:
@@ -142,7 +204,8 @@ def cost_table(scores: Mapping[str, Scores]) -> Table:
     for name, found in scores.items():
         total, n = found.total, max(found.transcripts, 1)
         tokens = total.prompt_tokens + total.completion_tokens
-        each = (found.mean_rounds, total.calls / n, total.paid / n, tokens / n)
+        rounds = found.mean_rounds.value if found.mean_rounds else 0.0
+        each = (rounds, total.calls / n, total.paid / n, tokens / n)
         known = has_cost(found)
         figures = (Cell(text=f"{figure:,.1f}", value=figure) if known else NOTHING for figure in each)
         rows.append((Cell(text=name), _percent(found.correct), *figures))
@@ -162,7 +225,9 @@ def _score_cells(
 
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
     right = {"arm": Cell(text=arm.name), named: _percent(scores.correct, mark(arm.first_metric) or mark("correct"))}
-    if spread := between_repeats(arm.values.get("correct", {}).values()):
+    if spread := scores.repeats.get("correct"):
+        over = Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats)
+        right[_OVER_REPEATS] = _percent(over)
         right[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} ({spread.repeats} repeats)", value=100 * spread.sd)
     metrics = {}
     for name, found in scores.metrics.items():
@@ -177,18 +242,20 @@ def _score_cells(
         for heading, judge, matcher in (
             ("Cons %", scores.cons_judge, scores.cons_matcher),
             ("Co2 %", scores.co2_judge, scores.co2_matcher),
+            ("Co2 by grader %", scores.co2_judge_grader, scores.co2_matcher_grader),
         )
         if judge or matcher
     }
     total = scores.total
     cost = {
-        "rounds": Cell(text=f"{scores.mean_rounds:.2f}", value=scores.mean_rounds),
+        "rounds": NOTHING if scores.mean_rounds is None else _figure(scores.mean_rounds, digits=".2f"),
         "calls": count_cell(total.calls),
         "paid": count_cell(total.paid),
         "tokens": count_cell(total.prompt_tokens + total.completion_tokens),
     }
     asked = {
         "questions": count_cell(scores.questions),
+        **({"debates": count_cell(scores.transcripts)} if scores.transcripts != scores.questions else {}),
         "answered": count_cell(scores.transcripts - scores.abstained - scores.failed),
         "failed": count_cell(scores.failed),
     }
@@ -197,12 +264,8 @@ def _score_cells(
 
 
 def _test_cells(test: PairedTest) -> dict[str, Cell]:
-    unit, times = (" %", 100.0) if in_percent(test.metric) else ("", 1.0)
-
-    def scaled(value: float, signed: str = "") -> str:
-        # "z": what rounds to nothing has no minus.
-        return f"{times * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
-
+    unit, scaled = _unit(test)
+    times = 100.0 if unit else 1.0
     found, detectable, pairs = test.difference, test.detectable, test.discordant
     cells = {
         "first": Cell(text=test.left),
@@ -229,6 +292,17 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
     return cells
 
 
+def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
+    """What a value's figures are in, as its heading says; and how one of them is written, with a sign if asked."""
+    unit = " %" if in_percent(test.metric) else ""
+
+    def scaled(value: float, signed: str = "") -> str:
+        # "z": what rounds to nothing has no minus.
+        return f"{100 * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
+
+    return unit, scaled
+
+
 def _effect(test: PairedTest) -> Cell:
     effect = test.effect
     if effect is None:
@@ -240,6 +314,11 @@ def _effect(test: PairedTest) -> Cell:
 def p_value(p: float) -> str:
     """A p value as papers print it."""
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+
+
+def _said_p(p: float) -> str:
+    found = p_value(p)
+    return f"p {found}" if found.startswith("<") else f"p = {found}"
 
 
 def _filled(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> tuple[tuple[Cell, ...], ...]:
@@ -257,8 +336,8 @@ def _percent(found: Estimate | None, mark: str = "") -> Cell:
     return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high, mark=mark)
 
 
-def _figure(found: Estimate, mark: str) -> Cell:
-    text = f"{found.value:.4g} ({found.low:.4g} to {found.high:.4g})"
+def _figure(found: Estimate, mark: str = "", digits: str = ".4g") -> Cell:
+    text = f"{found.value:{digits}} ({found.low:{digits}} to {found.high:{digits}})"
     return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
 
 

@@ -721,10 +721,10 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
     ],
 )
 def test_a_wrong_recipe_is_named(change: dict[str, str], message: str, server: PublishedServer, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=rf"published\.yaml: {message}"):
+    with pytest.raises(UserError, match=rf"published\.yaml:\d+: {message}"):
         published_indexes(recipes(tmp_path, tiny=recipe(server) | change))
 
 
 def test_a_name_is_no_path(server: PublishedServer, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"published\.yaml: "):
+    with pytest.raises(UserError, match=r"published\.yaml:1: \.\./tiny: "):
         published_indexes(recipes(tmp_path, **{"../tiny": recipe(server)}))

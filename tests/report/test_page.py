@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -11,10 +12,12 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.core.transcript import Final
 from madke.report import html
+from madke.report.compare import compare
 from madke.report.html import without_folders, write_page, write_report
 from madke.report.page.blocks import Blocks
-from madke.report.tables import Cell, Table
+from madke.report.tables import Cell, Table, paired_table
 from madke.runs.results import open_results
 from madke.runs.scored import scores_of
 from tests.report.run_folders import PASSAGES, debate, write_run
@@ -165,6 +168,28 @@ def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path):
     assert 'class="interval"' in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
+
+
+def test_its_tests_are_those_of_compare(tmp_path):
+    runs = [
+        write_run(tmp_path / name, [debate(f"q{n}", [RIGHT if n < right else WRONG] * 2) for n in range(10)])
+        for name, right in (("a", 10), ("b", 1), ("c", 2), ("d", 3))
+    ]
+    results = open_results(runs)
+    own = write_page(results, {arm.name: scores_of(arm) for arm in results}, tmp_path / "report.html")
+    comparison = compare({arm.name: arm.transcripts() for arm in results})
+    assert own["tests"] == paired_table(comparison.tests())
+    assert len(own["tests"].rows) == 3 * 3
+    assert own["scores"].rows[1][own["scores"].columns.index("correct (EM) %")].mark == "*"
+
+
+def test_it_warns_of_debates_that_failed(tmp_path):
+    played = [debate(f"q{n}", [RIGHT, RIGHT], repeat=k) for n in range(2) for k in range(3)]
+    failed = replace(
+        played[0], status="failed", answer=None, final=Final(by="summarizer", status="failed", error="gone")
+    )
+    page = write(tmp_path / "report.html", write_run(tmp_path / "run", [failed, *played[1:]]))
+    assert "run: 1 of 6 debates failed and are in no score; with them, correct lies between 83.3 % (all wrong)" in page
 
 
 def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path):

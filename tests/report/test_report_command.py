@@ -59,7 +59,7 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'<th scope="row"><span class="name">(\w+)<', page)[:2] == ["two", "one"]
     assert "<h1>Lakes</h1>" in page
-    assert "EM, published" in page
+    assert "Published figures" in page
 
 
 def test_answers_from_elsewhere_have_a_page(tmp_path):
@@ -76,6 +76,8 @@ def test_the_debates_of_one_question_are_printed(run):
     assert "Final answer, by summarizer: [Lake Tanganyika]" in done.stdout
     assert not (run / "report.html").exists()
     assert "holds no question 'q9'" in refused("report", run, "--question", "q9")
+    for option in (("--out", run / "x.html"), ("--figures", "pdf"), ("--tables", "csv"), ("--answers", run / "a.csv")):
+        assert "--question prints debates and writes nothing" in refused("report", run, "--question", "q1", *option)
 
 
 def test_what_is_no_run_is_refused(tmp_path):

@@ -17,7 +17,7 @@ from madke.report.answers import write_answers
 from madke.report.compare import arm_of, compare
 from madke.report.side_by_side import rich_table
 from madke.report.table_files import latex, table_csv, table_latex, write_table
-from madke.report.tables import Cell, Table, csv_cell, score_table_of, table_of_arms
+from madke.report.tables import Cell, Table, csv_cell, score_table_by_dataset, score_table_of, table_of_arms
 from madke.report.text import score_table
 from madke.runs.results import Results
 from madke.scoring.paired import paired_tests
@@ -67,7 +67,7 @@ def test_a_score_table_has_a_row_an_arm():
     assert table.columns[:3] == ("arm", "correct (EM) %", "F1 %")
     assert "EM %" not in table.columns
     assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * (0 + 0 + 1 + 0.5) / 4)
-    assert cell(table, 0, "rounds").text == "1.00"
+    assert cell(table, 0, "rounds").text == "1.00 (1.00 to 1.00)"
     assert "sd over repeats" not in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)
 
@@ -129,7 +129,7 @@ def test_repeats_have_their_spread():
     table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
     assert cell(table, 0, "sd over repeats").value == pytest.approx(100 * 0.5 / 2**0.5)
     assert cell(table, 1, "sd over repeats") == tables.NOTHING
-    assert any(note.startswith("sd over repeats:") for note in table.notes)
+    assert any("sd over repeats: standard deviation" in note for note in table.notes)
 
 
 def test_figures_stay_with_their_own_arm_where_stages_differ():
@@ -141,6 +141,99 @@ def test_figures_stay_with_their_own_arm_where_stages_differ():
     assert cell(table, 1, "label %").value == 0
     order = [table.columns.index(name) for name in ("correct %", "F1 %", "label %", "Cons %", "calls", "questions")]
     assert order == sorted(order)
+
+
+def test_an_interval_over_repeats_stands_beside_that_over_questions():
+    repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
+    table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
+    over = cell(table, 0, "over repeats %")
+    # Means of 50 and 100; t with one degree of freedom is wider than all shares.
+    assert (over.value, over.low, over.high) == (75, 0, 100)
+    assert cell(table, 1, "over repeats %") == tables.NOTHING
+
+
+def test_debates_are_not_called_questions():
+    repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
+    arms = [arm("twice", repeats), arm("partly", repeats[:3]), arm("once", repeats[:2])]
+    text = shown(score_table([(each.name, score(each.transcripts())) for each in arms]), 200)
+    asked = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert asked["twice"].split()[1:4] == ["2", "x", "2"]
+    assert "2 (3 debates)" in asked["partly"]
+    assert asked["once"].split()[1:3] == ["2", "50.0"]
+    table = scored(*arms)
+    assert [(cell(table, row, "questions").value, cell(table, row, "debates").value) for row in range(3)] == [
+        (2, 4),
+        (2, 3),
+        (2, None),
+    ]
+
+
+def test_missing_grades_are_said_beside_the_scores():
+    each = arm("one", debates(BAIKAL, BAIKAL, "x"))
+    scores = {"one": score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}
+    said = (
+        "one: 1 answers have no grade and are not in the grader's mean; with them it lies between 33.3 % (all wrong) "
+        "and 66.7 % (all right)."
+    )
+    table = score_table_of([each], scores)
+    assert said in table.notes
+    assert said.replace("%", r"\%") in table_latex(table)
+    assert cell(table, 0, "unparsed: grade %").value == pytest.approx(100 / 3)
+    assert cell(table, 0, "Co2 by grader %").value == pytest.approx(50)
+    text = " ".join(shown(score_table([*scores.items()]), 250).split())
+    assert said in text
+    assert "Co2 by grader" in text
+    assert "Co2 by grader" not in shown(score_table([("one", score(each.transcripts()))]), 250)
+
+
+def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said():
+    left = arm("left", debates(*["x"] * 12))
+    right = debates(*[BAIKAL] * 9, "x", "x", "x")
+    lost = [replace(each, status="failed", answer=None) for each in right[9:]]
+    fallible = arm("right", [*right[:9], *lost])
+    marked, unmarked = scored(left, arm("right", right)), scored(left, fallible)
+    assert (cell(marked, 1, "correct (EM) %").mark, cell(unmarked, 1, "correct (EM) %").mark) == ("*", "*")
+    # Nine questions to none are a difference; fifteen of 24 that failed could undo it.
+    lost = [replace(each, status="failed", answer=None) for each in debates(*["x"] * 24)[9:]]
+    left, fallible = arm("left", debates(*["x"] * 8, *[BAIKAL] * 16)), arm("right", [*right[:9], *lost])
+    table = scored(left, fallible)
+    assert cell(table, 1, "correct (EM) %").mark == ""
+    (note,) = [note for note in table.notes if "failed in one of the two" in note]
+    assert note.startswith("left and right: 15 questions failed in one of the two; counted against right and in its")
+    assert "EM -29.2 (p = 0.210) and +33.3 (p = 0.0078), so it has no mark" in note
+    comparison = compare({each.name: each.transcripts() for each in (left, fallible)})
+    assert note in tables.paired_table(comparison.tests()).notes
+
+
+def test_a_table_over_repeats_says_why_questions_are_left_out():
+    def repeats(*answers):
+        return [each for k, given in enumerate(answers) for each in debates(*given, repeat=k)]
+
+    runs = {
+        "left": repeats(["x", "x"], ["x", BAIKAL], [BAIKAL]),
+        "right": repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"]),
+    }
+    notes = tables.paired_table(compare(runs).repeat_tests(["em"])).notes
+    assert "Up to 1 questions are in no test, because an arm lacks one of the repeats." in notes
+    assert not any("in one arm only" in note for note in notes)
+
+
+def test_each_dataset_can_have_its_own_row_and_its_own_marks():
+    def of(name, dataset, *answers):
+        return [replace(each, id=f"{dataset}-{each.id}", metadata={"dataset": dataset}) for each in debates(*answers)]
+
+    bad = arm("bad", [*of("bad", "fever", *["x"] * 12), *of("bad", "nq", *["x"] * 12)])
+    good = arm("good", [*of("good", "fever", *[BAIKAL] * 12), *of("good", "nq", *["x"] * 12)])
+    apart = {
+        each.name: {
+            dataset: score(t for t in each.transcripts() if t.dataset == dataset) for dataset in ("fever", "nq")
+        }
+        for each in (bad, good)
+    }
+    table = score_table_by_dataset([bad, good], apart)
+    assert [row[0].text for row in table.rows] == ["bad: fever", "bad: nq", "good: fever", "good: nq"]
+    assert [cell(table, row, "correct (EM) %").mark for row in range(4)] == ["", "", "*", ""]
+    assert any(note.startswith("* differs from the first arm on the same dataset: p < 0.05") for note in table.notes)
 
 
 def paired():
@@ -158,7 +251,7 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit():
     assert cell(table, 1, "only first") == tables.NOTHING
     assert cell(table, 0, "p").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
-    assert {"McNemar, exact: em.", "paired permutation, bootstrap interval: comet."} < set(table.notes)
+    assert {"McNemar, exact: em.", "paired permutation, bootstrap and t interval: comet."} < set(table.notes)
 
 
 def test_differences_that_round_to_nothing_have_no_minus():

@@ -52,7 +52,7 @@ def test_the_page_example_debates_as_it_says(tmp_path, run):
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("protocol.yaml", lambda text: text + "rouns: 2\n", "protocol.yaml: unknown key 'rouns'"),
+        ("protocol.yaml", lambda text: text + "rouns: 2\n", "unknown key 'rouns'; did you mean 'rounds'?"),
         ("protocol.yaml", lambda text: text.replace("latest", "last_round"), "needs sees.peers = latest or history"),
         (
             "protocol.yaml",
