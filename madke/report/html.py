@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -83,18 +84,20 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
+    environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn, stacked=_stacked)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
     arms = [arm_of(arm) for arm in results]
     tests = family(arms)
     own = {"scores": table_of_arms(arms, scores, tests)} | ({"tests": paired_table(tests)} if tests else {})
+    scored, replies = own["scores"].in_two()
     pieces = environment.get_template("report.html.j2").generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
         lead=_lead(results, scores),
         warnings=_warnings(results, scores),
-        scores=own["scores"],
+        scores=scored,
+        replies=replies and replace(replies, title="Questions, paid calls, and replies that could not be read"),
         tests=own.get("tests"),
         tables=tables,
         figures=figures.draw(results, scores) if figures.available() else None,
@@ -129,6 +132,14 @@ def _drawn(table: Table) -> int | None:
         if "%" in heading and any(row[n].low is not None for row in table.rows)
     ]
     return found[0] if found else None
+
+
+def _stacked(cell: Cell) -> tuple[str, str]:
+    """A figure, and its interval for the line below."""
+    if cell.value is None or cell.low is None:
+        return cell.text, ""
+    figure, bracket, interval = cell.text.partition(" (")
+    return figure, interval.removesuffix(")") if bracket else ""
 
 
 def _share(value: float) -> str:

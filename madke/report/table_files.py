@@ -57,8 +57,9 @@ def table_csv(table: Table) -> str:
 def table_latex(table: Table) -> str:
     """The table for a paper that loads booktabs: figures to the right, the title as caption, notes below.
 
-    Everything is escaped, so that text of others is shown and never run.
+    Columns that stand aside are left out. Everything is escaped, so that text of others is shown and never run.
     """
+    table, _ = table.in_two()
     figures = [table.has_figures(n) for n in range(len(table.columns))]
     lines = [
         r"\begin{table}",
@@ -95,8 +96,8 @@ def latex(text: str) -> str:
     """The text for LaTeX, on one line."""
     line = " ".join(printable(text).split())
     escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], line)
-    # A row that begins with a bracket would be taken for an argument of the \\ before it.
-    return f"{{{escaped}}}" if escaped.startswith("[") else escaped
+    # A row that begins so would be taken for an argument, or the star, of the \\ before it.
+    return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped
 
 
 def _parquet(table: Table) -> bytes:

@@ -6,6 +6,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from madke.report.compare import arm_of
 from madke.report.text import HEADINGS, ORACLE, grades_missing, has_cost, in_percent, interval, of_dataset
@@ -21,6 +22,10 @@ MARK = "*"
 
 _OVER_REPEATS = "over repeats %"
 _REPEATS = "sd over repeats"
+
+_UNPARSED = "unparsed: "
+_ASIDE = ("paid", "questions", "debates", "answered")
+"""What stands aside in the table of scores, with the shares of replies that could not be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +53,19 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     """What a reader has to know to read it, a sentence each."""
+    aside: tuple[str, ...] = ()
+    """Headings of columns that a page or a paper shows apart, for want of room."""
+
+    def in_two(self) -> tuple[Table, Table | None]:
+        """The table without the columns that stand aside, and those behind the first column; None if there are none."""
+        apart = [heading in self.aside for heading in self.columns]
+
+        def kept(which: Sequence[bool], notes: tuple[str, ...]) -> Table:
+            rows = tuple(tuple(compress(row, which)) for row in self.rows)
+            return Table(title=self.title, columns=tuple(compress(self.columns, which)), rows=rows, notes=notes)
+
+        rest = kept([True, *apart[1:]], ()) if any(apart) else None
+        return kept([not one for one in apart], self.notes), rest
 
     def has_figures(self, column: int) -> bool:
         """Whether the column, by its place, holds figures or ranges of them, which stand to the right."""
@@ -142,7 +160,8 @@ def table_of_arms(
         notes += _if_failed([test for test in tests if test.left in against])
     notes += [f"{arm.name}: {ORACLE}." for arm in arms if scores[arm.name].read_golds]
     rows = _filled(columns, (ChainMap(*of_arm) for of_arm in groups))
-    return Table(title="Scores", columns=columns, rows=rows, notes=tuple(notes))
+    aside = tuple(heading for heading in columns if heading in _ASIDE or heading.startswith(_UNPARSED))
+    return Table(title="Scores", columns=columns, rows=rows, notes=tuple(notes), aside=aside)
 
 
 def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Table:
@@ -259,7 +278,7 @@ def _score_cells(
         "answered": count_cell(scores.transcripts - scores.abstained - scores.failed),
         "failed": count_cell(scores.failed),
     }
-    unparsed = {f"unparsed: {stage} %": _percent(missed) for stage, missed in scores.parse_failures.items()}
+    unparsed = {f"{_UNPARSED}{stage} %": _percent(missed) for stage, missed in scores.parse_failures.items()}
     return [right, metrics, consistent, cost if has_cost(scores) else {}, asked, unparsed]
 
 

@@ -93,8 +93,8 @@ def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence
     (2012). Others: the paired bootstrap over questions, 9,999 resamples with a fixed seed, the percentile interval,
     and p as the share of resamples whose difference is at least as far from the observed one as that is from 0 (Efron
     and Tibshirani, 1993, section 16.4). Where fewer than 50 questions differ, p is that of the paired permutation test,
-    in which the arms of each question are swapped or not (Fisher, 1935), all ways or 9,999 drawn with a fixed seed, and
-    the interval holds Student's too.
+    in which the arms of each question are swapped or not (Fisher, 1935): all ways for up to 15 of them, else 32,768
+    drawn with a fixed seed; and the interval holds Student's too.
 
     Questions of several datasets: that test, and t on standard errors clustered by dataset; the larger p, the larger
     detectable difference, and an interval that holds both.

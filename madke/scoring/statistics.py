@@ -103,7 +103,8 @@ def _bootstrapped(values: Sequence[float]) -> Estimate:
     from scipy.stats import bootstrap
 
     result = bootstrap(
-        (numpy.asarray(values),),
+        # Sorted: the interval is of what was found, not of the order in which debates finished.
+        (numpy.asarray(sorted(values)),),
         numpy.mean,
         n_resamples=_RESAMPLES,
         batch=RESAMPLES_AT_ONCE,

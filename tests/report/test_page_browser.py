@@ -235,6 +235,9 @@ def test_on_a_phone_words_stack_and_figures_keep_their_size(opened):
     assert stacked.locator("td").first.bounding_box()["x"] == stacked.locator("th[scope=row]").first.bounding_box()["x"]
     expect(page.locator(".stacked thead").first).to_have_css("position", "absolute")
     assert page.locator(".plot svg").first.bounding_box()["width"] >= 480
+    page = opened("#debates", viewport={"width": 390, "height": 740})
+    named, row = (page.locator(of).first.bounding_box() for of in ("#heads span:not(:empty)", "#rows .asked"))
+    assert named["x"] == row["x"]
 
 
 def test_links_lead_to_debates_and_say_where_there_is_none(opened):
@@ -245,6 +248,40 @@ def test_links_lead_to_debates_and_say_where_there_is_none(opened):
     for address, missing in ((f"{GOOD}/n99", "“n99” of a run “good run”"), ("no/%", "“%” of a run “no”")):
         page = opened(f"#{address}")
         expect(page.get_by_text(f"There is no debate {missing}")).to_be_visible()
+
+
+def test_a_debates_address_keeps_the_filter_that_led_to_it(opened):
+    page = opened(f"#debates?run={BAD}&outcome=wrong&q=n0+survey")
+    rows(page).first.click()
+    expect(page.locator(".steps")).to_contain_text("1 of")
+    place = page.locator(".steps .facts").inner_text()
+    elsewhere = opened(page.evaluate("location.hash"))
+    expect(elsewhere.locator(".steps .facts")).to_have_text(place)
+    elsewhere.keyboard.press("Escape")
+    expect(elsewhere.get_by_role("combobox", name="Outcome")).to_have_value("wrong")
+    expect(elsewhere.get_by_role("searchbox")).to_have_value("n0 survey")
+    # Where the filter leaves the debate out, the list is whole.
+    page = opened(f"#{GOOD}/n07?outcome=corrected")
+    expect(page.locator(".steps .facts")).to_contain_text("of 91")
+
+
+def test_the_table_of_scores_is_seen_whole_and_nothing_is_cut_in_print(opened):
+    widths = "[...document.querySelectorAll('.table .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
+    scores, *_ = opened().evaluate(widths)
+    assert scores[0] <= scores[1]
+    page = opened(f"#hostile/{quote(hostile().id, safe='')}")
+    page.emulate_media(media="print")
+    expect(page.locator(".passage .text").first).to_have_css("overflow", "visible")
+    expect(page.get_by_role("button", name="more")).to_be_hidden()
+    expect(page.locator(".pick").first).to_be_visible()
+
+
+def test_what_stands_around_a_passage_is_small(opened):
+    page = opened(f"#{GOOD}/n07")
+    sizes = page.locator(".passage .origin").first.evaluate(
+        "(origin) => [origin, ...origin.children].map((each) => getComputedStyle(each).fontSize)"
+    )
+    assert len(set(sizes)) == 1
 
 
 def test_two_runs_are_read_side_by_side(opened):

@@ -186,6 +186,19 @@ def test_missing_grades_are_said_beside_the_scores():
     assert "Co2 by grader" not in shown(score_table([("one", score(each.transcripts()))]), 250)
 
 
+def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path):
+    table = scored(arm("one", debates(BAIKAL, "x")), arm("two", debates("x", "x")))
+    main, rest = table.in_two()
+    assert rest.columns[:4] == ("arm", "paid", "questions", "answered")
+    assert all(column.startswith("unparsed: ") for column in rest.columns[4:])
+    assert not {"paid", "questions", "answered"} & set(main.columns)
+    assert {"rounds", "calls", "tokens", "failed"} < set(main.columns)
+    assert [row[0].text for row in rest.rows] == [row[0].text for row in main.rows] == ["one", "two"]
+    assert main.in_two() == (main, None)
+    assert all(heading not in table_latex(table) for heading in ("unparsed", "answered", "paid"))
+    assert all(heading in table_csv(table) for heading in ("unparsed", "answered", "paid"))
+
+
 def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said():
     left = arm("left", debates(*["x"] * 12))
     right = debates(*[BAIKAL] * 9, "x", "x", "x")

@@ -129,3 +129,12 @@ def test_rates_of_questions_with_repeats_are_no_better_known_than_without():
 def test_values_that_are_no_rate_have_no_interval_of_one():
     found = estimate([1.0, 1.0, 1.0], rate=False)
     assert (found.low, found.high) == (1.0, 1.0)
+
+
+def test_intervals_do_not_depend_on_the_order_in_which_debates_finished():
+    from random import Random
+
+    values = [n % 7 / 6 for n in range(60)]
+    other = Random(0).sample(values, len(values))
+    one, two = estimate(values), estimate(other)
+    assert (one.low, one.high) == (two.low, two.high)

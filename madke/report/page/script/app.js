@@ -54,9 +54,14 @@ async function showDebate(name, id, asked) {
     );
     return;
   }
-  if (!list.shown.includes(number)) {
-    offer({ run: name, with: asked.with });
-    filter();
+  // The list is what the address says, so that "next" is; where that leaves this debate out, it is whole.
+  const narrow = narrowed(asked);
+  if (!list.shown.includes(number) || JSON.stringify(narrow) !== JSON.stringify(narrowed(chosen()))) {
+    for (const wanted of [narrow, {}]) {
+      offer({ run: name, with: asked.with, ...wanted });
+      filter();
+      if (list.shown.includes(number)) break;
+    }
   }
   open = number;
   beside = runNamed(asked.with) ?? null;

@@ -66,10 +66,10 @@ function differ(one, other) {
 
 const runOf = (number) => runs.find((run) => number >= run.first && number < run.first + run.count);
 
-/** The address of a debate within the page. */
+/** The address of a debate within the page; it says what the list was filtered by, for the debates before and after. */
 function address(number, beside = null) {
   const run = runOf(number);
-  const parts = new URLSearchParams();
+  const parts = new URLSearchParams(narrowed(chosen()));
   if (debates.repeat[number] > 0) parts.set("repeat", debates.repeat[number]);
   if (beside) parts.set("with", beside.name);
   const path = [run.name, questions.id[debates.question[number]]].map(encodeURIComponent).join("/");

@@ -62,6 +62,10 @@ function chosen() {
   return Object.fromEntries(values.filter(([, value]) => value));
 }
 
+/** Of what is chosen, or asked for, the part that leaves debates of a run out. */
+const narrowed = ({ dataset, outcome: kind, q }) =>
+  Object.fromEntries(Object.entries({ dataset, outcome: kind, q }).filter(([, value]) => value));
+
 /** The address of the list as it is filtered now. */
 function listAddress() {
   const parts = new URLSearchParams(chosen());
