@@ -35,7 +35,10 @@ def command(
     ] = None,
     tables: Annotated[
         Literal["csv", "parquet", "tex"] | None,
-        typer.Option(help="Write the tables as files too, into the folder tables beside the page."),
+        typer.Option(
+            help="Write the tables as files too, into the folder tables beside the page; tex has the columns that fit a "
+            "paper."
+        ),
     ] = None,
     answers: Annotated[
         Path | None,

@@ -82,7 +82,8 @@ def command(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Write the score table, with marks against the first PATH, as .csv, .parquet or .tex. Repeatable.",
+            help="Write the score table, with marks against the first PATH, as .csv, .parquet, or .tex, which has the "
+            "columns that fit a paper. Repeatable.",
         ),
     ] = None,
     predictions: Annotated[

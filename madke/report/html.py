@@ -84,7 +84,7 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn, stacked=_stacked)
+    environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
     arms = [arm_of(arm) for arm in results]
@@ -132,14 +132,6 @@ def _drawn(table: Table) -> int | None:
         if "%" in heading and any(row[n].low is not None for row in table.rows)
     ]
     return found[0] if found else None
-
-
-def _stacked(cell: Cell) -> tuple[str, str]:
-    """A figure, and its interval for the line below."""
-    if cell.value is None or cell.low is None:
-        return cell.text, ""
-    figure, bracket, interval = cell.text.partition(" (")
-    return figure, interval.removesuffix(")") if bracket else ""
 
 
 def _share(value: float) -> str:

@@ -42,6 +42,14 @@ class Cell:
     mark: str = ""
     """Follows the text; a note of the table says what it means."""
 
+    @property
+    def figure_and_interval(self) -> tuple[str, str]:
+        """The text in two, for want of room: a figure, and its interval for the line below, empty if it has none."""
+        if self.value is None or self.low is None:
+            return self.text, ""
+        figure, bracket, interval = self.text.partition(" (")
+        return figure, interval.removesuffix(")") if bracket else ""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:

@@ -119,6 +119,12 @@ def wide(page):
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
+def lightness(page):
+    """Of the page's ground, up to 765."""
+    colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+
 def test_it_opens_with_scores_and_figures(opened):
     page = opened()
     expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
@@ -274,6 +280,21 @@ def test_the_table_of_scores_is_seen_whole_and_nothing_is_cut_in_print(opened):
     expect(page.locator(".passage .text").first).to_have_css("overflow", "visible")
     expect(page.get_by_role("button", name="more")).to_be_hidden()
     expect(page.locator(".pick").first).to_be_visible()
+    # The width of A4 between a browser's usual margins.
+    page = opened(viewport={"width": 718, "height": 1000})
+    page.get_by_role("button", name="Colours").click(click_count=2)
+    expect(page.locator("#theme")).to_have_text("● Dark")
+    page.emulate_media(media="print")
+    assert wide(page) == 0
+    expect(page.get_by_role("region", name="Scores")).to_have_css("overflow", "visible")
+    assert lightness(page) > 600
+
+
+@pytest.mark.parametrize("query", [f"outcome={quote(MARKUP)}&with=x&dataset=__proto__", "outcome=toString&q=%E0%A4%A"])
+def test_an_address_that_asks_for_what_there_is_not_shows_the_whole_list(opened, query):
+    page = opened(f"#{GOOD}/n07?{query}")
+    expect(page.locator(".steps .facts")).to_have_text("8 of 91")
+    assert page.evaluate("window.hacked") is None
 
 
 def test_what_stands_around_a_passage_is_small(opened):
@@ -340,10 +361,6 @@ def test_nothing_is_wider_than_a_phone(opened, address):
 
 
 def test_colours_follow_the_system_until_they_are_chosen(opened):
-    def lightness(page):
-        colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        return sum(map(int, re.findall(r"\d+", colour)[:3]))
-
     page = opened(color_scheme="dark")
     assert lightness(page) < 200
     button = page.get_by_role("button", name="Colours")

@@ -362,14 +362,25 @@ def test_latex_shows_text_of_others_and_runs_none(hostile):
     lines = text.splitlines()
     assert "\\input" not in text
     assert "\x1b" not in text
-    assert sum(line.endswith(r"\\") for line in lines) == 3
+    assert sum(line.endswith(r"\\") for line in lines) == 4
     assert text.count("\\toprule") == text.count("\\bottomrule") == 1
     assert r"\begin{tabular}{lrr}" in lines
     assert r"\textbackslash{}input\{/etc/passwd\}\%\$\&\#\_" in text
     assert r"score \% & =n \\" in text
 
 
-@pytest.mark.parametrize(("text", "escaped"), [("[1pt] x", "{[1pt] x}"), ("a_b", r"a\_b"), ("5 %", r"5 \%")])
+def test_latex_has_intervals_below_their_figures():
+    lines = table_latex(scored(arm("one", debates(BAIKAL, "x", None)))).splitlines()
+    place = next(n for n, line in enumerate(lines) if line.startswith("one & 33.3 & "))
+    assert lines[place + 1].startswith(r" & {\scriptsize 6.1--79.2} & ")
+    assert lines[place].count(" & ") == lines[place + 1].count(" & ")
+    # A dash between signed figures would be taken for a minus.
+    assert r"{\scriptsize -100.0 to -18.1}" in table_latex(paired())
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"), [("[1pt] x", "{[1pt] x}"), ("*best", "{*best}"), ("a_b", r"a\_b"), ("5 %", r"5 \%")]
+)
 def test_latex_escapes(text, escaped):
     assert latex(text) == escaped
 
