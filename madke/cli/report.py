@@ -36,8 +36,8 @@ def command(
     tables: Annotated[
         Literal["csv", "parquet", "tex"] | None,
         typer.Option(
-            help="Write the tables as files too, into the folder tables beside the page; tex has the columns that fit a "
-            "paper."
+            help="Write the tables as files too, into the folder tables beside the page; tex has the columns that "
+            "fit a paper."
         ),
     ] = None,
     answers: Annotated[
