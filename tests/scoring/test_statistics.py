@@ -22,6 +22,15 @@ def test_wilson_as_newcombe_tabulates_it(hits, n, low, high):
     assert (found.low, found.high, found.n) == (*wilson(hits, n), n)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 50, 1000])
+def test_wilson_is_scipys_for_whole_hits(n):
+    from scipy.stats import binomtest
+
+    for hits in range(0, n + 1, max(1, n // 10)):
+        theirs = binomtest(hits, n).proportion_ci(0.95, method="wilson")
+        assert wilson(hits, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
 def test_with_one_question_a_cluster_the_interval_is_that_of_students_t():
     clusters = range(len(SEVEN))
     centred = [value - 0.3 for value in SEVEN]
