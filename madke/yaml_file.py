@@ -120,8 +120,11 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        # Where a value may take several forms, the error deepest inside it is about the form that was meant.
-        first = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
+        # Where a value may take several forms, the error deepest inside it is about the form that was meant. A key that
+        # nobody knows says more than that the right one is missing.
+        first = max(
+            error.errors(include_url=False), key=lambda found: (len(found["loc"]), found["type"] == "extra_forbidden")
+        )
         line = line_of(file, (*within, *first["loc"])) if isinstance(file, Path) else None
         label = "".join(f"{part}: " for part in within)
         place = _short(".".join(str(part) for part in first["loc"] if not _FORM.search(str(part))), plain=True)

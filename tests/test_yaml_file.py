@@ -55,6 +55,7 @@ def refusal(folder, text, model=Tree):
         ("leaves:\n- size: 1\n- size: 1\n  siez: 2\n", "4: unknown key 'leaves.1.siez'; did you mean 'size'?"),
         ("leaves:\n- size: 1\n- size: 1\n  nam: x\n", "4: unknown key 'leaves.1.nam'; did you mean 'name'?"),
         ("leaves:\n- size: 1\n- {}\n", "3: leaves.1.size: Field required"),
+        ("leaves:\n- siez: 1\n", "2: unknown key 'leaves.0.siez'; did you mean 'size'?"),
         ("best:\n  name: x\n  size: big\n", "3: best.size: Input should be a valid integer"),
         ("by_name:\n  a: {size: 1}\n  b:\n  - size: 1\n  - size: x\n", "5: by_name.b."),
         ("best: &b\n  size: x\n", "2: best.size"),

@@ -178,7 +178,8 @@ class Setting:
                         try:
                             opened[name, asked] = open_model(name, base_url=base_url, replay=not asked)
                         except UserError as error:
-                            raise self._refusal(arm, error, *_says_model(arm, name)) from None
+                            keys = _says_model(arm, name)
+                            raise (self._refusal(arm, error, *keys) if keys else error) from None
                 asked_of = {name: model.name for (name, _), model in opened.items()}
                 found[arm.name] = {role: asked_of[name] for role, name in job.models.items()}
         finally:
@@ -215,9 +216,11 @@ class Setting:
 
 
 def _says_model(arm: Arm, name: str) -> tuple[str, ...]:
-    """Under which key an arm names a model."""
+    """Under which key an arm names a model; none where it is everybody's (--model)."""
     role = next((role for role, model in arm.cast.items() if model == name), None)
-    return ("model",) if role is None else ("cast", role)
+    if role is not None:
+        return ("cast", role)
+    return ("model",) if arm.model == name else ()
 
 
 async def _close(models: Collection[ChatModel]) -> None:

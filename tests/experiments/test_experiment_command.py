@@ -50,6 +50,7 @@ def rows(stdout, title):
 
 def test_a_plan_refuses_a_model_that_cannot_be(tmp_path):
     recipe = ARMS + "  - {name: fifth, protocol: cot, model: openai-ok2}\n"
+    assert bad_input(invoke(tmp_path, "--plan", model="openai-ok2")).startswith("unknown model 'openai-ok2'")
     assert "recipe.yaml:10: arm 'fifth': unknown model 'openai-ok2'" in bad_input(
         invoke(tmp_path, "--plan", recipe=recipe)
     )
@@ -115,9 +116,8 @@ def test_an_experiment_that_is_finished_needs_no_key(tmp_path, monkeypatch):
         done = invoke(tmp_path, *command, model="azure/m")
         assert done.exit_code == 0, done.output
         more = ARMS + "  - {name: fifth, protocol: cot, seed: 5}\n"
-        assert "arm 'fifth': AZURE_OPENAI_API_KEY is not set" in bad_input(
-            invoke(tmp_path, *command, recipe=more, model="azure/m")
-        )
+        done = invoke(tmp_path, *command, recipe=more, model="azure/m")
+        assert bad_input(done).startswith("AZURE_OPENAI_API_KEY is not set")
 
 
 def test_a_replay_needs_an_experiment_and_is_no_plan(tmp_path):
