@@ -24,7 +24,6 @@ from madke.experiments.counting import Call, PoolOf, counted
 from madke.experiments.recipe import Arm
 from madke.experiments.setting import Setting, debaters_for
 from madke.knowledge.merging import merge_pools
-from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.job import Job
 from madke.runs.pools import RunPools
@@ -233,7 +232,7 @@ def _pool_file(setting: Setting, frozen: Path | None) -> Iterator[tuple[Path | N
     if frozen is not None:
         yield frozen, set(specs)
         return
-    held = {source for file in setting.pools for source in sources_in(read_pools(file).values())} & set(specs)
+    held = set(setting.held.intersection(specs))
     if not held:
         yield None, held
         return

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from madke.experiments.recipe import Recipe
-from madke.report.tables import NOTHING, Cell, Table
-from madke.report.text import HEADINGS, interval
+from madke.report.tables import NOTHING, Cell, Table, percent_cell
+from madke.report.text import HEADINGS
 from madke.runs.run_json import read_config
 from madke.runs.scored import external_values
 from madke.runs.transcripts import read_transcripts
@@ -42,7 +42,9 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
     for (arm, dataset), by_model in quoted.items():
         if arm in arms:
             there = set().union(*by_model.values())
-            ours = [_ours(_mean(arms[arm], metric, dataset)) if metric in there else NOTHING for metric in metrics]
+            ours = [
+                percent_cell(_mean(arms[arm], metric, dataset)) if metric in there else NOTHING for metric in metrics
+            ]
             rows.append(_row(arm, dataset, models[arm], ours))
         for model, figures in by_model.items():
             theirs = [_figure(figures[metric]) if metric in figures else NOTHING for metric in metrics]
@@ -75,12 +77,6 @@ def _figure(value: float) -> Cell:
     if 0 <= value <= 1:
         return Cell(text=f"{100 * value:.1f}", value=100 * value)
     return Cell(text=f"{value:.2f}", value=value)
-
-
-def _ours(found: Estimate | None) -> Cell:
-    if found is None:
-        return NOTHING
-    return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high)
 
 
 def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:

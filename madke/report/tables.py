@@ -235,7 +235,7 @@ def cost_table(scores: Mapping[str, Scores]) -> Table:
         each = (rounds, total.calls / n, total.paid / n, tokens / n)
         known = has_cost(found)
         figures = (Cell(text=f"{figure:,.1f}", value=figure) if known else NOTHING for figure in each)
-        rows.append((Cell(text=name), _percent(found.correct), *figures))
+        rows.append((Cell(text=name), percent_cell(found.correct), *figures))
     return Table(title="Cost", columns=columns, rows=tuple(rows))
 
 
@@ -251,21 +251,21 @@ def _score_cells(
         return marks.get((arm.name, metric), "")
 
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
-    right = {"arm": Cell(text=arm.name), named: _percent(scores.correct, mark(arm.first_metric) or mark("correct"))}
+    right = {"arm": Cell(text=arm.name), named: percent_cell(scores.correct, mark(arm.first_metric) or mark("correct"))}
     if spread := scores.repeats.get("correct"):
         over = Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats)
-        right[_OVER_REPEATS] = _percent(over)
+        right[_OVER_REPEATS] = percent_cell(over)
         right[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} ({spread.repeats} repeats)", value=100 * spread.sd)
     metrics = {}
     for name, found in scores.metrics.items():
         if name == first:
             continue
         if in_percent(name):
-            metrics[f"{HEADINGS.get(name, name)} %"] = _percent(found, mark(name))
+            metrics[f"{HEADINGS.get(name, name)} %"] = percent_cell(found, mark(name))
         else:
             metrics[name] = _figure(found, mark(name))
     consistent = {
-        heading: _percent(judge) if judge else _percent(matcher, " m")
+        heading: percent_cell(judge) if judge else percent_cell(matcher, " m")
         for heading, judge, matcher in (
             ("Cons %", scores.cons_judge, scores.cons_matcher),
             ("Co2 %", scores.co2_judge, scores.co2_matcher),
@@ -286,7 +286,7 @@ def _score_cells(
         "answered": count_cell(scores.transcripts - scores.abstained - scores.failed),
         "failed": count_cell(scores.failed),
     }
-    unparsed = {f"{_UNPARSED}{stage} %": _percent(missed) for stage, missed in scores.parse_failures.items()}
+    unparsed = {f"{_UNPARSED}{stage} %": percent_cell(missed) for stage, missed in scores.parse_failures.items()}
     return [right, metrics, consistent, cost if has_cost(scores) else {}, asked, unparsed]
 
 
@@ -357,7 +357,8 @@ def count_cell(n: int) -> Cell:
     return Cell(text=f"{n:,}", value=n)
 
 
-def _percent(found: Estimate | None, mark: str = "") -> Cell:
+def percent_cell(found: Estimate | None, mark: str = "") -> Cell:
+    """A share in percent, with its interval; :data:`NOTHING` where there is none."""
     if found is None:
         return NOTHING
     return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high, mark=mark)
