@@ -50,6 +50,7 @@ def command(
         list[Path] | None,
         typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
     ] = None,
+    ids: options.Ids = None,
     limit: options.Limit = None,
     sample_seed: options.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often, where no arm says it.")] = 1,
@@ -108,7 +109,7 @@ def command(
         data=", ".join(Path(text.rpartition("=")[2]).name for text in data or ()),
         datasets=tuple(name for name, equals, _ in (text.rpartition("=") for text in data or ()) if equals),
         sample_seed=sample_seed,
-        questions=_questions(found, data or (), task, limit, sample_seed),
+        questions=_questions(found, data or (), task, ids, limit, sample_seed),
         base_url=base_url,
         pools=pools or (),
         prompts=prompts,
@@ -173,13 +174,22 @@ def _check(setting: Setting) -> None:
 
 
 def _questions(
-    recipe: Recipe, data: Sequence[str], task: str | None, limit: int | None, sample_seed: int | None
+    recipe: Recipe,
+    data: Sequence[str],
+    task: str | None,
+    ids: str | None,
+    limit: int | None,
+    sample_seed: int | None,
 ) -> list[Question]:
     """The questions of all datasets, one after the other; ids are told apart by the dataset where that is needed."""
     from collections import Counter
     from dataclasses import replace
 
     from madke.data import read_dataset
+    from madke.data.sampling import read_ids, sample, with_ids
+
+    def by_id(question: Question) -> str:
+        return question.id
 
     if not data:
         wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
@@ -187,12 +197,14 @@ def _questions(
     sets = []
     for text in data:
         name, equals, path = text.rpartition("=")
-        read = read_dataset(
-            Path(path), dataset=name if equals else None, task=task, limit=limit, sample_seed=sample_seed
-        )
+        read = read_dataset(Path(path), dataset=name if equals else None, task=task)
+        listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
+        if listed:
+            read = with_ids(read, read_ids(listed), by_id, Path(path))
+        read = sample(read, limit, sample_seed, by_id)
         sets.append((name or Path(path).stem, read))
-    ids = [question.id for _, read in sets for question in read]
-    if len(set(ids)) == len(ids):
+    all_ids = [question.id for _, read in sets for question in read]
+    if len(set(all_ids)) == len(all_ids):
         return [question for _, read in sets for question in read]
     apart = [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
     for id_, count in Counter(question.id for question in apart).items():

@@ -134,6 +134,7 @@ def convert(
         ),
     ] = None,
     task: Annotated[str | None, typer.Option("--task", "-t", help="The answer format, not the dataset's own.")] = None,
+    ids: options.Ids = None,
     limit: options.Limit = None,
     sample_seed: options.SampleSeed = None,
 ) -> None:
@@ -141,7 +142,7 @@ def convert(
     from madke.data.dataset import read_published
     from madke.data.formats import get_format
     from madke.data.questions import question_to_json
-    from madke.data.sampling import ids_fingerprint, sample
+    from madke.data.sampling import ids_fingerprint, read_ids, sample, with_ids
     from madke.files import replacing
 
     get_format(name)
@@ -156,6 +157,8 @@ def convert(
         raise UserError("--split is for --hugging-face; a file is one split")
     else:
         entries = read_published(path, name, task=task)
+    if ids is not None:
+        entries = with_ids(entries, read_ids(ids), lambda entry: entry.question.id, path or Path(name))
     chosen = sample(entries, limit, sample_seed, lambda entry: entry.question.id)
     if pools is not None:
         passages = _write_pools(name, chosen, pools)

@@ -55,6 +55,10 @@ Dataset = Annotated[
     str | None,
     typer.Option(help="Read DATA as this published dataset ships it; see `madke datasets`. Default: our own JSONL."),
 ]
+Ids = Annotated[
+    str | None,
+    typer.Option("--ids", help="Only the questions of this list: a file of ids, one a line, or a shipped one's name."),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions, or a sample of N.")]
 SampleSeed = Annotated[
     int | None,

@@ -131,6 +131,7 @@ class Final:
     scores: Mapping[str, float] = field(default_factory=dict)
     """What the rule weighed: debater -> overlap or quality, or answer -> weight."""
     tie: bool = False
+    """Whether several answers had equal support, or a summarized debate ended with different answers."""
     error: str | None = None
     cut: Cut | None = None
 

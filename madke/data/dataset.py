@@ -17,7 +17,7 @@ from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, Format, Item, Row, get_format
 from madke.data.questions import numbered_questions
-from madke.data.sampling import sample
+from madke.data.sampling import sample, with_ids
 from madke.tasks import get_task
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ def read_dataset(
     *,
     dataset: str | None = None,
     task: str | None = None,
+    ids: Sequence[str] | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
 ) -> list[Question]:
@@ -54,7 +55,8 @@ def read_dataset(
         dataset: The name of the published dataset whose owner's format it has (:data:`madke.data.formats.FORMATS`);
             None: our own JSON Lines (:func:`madke.data.read_questions`).
         task: The answer format, in place of the dataset's; for our own, of lines that name none.
-        limit: At most so many questions: the first ones, or with ``sample_seed`` a sample.
+        ids: Only these questions (:func:`madke.data.sampling.with_ids`); None: all.
+        limit: At most so many of them: the first ones, or with ``sample_seed`` a sample.
         sample_seed: Draws the sample (:func:`madke.data.sampling.sample`).
 
     Raises:
@@ -73,6 +75,8 @@ def read_dataset(
         _warn_unlabelled([(f"line {line}", question) for line, question in numbered], path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
+    if ids is not None:
+        questions = with_ids(questions, ids, lambda question: question.id, path)
     return sample(questions, limit, sample_seed, lambda question: question.id)
 
 

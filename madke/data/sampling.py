@@ -1,13 +1,15 @@
-"""A sample that is the same everywhere: by the hash of each question's id, whatever the order of the file."""
+"""Which questions of a file are asked: those of a list of ids, the first ones, or a sample by the hash of each id."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import TypeVar
 
-from madke.core.errors import UserError
+from madke.assets import asset
+from madke.core.errors import UserError, unknown
 
 T = TypeVar("T")
 
@@ -30,6 +32,63 @@ def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Calla
         return list(items[:limit])
     drawn = set(sorted((id_of(item) for item in items), key=lambda id_: _place(id_, seed))[:limit])
     return [item for item in items if id_of(item) in drawn]
+
+
+def shipped_ids() -> dict[str, Path]:
+    """Name -> file of every shipped list of ids (``eval/datasets/ids/``)."""
+    return {path.stem: path for path in sorted(asset("eval", "datasets", "ids").glob("*.txt"))}
+
+
+def read_ids(name: str) -> list[str]:
+    """The ids of a list: one a line, ``#`` begins a comment line, empty lines do not count.
+
+    Args:
+        name: A path, or the name of a shipped list.
+
+    Raises:
+        UserError: There is no such list, it cannot be read, or it is empty or names an id twice.
+    """
+    shipped = shipped_ids()
+    path = shipped.get(name, Path(name))
+    if not path.is_file():
+        raise unknown("list of ids", name, shipped)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot be read: {error}", file=path) from None
+    places: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        id_ = line.strip()
+        if not id_ or id_.startswith("#"):
+            continue
+        if id_ in places:
+            raise UserError(f"id {id_!r} is on line {places[id_]} already", file=path, line=number)
+        places[id_] = number
+    if not places:
+        raise UserError("holds no id; expected one a line", file=path)
+    return list(places)
+
+
+def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], file: Path) -> list[T]:
+    """The items of these ids, in the order of the file.
+
+    A file of exactly as many items that lacks some of the ids is the selection itself: published selections ship
+    without their sentences' places in the whole set.
+
+    Raises:
+        UserError: Some ids are missing from the file.
+    """
+    wanted = set(ids)
+    chosen = [item for item in items if id_of(item) in wanted]
+    if len(chosen) < len(wanted) and len(items) == len(wanted):
+        return list(items)
+    if missing := sorted(wanted - {id_of(item) for item in items}):
+        raise UserError(
+            f"lacks {len(missing)} of the {len(wanted)} ids asked for, {missing[0]!r} first; it holds {len(items)} "
+            "questions",
+            file=file,
+        )
+    return chosen
 
 
 def _place(id_: str, seed: int) -> tuple[bytes, str]:

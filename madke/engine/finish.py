@@ -16,8 +16,15 @@ Finish = Callable[[Scene, Sequence[Round]], Awaitable[Final]]
 
 
 async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """What the summarizer makes of the last round (Wang et al., Eq. 6)."""
-    return await roles.summarize(scene, rounds)
+    """What the summarizer makes of the last round (Wang et al., Eq. 6).
+
+    It is marked as a tie where the debate ended split: no verdict found consensus, and the debaters' last answers
+    differ under the task's matcher.
+    """
+    final = await roles.summarize(scene, rounds)
+    verdict = rounds[-1].verdict
+    settled = verdict is not None and verdict.consensus
+    return replace(final, tie=not settled and len(answer_groups(_last(scene, rounds), scene.task)) > 1)
 
 
 async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:

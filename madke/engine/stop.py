@@ -29,14 +29,12 @@ async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """The judge finds the debate settled.
 
-    One surviving debater is no consensus, nor is one readable answer: then there is no call and no verdict. A judge
-    who takes the answer itself (``judge_extract``) settles rather than compares, and needs only two who were heard.
+    The judge reads texts, so it is asked wherever two debaters said something, parsed or not. One surviving debater is
+    no consensus: then there is no call and no verdict.
     """
-    heard = everybody(rounds)
-    settles = scene.protocol.finish == "judge_extract"
-    compared = heard if settles else [spoken for spoken in heard if spoken.answer is not None]
-    verdict = Verdict(consensus=None, rule="too_few") if len(compared) < 2 else await roles.judge(scene, rounds)
-    reason = "settled" if settles else "consensus"
+    heard = sum(bool(spoken.text.strip()) for spoken in everybody(rounds))
+    verdict = Verdict(consensus=None, rule="too_few") if heard < 2 else await roles.judge(scene, rounds)
+    reason = "settled" if scene.protocol.finish == "judge_extract" else "consensus"
     return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
 
 

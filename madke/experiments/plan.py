@@ -104,8 +104,6 @@ class _Played:
         for call in self.endings.get(rounds, [call for call in self.calls if call.stage in _CLOSING]):
             by_stage[call.stage].append(call)
         fewest = {stage.stage: stage.fewest for stage in stage_calls(protocol, rounds)}
-        if rounds == protocol.rounds and protocol.finish != "judge_extract":
-            fewest["judge"] = 0  # nobody asks it where fewer than two answers can be read
         for stage, calls in by_stage.items():
             share = min(1.0, fewest.get(stage, len(calls)) * self.questions / len(calls))
             yield from ((call, share) for call in calls)

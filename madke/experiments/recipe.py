@@ -112,6 +112,8 @@ class Recipe(_Strict):
     about: str = ""
     datasets: tuple[str, ...] = ()
     """The published datasets that the source used; ``--data`` says where they are."""
+    ids: dict[str, str] = {}
+    """Dataset -> the list of ids that chooses its questions: a shipped list's name, or a path."""
     limit: _Count | None = None
     """Questions of each dataset."""
     sample_seed: int | None = None

@@ -17,7 +17,7 @@ from rich.text import Text
 from madke.core.transcript import Round, Transcript, Turn, Verdict
 from madke.report import tables
 from madke.report.compare import ComparedQuestion, Outcome, Pair
-from madke.report.text import CONSENSUS, ORACLE, interval, one_line
+from madke.report.text import CONSENSUS, ORACLE, interval, one_line, tie_word
 from madke.tasks.choice import lettered
 
 _SHORT = 60
@@ -151,7 +151,7 @@ def _chosen(turn: Turn) -> str:
 def _end(outcome: Outcome, transcript: Transcript) -> str:
     judged = {None: "", 1.0: ", right", 0.0: ", wrong"}.get(outcome.correct, f", {_percent(outcome.correct)} %")
     final = transcript.final
-    tie = ", a tie" if final.tie else ""
+    tie = f", a {tie_word(final)}" if final.tie else ""
     whose = f" (of {one_line(final.agent)})" if final.agent is not None else ""
     end = f"Final answer, by {one_line(final.by)}{whose}: {_answer(outcome)}{judged}{tie}\n"
     if outcome.tokens is None:

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from madke.core.transcript import Cut, PoolEntry, Round, Selection, Transcript, Turn, Verdict
+from madke.core.transcript import Cut, Final, PoolEntry, Round, Selection, Transcript, Turn, Verdict
 from madke.scoring.metrics import METRICS
 from madke.scoring.rows import GRADER
 from madke.scoring.scores import Scores
@@ -141,11 +141,17 @@ def _round_lines(entry: Round) -> Iterator[str]:
         yield from _wrapped(entry.digest.error or entry.digest.text)
 
 
+def tie_word(final: Final) -> str:
+    """What ``Final.tie`` means: a vote was tied, or a summarized debate ended split."""
+    return "split" if final.by == "summarizer" else "tie"
+
+
 def _final_lines(transcript: Transcript) -> Iterator[str]:
     final = transcript.final
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
     answer = _answer(transcript.answer, transcript.status)
-    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{'  (tie)' if final.tie else ''}{_cut(final.cut)}"
+    tie = f"  ({tie_word(final)})" if final.tie else ""
+    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_cut(final.cut)}"
     if final.scores:
         yield f"    weighed: {_figures(final.scores)}"
     yield from _wrapped(final.error or final.text)

@@ -285,20 +285,25 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]
     for entry in transcript.rounds:
         for turn in () if transcript.given and entry is transcript.rounds[0] else entry.turns:
             if turn.selection is not None:
-                yield "select", turn.selection, turn.selection.status == "abstained"
-            yield turn.stance.stage, turn.stance, turn.stance.status == "abstained"
+                yield "select", turn.selection, _unparsed(turn.selection)
+            yield turn.stance.stage, turn.stance, _unparsed(turn.stance)
             if turn.reflection is not None:
                 yield "reflect", turn.reflection, turn.reflection.satisfied is None
         if entry.verdict is not None and entry.verdict.rule != "too_few":
             yield "judge", entry.verdict, entry.verdict.consensus is None
         if entry.extracted is not None:
-            yield "extract", entry.extracted, entry.extracted.status == "abstained"
+            yield "extract", entry.extracted, _unparsed(entry.extracted)
         if entry.digest is not None:
             yield "digest", entry.digest, None
     final = transcript.final
     if final.by == "summarizer":
-        yield "summarize", final, final.status == "abstained"
+        yield "summarize", final, _unparsed(final)
     elif "pick" in transcript.usage:
         yield "pick", final, final.agent is None
     elif "extract" in transcript.usage and transcript.rounds[-1].extracted is None:
-        yield "extract", final, final.status == "abstained"
+        yield "extract", final, _unparsed(final)
+
+
+def _unparsed(reply: Selection | Stance | Final) -> bool:
+    """Whether no value could be read. A reply that says it has no answer was read: it declined."""
+    return reply.status == "abstained" and reply.rule != "declined"

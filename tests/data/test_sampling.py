@@ -1,4 +1,4 @@
-"""The same N questions everywhere."""
+"""The same questions everywhere: a list of ids, or N of them."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
-from madke.data.sampling import ids_fingerprint, sample
+from madke.data.sampling import ids_fingerprint, read_ids, sample, with_ids
 from tests.data.published import write
 
 GOLDEN = (
@@ -55,3 +55,38 @@ def test_files_are_sampled_by_id(tmp_path):
     path = write(tmp_path / "q.jsonl", lines)
     assert [question.id for question in read_dataset(path, limit=4, sample_seed=0)] == GOLDEN[0]
     assert [question.id for question in read_dataset(path, limit=2)] == ["q0", "q1"]
+
+
+def test_a_list_of_ids_chooses_in_the_order_of_the_file(tmp_path):
+    questions = write(tmp_path / "q.jsonl", [{"id": f"q{n}", "question": f"Which, {n}?"} for n in range(5)])
+    (tmp_path / "ids.txt").write_text("# mine\nq3\n\nq1\n")
+    chosen = read_ids(str(tmp_path / "ids.txt"))
+    assert [question.id for question in read_dataset(questions, ids=chosen)] == ["q1", "q3"]
+    assert [question.id for question in read_dataset(questions, ids=chosen, limit=1)] == ["q1"]
+
+
+def test_a_file_of_just_the_listed_questions_is_the_selection_whatever_their_ids(tmp_path):
+    assert with_ids(["a-1", "a-2"], ["b-7", "b-9"], str, tmp_path) == ["a-1", "a-2"]
+    with pytest.raises(UserError, match=r"lacks 1 of the 2 ids asked for, 'a-9' first; it holds 3 questions"):
+        with_ids(["a-1", "a-2", "a-3"], ["a-1", "a-9"], str, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [("q1\nq2\nq1\n", r":3: id 'q1' is on line 1 already"), ("# none\n", "holds no id")],
+)
+def test_a_list_that_is_wrong_is_one_line(tmp_path, content, complaint):
+    (tmp_path / "ids.txt").write_text(content)
+    with pytest.raises(UserError, match=complaint):
+        read_ids(str(tmp_path / "ids.txt"))
+    with pytest.raises(UserError, match="did you mean 'commonmt-liang'"):
+        read_ids("commonmt-lang")
+
+
+def test_the_shipped_list_of_commonmt_takes_one_sentence_of_nearly_every_pair():
+    places = [int(id_.removeprefix("commonmt-")) for id_ in read_ids("commonmt-liang")]
+    assert places == sorted(set(places))
+    assert (len(places), places[0], places[-1]) == (200, 1, 399)
+    pairs = [(place + 1) // 2 for place in places]
+    assert sorted(set(range(1, 201)) - set(pairs)) == [170]
+    assert [pair for pair in set(pairs) if pairs.count(pair) == 2] == [161]

@@ -72,6 +72,12 @@ def test_one_survivor_is_not_judged():
     assert stages(model, "judge") == [("judge", 2)]
 
 
+def test_the_judge_is_asked_about_texts_whether_or_not_they_were_parsed():
+    transcript, model = play(signed({"A": "Oslo", "B": None, "C": None}, judge="[No]"), stop="judge", rounds=1)
+    assert stages(model, "judge") == [("judge", 1)]
+    assert transcript.rounds[0].verdict.consensus is False
+
+
 def test_agreement_under_the_matcher_ends_it():
     transcript, model = play(signed(nearing), stop="agreement", rounds=4)
     assert (transcript.stop_reason, len(transcript.rounds), model.calls) == ("agreement", 3, 9)
@@ -216,6 +222,21 @@ def test_the_majority_under_the_matcher_a_tie_going_to_the_earliest_debater(answ
         talk = {"talk": {"later": "sequential"}, "order": order}
         taken, _ = final(signed(said), finish="majority", **talk)
         assert (taken.answer, taken.tie, taken.rule) == (answer, tie, "tie" if tie else "votes")
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "split"),
+    [
+        ("Oslo Oslo Bern", "[No]", True),
+        ("Oslo oslo Oslo", "[No]", False),
+        ("Oslo Bern Bern", "[Yes]", False),
+        ("Oslo - -", "[No]", False),
+    ],
+)
+def test_a_summary_of_a_debate_that_ends_with_two_answers_is_marked_as_a_split(answers, verdict, split):
+    said = {agent: None if text == "-" else text for agent, text in zip("ABC", answers.split(), strict=True)}
+    taken, _ = final(signed(said, judge=verdict, summarize="[Oslo]"), stop="judge", finish="summarizer")
+    assert (taken.by, taken.answer, taken.tie) == ("summarizer", "Oslo", split)
 
 
 @pytest.mark.parametrize("finish", ["majority", "convergence", "rerank", "weighted"])

@@ -92,8 +92,8 @@ def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path):
         # What debaters say may be the same by chance, and is then shared too.
         assert paid(found[plan["name"]]) <= plan["most"]["paid"], plan
     one = next(plan for plan in json.loads(planned.stdout) if plan["name"] == "wiki-one")
-    # 2nr + r + 1; no judge where nothing can be read.
-    assert (one["least"]["calls"], one["most"]["calls"]) == (3 * 5, 3 * 6)
+    # 2nr + r + 1
+    assert (one["least"]["calls"], one["most"]["calls"]) == (3 * 6, 3 * 6)
 
 
 @pytest.mark.slow
@@ -360,3 +360,17 @@ def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path):
         assert madke(*arguments(tmp_path, server)).returncode == 0
         changed = arguments(tmp_path, server, recipe=RECIPE.replace("rounds: 3", "rounds: 2"))
         assert "arm 'wiki-three' has begun, and was another (protocol.rounds: 3, not 2)" in refused(*changed)
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_recipes_of_commonmt_take_the_papers_200_sentences(tmp_path, converted):
+    rows = "".join(f"\u53e5\u5b50 {n},Sentence {n}.,Wrong {n}.\n" for n in range(1, 401))
+    data = tmp_path / "lexical.csv"
+    data.write_text(f"chinese_source,english_target_correct,english_target_wrong\n{rows}", encoding="utf-8")
+    given = f"commonmt={data}"
+    if converted:
+        given = tmp_path / "all.jsonl"
+        assert madke("datasets", "convert", "commonmt", data, "--out", given).returncode == 0
+    planned = madke("ablate", "liang-figure-4", "--data", given, "--plan", "--json")
+    assert planned.returncode == 0, planned.stderr
+    assert {plan["debates"] for plan in json.loads(planned.stdout)} == {200}

@@ -38,6 +38,16 @@ def test_what_could_not_be_read_never_counts_as_agreement_or_as_right():
     assert scores.parse_failures["select"].value == 0
 
 
+def test_an_honest_decline_is_wrong_but_not_unparsed():
+    declined = transcript("1", said=[None, None], consensus=None, answer=None)
+    (entry,) = declined.rounds
+    turns = tuple(replace(turn, stance=replace(turn.stance, rule="declined")) for turn in entry.turns)
+    final = replace(declined.final, rule="declined")
+    scores = score([replace(declined, rounds=(replace(entry, turns=turns),), final=final)])
+    assert (scores.correct.value, scores.abstained) == (0, 1)
+    assert (scores.parse_failures["speak"].value, scores.parse_failures["summarize"].value) == (0, 0)
+
+
 def test_failed_questions_are_in_no_mean_and_bound_the_score():
     scores = score(
         [

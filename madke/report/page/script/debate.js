@@ -260,7 +260,7 @@ function verdictPart(verdict) {
 
 function finalPart(record, names) {
   const { final } = record;
-  const tie = final.tie && ", a tie: the earliest";
+  const tie = final.tie && (final.by === "summarizer" ? ", the debate ended split" : ", a tie: the earliest");
   const whose = final.agent ? [", ", agentName(names, final.agent)] : null;
   return el(
     "section",
