@@ -105,12 +105,11 @@ def test_more_debaters_than_there_can_be_are_not_planned():
     assert found["same"].debaters == (60, 200)
 
 
-def test_the_shortest_debate_asks_no_judge_where_nothing_can_be_read():
+def test_the_shortest_debate_ends_with_the_judge_of_its_first_round():
     base = {"protocol": "madke", "sources": "wiki"}
     arms = [{"name": "one", "set": {"rounds": 1}}, {"name": "three", "set": {"rounds": 3}}]
     found = plans({"base": base, "arms": arms}, questions(2))
-    assert (found["one"].least.calls, found["one"].most.calls) == (2 * 5, 2 * 6)
-    # With two rounds to go it is the judge who ends it.
+    assert (found["one"].least.calls, found["one"].most.calls) == (2 * 6, 2 * 6)
     assert (found["three"].least.calls, found["three"].most.calls) == (2 * 6, 2 * 16)
 
 

@@ -67,7 +67,7 @@ CALLS = {
         for size in ("1.8B", "7B", "14B", "32B", "72B")
         for label, calls in BY_SOURCE.items()
     },
-    "madke-figures-7-9": either("rounds-1", (5, 6))
+    "madke-figures-7-9": either("rounds-1", 6)
     | {k: v for label, calls in SIZES.items() for k, v in either(label, calls).items()},
     "liang-table-3": {"standard": 1, "rerank": 4, "maps": 7, "self-reflect": (2, 5), "liang": LIANG},
     "liang-table-5": {"standard": 1, "cot": 1, "self-consistency": 5, "self-reflect": (2, 5), "liang": LIANG},
