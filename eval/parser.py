@@ -31,6 +31,8 @@ from madke.tasks import TASKS
 from madke.tasks.normalize import squad_normalize
 
 SIDES = ("Affirmative side", "Negative side")
+SHOWN = range(32)
+"""Numbers of passages that a call may have seen: MIRAGE's runs were given 32."""
 CLOSING = re.compile(r"answer is (\([A-Z]\)|yes|no|\$?[\d,]*\d(?:\.\d+)?)\.?\"?$")
 """The formula that few-shot examples taught; what a text ends with in this form is its answer beyond doubt."""
 
@@ -64,7 +66,8 @@ HOW = {
     "j": 'the field `"answer_choice"` of the text, if it is a letter, a letter with its option, or an option; several '
     "letters, or words such as *cannot be determined*, are no value",
     "p": "the text itself under Python's own parser, in this script only (no verdict is strict JSON)",
-    "n": "every bracketed number of the text, found by a plain pattern: what is chosen must be among them",
+    "n": "every number of the text in brackets or behind the word document, found by a plain pattern: the chosen ones "
+    "must be among them",
     "c": 'the closing formula "the answer is X."; texts that end otherwise were read by eye',
     "u": "none: answers in running text, written without a marker in mind",
 }
@@ -137,9 +140,11 @@ def read_items(name: str, items: Iterable[Item]) -> list[Read]:
 
 
 def answers(task: str, choices: Sequence[str] = (), marker: Marker = "brackets") -> Callable[[str], Parsed[str | None]]:
-    """The answer grammar for a task."""
+    """The answer grammar for a task, as for a call that was shown :data:`SHOWN`."""
     question = Question(id="recorded", question="?", task=task, choices=tuple(choices))
-    return lambda text: parse_answer(text, lambda raw: TASKS[task].read(raw, question), marker)
+    return lambda text: parse_answer(
+        text, lambda raw: TASKS[task].read(raw, question), marker, shown=SHOWN, is_math=task == "math"
+    )
 
 
 def mirage_letters(path: Path) -> Iterator[Item]:
@@ -155,7 +160,8 @@ def mirage_ids(path: Path) -> Iterator[Item]:
     """The document numbers that MIRAGE's retrieval runs name."""
     for _, line in read_jsonl(path):
         text = line["outputs"][0]
-        named = {int(n) for group in re.findall(r"\[([\d,\s-]+)\]", text) for n in re.findall(r"\d+", group)}
+        groups = re.findall(r"\[([\d,\s-]+)\]|\bdocuments? (\d+(?:(?:, | and |, and )\d+)*)", text, re.IGNORECASE)
+        named = {int(n) for group in groups for n in re.findall(r"\d+", " ".join(group))}
         yield Item(line["id"], text, _ids, named & set(range(32)) or None, _all_named)
 
 
@@ -332,12 +338,13 @@ def _says_nothing_else(value: Any, truth: Any) -> bool:
     return bool(value == truth)
 
 
-ANSWERS = ("letter", "letter in ( )", "math", "free text", "label")
+ANSWERS = ("letter", "letter in ( )", "free text", "label")
+"""Without mathematics, where nothing is a citation."""
 HARDER: tuple[tuple[str, tuple[str, ...], Callable[[Item], Iterator[Item]]], ...] = (
     ("letters, cut off at every twentieth", ("letter",), cut_off),
     ("letters, without the field that holds them", ("letter",), without_field),
     ("verdicts, cut off at every twentieth", ("verdict",), cut_off),
-    ("all answers, with citations behind every sentence", ANSWERS, cited),
+    ("all answers but mathematics, with citations behind every sentence", ANSWERS, cited),
 )
 """A description, the grammars whose texts are taken, and what is done to them."""
 

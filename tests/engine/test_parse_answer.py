@@ -10,7 +10,7 @@ LETTER = Question(id="q", question="?", task="choice", choices=("tin", "mercury"
 
 
 def parsed(text, question=OPEN, marker="brackets"):
-    return parse_answer(text, lambda raw: TASKS[question.task].read(raw, question), marker)
+    return parse_answer(text, lambda raw: TASKS[question.task].read(raw, question), marker, shown=range(20))
 
 
 def answer_of(text, question=OPEN, marker="brackets"):

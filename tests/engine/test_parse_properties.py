@@ -47,7 +47,8 @@ def reader(task):
 def in_every_grammar(text):
     for task in QUESTIONS:
         for marker in MARKERS:
-            yield parse_answer(text, reader(task), marker)
+            for shown in ((), range(12)):
+                yield parse_answer(text, reader(task), marker, shown=shown, is_math=task == "math")
     yield parse_verdict(text, sides=NAMES, read=reader("short_answer"))
     yield parse_selection(text, size=12, limit=3)
     yield parse_grade(text)
@@ -120,14 +121,15 @@ def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts):
     cited = " ".join(_cited(*part) for part in parts)
     for task in QUESTIONS:
         for marker in ("brackets", "parentheses", "boxed"):
-            before, after = (parse_answer(text, reader(task), marker) for text in (plain, cited))
+            before, after = (parse_answer(text, reader(task), marker, shown=range(12)) for text in (plain, cited))
             assert (after.value, after.rule) == (before.value, before.rule)
 
 
 def _cited(sentence, citation, is_cited, inside):
     if not is_cited:
         return sentence
-    inside = inside and not sentence[-1].isalnum()
+    if sentence[-1].isalnum():
+        return sentence + citation.rstrip(".")
     return sentence[:-1] + citation.rstrip(".") + sentence[-1] if inside else sentence + citation
 
 

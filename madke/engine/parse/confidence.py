@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from madke.engine.parse.result import Parsed, abstained, found
+from madke.engine.parse.result import Parsed, abstained, found, windowed
 
 _STATED = re.compile(
     r"\bconfidence(?:\s+(?:level|score|rating|value))?(?:\s+(?:in|that|for)\s+[^.:\n]{0,60}?)?"
@@ -17,6 +17,7 @@ _STATED = re.compile(
 )
 
 
+@windowed
 def parse_confidence(text: str) -> Parsed[float | None]:
     """The confidence that a reply states last, as a number from 0 to 1.
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from madke.engine.parse.brackets import outermost
 from madke.engine.parse.content import unwrap
-from madke.engine.parse.cues import is_denied, is_imagined, stands_alone
+from madke.engine.parse.context import is_denied, is_imagined, stands_alone
 from madke.engine.parse.names import mention, sole_name
-from madke.engine.parse.result import Parsed, abstained, found
-from madke.engine.parse.sentences import NEAR, lead
+from madke.engine.parse.places import MOST, NEAR, lead, outermost
+from madke.engine.parse.result import Parsed, abstained, found, windowed
 
-_MOST = 200
 _FILLED = r"(?:(?:the|answer|argument|case|debater|side|of|by|from|with|for)\W+){0,4}"
 _NOUN = (
     r"(?:winner|winning\s+(?:debater|agent|side)|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote)"
@@ -27,6 +25,7 @@ _WINS = (
 Pick = tuple[str, tuple[int, int]]
 
 
+@windowed
 def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
     """The one debater that a judge picks.
 
@@ -49,7 +48,7 @@ def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
 
 def _bracketed(text: str, names: Sequence[str]) -> list[Pick]:
     picks = []
-    for start, end in list(outermost(text))[-_MOST:]:
+    for start, end in outermost(text):
         near, after = lead(text, start), text[end : end + NEAR]
         content = unwrap(text[start + 1 : end - 1])
         name = None if content.isdigit() else sole_name(content, names)  # A number is a citation.
@@ -69,7 +68,7 @@ def _stated(text: str, names: Sequence[str]) -> list[Pick]:
     )
     picks = []
     for pattern in patterns:
-        for said in list(re.finditer(pattern, text, re.IGNORECASE))[-_MOST:]:
+        for said in list(re.finditer(pattern, text, re.IGNORECASE))[-MOST:]:
             if picked := sole_name(said.group(1), names):
                 picks.append((picked, said.span(1)))
     return sorted(picks, key=lambda pick: pick[1])

@@ -1,4 +1,4 @@
-"""Records in a reply: JSON, a Python dict, either of them fenced, sloppily quoted or cut off.
+"""Records in a reply: JSON, a Python dict, fenced, sloppily quoted or cut off; or a list of ``key: value`` lines.
 
 One pass from left to right, no recursion, nothing evaluated.
 """
@@ -19,17 +19,15 @@ ANSWER_KEY = re.compile(
 
 _CLOSING = {'"': '"', "'": "'", "“": "”"}
 _MARKS = {quote: re.compile(rf"\\.|{closing}", re.DOTALL) for quote, closing in _CLOSING.items()}
-_KEY = re.compile(r"(?:[\"'“](?P<quoted>[^\"'“”{}\n:]{1,80})[\"'”]|(?P<bare>[A-Za-z_][\w -]{0,60}))\s{0,9}:\s{0,99}")
+_NAME = r"(?:[\"'“](?P<quoted>[^\"'“”{}\n:]{1,80})[\"'”]|(?P<bare>[A-Za-z_][\w -]{0,60}))\s{0,9}:"
+_KEY = re.compile(rf"{_NAME}\s{{0,99}}")
+_AFTER_VALUE = re.compile(rf"\s{{0,99}}(?:\}}|\Z|```|(?:,\s{{0,99}})?{_NAME})")
 _WORD_END = re.compile(r"[\w\\}^]\Z")
-_MOST_FIELDS = 100
-_AFTER_VALUE = re.compile(
-    r"\s{0,99}(?:\}|\Z|```|(?:,\s{0,99})?(?:[\"'“][^\"'“”{}\n:]{1,80}[\"'”]|[A-Za-z_][\w -]{0,60})\s{0,9}:)"
-)
-_BARE_VALUE = re.compile(r"[^,{}\n]{0,300}")
-_LIST = re.compile(r"\[[^\[\]{}]{0,300}\]")
+_BARE_VALUE = re.compile(r"\[[^\[\]{}]{0,300}\]|[^,{}\n]{0,300}")
+_LINE = re.compile(r"^[ \t*_#>-]{0,9}([A-Za-z][A-Za-z ]{0,30})[*_]{0,3}:[*_ \t]{0,9}([^\n]{0,1000})$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"'\\/])|([nt])(?![a-z]))")
 _SPACES = {"n": "\n", "t": "\t"}
-_EMPTY = ("none", "null", "n/a")
+_MOST_FIELDS = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,28 +39,37 @@ class Field:
     value: str
     """Empty for ``null`` and ``None``."""
     span: tuple[int, int]
-    whole: bool
+    whole: bool = True
     """False where the text breaks off inside the value."""
+    depth: int = 1
+    """How many braces are open around it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """The fields of one record; those of records inside it are its own."""
+    """The fields of one record, those of records inside it included."""
 
     fields: tuple[Field, ...]
     span: tuple[int, int]
-    whole: bool
+    whole: bool = True
     """Whether it is closed."""
 
 
 def records(text: str) -> Iterator[Record]:
-    """The records of a text, in order. Braces that hold no ``key: value`` are none."""
+    """The records of a text, in order. Braces around no ``key: value`` are not records."""
     at = text.find("{")
     while at >= 0:
         record, resume = _record(text, at)
         if record.fields:
             yield record
         at = text.find("{", resume)
+
+
+def listed(text: str) -> Record:
+    """The lines ``key: value`` of a text, bulleted or bold, as one record."""
+    lines = list(_LINE.finditer(text))[-_MOST_FIELDS:]
+    fields = tuple(Field(key=_key(line[1]), value=line[2].strip(" *_`\t"), span=line.span(2)) for line in lines)
+    return Record(fields=fields, span=(lines[0].start(), lines[-1].end()) if lines else (0, 0))
 
 
 def _record(text: str, start: int) -> tuple[Record, int]:
@@ -78,11 +85,14 @@ def _record(text: str, start: int) -> tuple[Record, int]:
             return Record(fields=tuple(fields), span=(start, at), whole=not depth), max(at, start + 1)
         at, whole = _value_end(text, key.end())
         if at > key.end():
-            name = " ".join(re.findall(r"[a-z0-9]+", (key["quoted"] or key["bare"]).lower()))
-            value = _decoded(text[key.end() : at])
-            fields.append(Field(key=name, value=value, span=(key.end(), at), whole=whole))
+            name, value = _key(key["quoted"] or key["bare"]), _decoded(text[key.end() : at])
+            fields.append(Field(key=name, value=value, span=(key.end(), at), whole=whole, depth=depth))
             ends = not _AFTER_VALUE.match(text, at)
     return Record(fields=tuple(fields), span=(start, at), whole=False), len(text)
+
+
+def _key(name: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def _braces(text: str, at: int, depth: int) -> tuple[int, int]:
@@ -102,7 +112,7 @@ def _value_end(text: str, start: int) -> tuple[int, bool]:
         return start, True
     if first in _MARKS:
         return _string_end(text, start)
-    value = _LIST.match(text, start) or _BARE_VALUE.match(text, start)
+    value = _BARE_VALUE.match(text, start)
     end = value.end() if value else start
     return end, end < len(text)
 
@@ -129,7 +139,7 @@ def _decoded(raw: str) -> str:
         inner = raw[1:-1] if len(raw) > 1 and raw.endswith(_CLOSING[raw[0]]) else raw[1:]
         return _ESCAPE.sub(_unescaped, inner).strip()
     value = raw.strip()
-    return "" if value.lower() in _EMPTY else value
+    return "" if value.lower() in ("none", "null", "n/a") else value
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from madke.engine.parse.brackets import outermost
-from madke.engine.parse.result import Parsed, abstained, found
+from madke.engine.parse.places import outermost
+from madke.engine.parse.result import Parsed, abstained, found, windowed
 
 LONGEST = 300
 """Characters of a query; a longer one is cut."""
@@ -18,6 +18,7 @@ _PLACEHOLDER = re.compile(
 )
 
 
+@windowed
 def parse_search(text: str) -> Parsed[str | None]:
     """The query of the last ``[Search: query]`` of a reply.
 
@@ -28,7 +29,7 @@ def parse_search(text: str) -> Parsed[str | None]:
         The query, white space folded, at most :data:`LONGEST` characters (rule ``marker``); None where there is none
         or only an echo of the form (``none``).
     """
-    for start, end in reversed(list(outermost(text))):
+    for start, end in reversed(outermost(text)):
         marker = _SEARCH.match(text, start + 1, end - 1)
         query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
         if query and not _PLACEHOLDER.fullmatch(query[: LONGEST + 1]):

@@ -6,11 +6,9 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from madke.engine.parse.brackets import outermost
-from madke.engine.parse.citations import ID_LIST
-from madke.engine.parse.content import unwrap
-from madke.engine.parse.result import Parsed, abstained, found
-from madke.engine.parse.sentences import NEAR, sentences
+from madke.engine.parse.citations import ID_LIST, IDS, NUMBERS
+from madke.engine.parse.places import NEAR, sentences
+from madke.engine.parse.result import Parsed, abstained, found, windowed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,17 +21,33 @@ class SelectedIds:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Sentence:
-    """What a sentence names."""
+class _Named:
+    """Numbers that a sentence or line names."""
 
     ids: tuple[int, ...]
     last: tuple[int, int]
-    """Its last marker."""
-    chooses: bool
+    """The last marker."""
+    rule: str = "ids"
+    """``selected`` and ``chosen`` come before ``ids``."""
 
 
-_ID_OR_RANGE = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF001
-_NO_FOUND = re.compile(r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]", re.IGNORECASE)
+_MARKER = re.compile(rf"\[([^\[\]\n]{{1,80}})\]|\b(?=[kpeids])({IDS})", re.IGNORECASE)
+_ASKED_LINE = re.compile(
+    r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}select(?:ed|ion|ions)\b[^:\n]{0,40}:[*_]*\s{0,9}(?P<said>[^\n]*)",
+    re.I | re.M,
+)
+_IDS_ONLY = re.compile(rf"\W*{IDS}\W*", re.IGNORECASE)
+_BRACKETS = str.maketrans("[]()\"'*", "       ")
+_QUOTED = re.compile(r"(?<!\":)(?<!\": )\"[^\"\n]{0,1000}\"|“[^“”\n]{0,1000}”")
+"""A quotation; a JSON string behind its key is none."""
+_PROSE = re.compile(r"(?:[A-Za-z]{2,}\W+){3}")
+_NEEDED = r"(?:knowledge|passages?|entr(?:y|ies)|documents?|sources?|information)"
+_NO_FOUND = re.compile(
+    r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]|^[^\w\n]{0,9}(?:select\w{0,4}\W{1,9})?(?:no(?:t|ne)?\s+found|none)[^\w\n]{0,9}$"
+    rf"|\bi\s+(?:do\s+not|don['’]t)\s+(?:need|require|want)\s+(?:\w+\s+){{0,3}}?{_NEEDED}\b"  # noqa: RUF001
+    rf"|\b(?:no|none\s+of\s+the(?:se)?)\s+{_NEEDED}\s+(?:is|are)\s+(?:needed|necessary|required|helpful|useful|relevant)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _JOINED = re.compile(r"[\s,;&*]*(?:(?:and|or|nor)\b)?[\s,*]*(?:(?:knowledge|passage|document)\b\s*)?", re.IGNORECASE)
 _CHOOSES = re.compile(
     r"\bi\s+(?:(?:will|would|shall|therefore|thus|hence|now)\s+){0,2}(?:pick|choose|chose|select|selected|settle\s+on)\b"
@@ -56,6 +70,7 @@ _CLAUSE_START = re.compile(r"[,;]\s|\b(?:but|while|whereas|although|however|and|
 _INDISPENSABLE = re.compile(r"\bwithout\W*\Z", re.IGNORECASE)
 
 
+@windowed
 def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] | None = None) -> Parsed[SelectedIds]:
     """The pool numbers of a selection reply.
 
@@ -66,69 +81,80 @@ def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] |
         shown: The numbers that the reader was shown, if not all; others are ignored.
 
     Returns:
-        Up to ``limit`` distinct numbers: those of sentences that choose ("I pick [0] and [5]"), if there are such, else
-        all. Where they are too many, those of the concluding sentence count, else the first in order of mention; the
-        others are ``dropped``. Numbers that are only named to say that they do not help are left out, a whole list of
-        them ("[1], [2] and [5] are irrelevant") at once. Of numbers and ``[No Found]`` the last marker wins. Rules:
-        ``chosen``, ``ids``, ``concluding``, ``first``, ``no_found``, ``none``.
+        Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with nothing but numbers
+        (rule ``selected``); else those of sentences that choose ("I pick [0] and [5]"; ``chosen``); else all (``ids``).
+        Where they are too many, those of the concluding sentence count (``concluding``), else the first in order of
+        mention (``first``); the others are ``dropped``. Numbers that are only named to say that they do not help
+        ("[1], [2] and [5] are irrelevant") are left out, and so are those inside a quoted passage. Where the text also
+        declines all knowledge (``no_found``), the last of both counts.
     """
-    said = list(_naming(text, size, range(size) if shown is None else shown))
-    choosing = [sentence for sentence in said if sentence.chooses]
-    counted = choosing or said
-    declined = [marker.span() for marker in _NO_FOUND.finditer(text)]
+    said = _QUOTED.sub(lambda quote: " " * len(quote[0]) if _PROSE.search(quote[0]) else quote[0], text)
+    valid = [n for n in range(size) if shown is None or n in shown]
+    named = [*_on_asked_line(said, valid), *_in_sentences(said, valid)]
+    ranked = {rule: [one for one in named if one.rule == rule] for rule in ("selected", "chosen", "ids")}
+    counted = next((group for group in ranked.values() if group), [])
+    declined = [marker.span() for marker in _NO_FOUND.finditer(said)]
     if declined and not (counted and counted[-1].last > declined[-1]):
         return found(SelectedIds(), "no_found", declined[-1])
     if not counted:
         return abstained(SelectedIds())
-    mentioned = _ids(counted)
-    if len(mentioned) <= limit:
-        chosen, rule = mentioned, "chosen" if choosing else "ids"
-    elif len(counted) > 1:
-        chosen, rule = list(counted[-1].ids[:limit]), "concluding"
-    else:
-        chosen, rule = mentioned[:limit], "first"
-    dropped = tuple(n for n in _ids(said) if n not in chosen)
+    mentioned, rule = _ids(counted), counted[-1].rule
+    chosen = mentioned[:limit]
+    if len(mentioned) > limit:
+        chosen, rule = (list(counted[-1].ids[:limit]), "concluding") if len(counted) > 1 else (chosen, "first")
+    dropped = tuple(n for n in _ids(named) if n not in chosen)
     return found(SelectedIds(ids=tuple(chosen), dropped=dropped), rule, counted[-1].last)
 
 
-def _ids(said: Sequence[_Sentence]) -> list[int]:
-    return list(dict.fromkeys(n for sentence in said for n in sentence.ids))
+def _ids(said: Sequence[_Named]) -> list[int]:
+    return list(dict.fromkeys(n for one in said for n in one.ids))
 
 
-def _naming(text: str, size: int, shown: Container[int]) -> Iterator[_Sentence]:
+def _on_asked_line(text: str, valid: Container[int]) -> Iterator[_Named]:
+    """The last line of the form that was asked for, or a last line that holds only numbers, in brackets or not."""
+    lines = [line.span("said") for line in _ASKED_LINE.finditer(text)][-1:]
+    end = len(text.rstrip())
+    start = text.rfind("\n", 0, end) + 1
+    if not lines and end - start <= NEAR and _IDS_ONLY.fullmatch(text[start:end].translate(_BRACKETS)):
+        lines = [(start, end)]
+    for start, end in lines:
+        if ids := list(_numbers(text[start : min(end, start + NEAR)], valid)):
+            yield _Named(ids=tuple(dict.fromkeys(ids)), last=(start, end), rule="selected")
+
+
+def _in_sentences(text: str, valid: Container[int]) -> Iterator[_Named]:
     """The sentences that name pool numbers, without those named to turn them down."""
     for start, end in sentences(text):
-        useful = [group for group in _groups(text, start, end) if not _is_useless(text, group, start, end)]
-        markers = [
-            (span, [n for n in _numbers(text[slice(*span)], size) if n in shown]) for group in useful for span in group
+        named = [
+            (span, numbers)
+            for group in _groups(text, start, end)
+            if not _is_useless(text, group, start, end)
+            for span in group
+            if (numbers := list(_numbers(text[slice(*span)], valid)))
         ]
-        named = [(span, numbers) for span, numbers in markers if numbers]
         if named:
             ids = dict.fromkeys(n for _, numbers in named for n in numbers)
-            chooses = bool(_CHOOSES.search(text, start, named[0][0][0]))
-            yield _Sentence(ids=tuple(ids), last=named[-1][0], chooses=chooses)
+            rule = "chosen" if _CHOOSES.search(text, start, named[0][0][0]) else "ids"
+            yield _Named(ids=tuple(ids), last=named[-1][0], rule=rule)
 
 
 def _groups(text: str, start: int, end: int) -> Iterator[list[tuple[int, int]]]:
-    """Brackets of numbers in a sentence, those of one list (``[1], [2] and [5]``) together."""
+    """The markers of pool numbers in a sentence, those of one list (``[1], [2] and [5]``) together."""
     group: list[tuple[int, int]] = []
-    for left, right in outermost(text[start:end]):
-        span = (start + left, start + right)
-        if not ID_LIST.fullmatch(re.sub(r"[\[\]\"']", "", unwrap(text[span[0] + 1 : span[1] - 1]))):
+    for marker in _MARKER.finditer(text, start, end):
+        if marker[1] and not ID_LIST.fullmatch(marker[1].translate(_BRACKETS).strip()):
             continue
-        if group and not _JOINED.fullmatch(text, group[-1][1], span[0]):
+        if group and not _JOINED.fullmatch(text[group[-1][1] : marker.start()].translate(_BRACKETS)):
             yield group
             group = []
-        group.append(span)
+        group.append(marker.span())
     if group:
         yield group
 
 
-def _numbers(content: str, size: int) -> Iterator[int]:
-    for number in _ID_OR_RANGE.finditer(content):
-        first = int(number.group(1))
-        last = min(int(number.group(2) or first), size - 1)
-        yield from range(first, last + 1)
+def _numbers(content: str, valid: Container[int]) -> Iterator[int]:
+    for first, last in NUMBERS.findall(content):
+        yield from (n for n in range(int(first), min(int(last or first), int(first) + NEAR) + 1) if n in valid)
 
 
 def _is_useless(text: str, group: list[tuple[int, int]], start: int, end: int) -> bool:

@@ -1,4 +1,4 @@
-"""A judge's verdict: ``[Yes]`` / ``[No]``, or a record with the side it supports, its reason and its answer."""
+"""A verdict: a marker such as ``[SAME]``, or a record with the judge's side, reason and answer."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 
 from madke.engine.parse.binary import Binary
 from madke.engine.parse.content import Reader, is_placeholder
+from madke.engine.parse.context import stands_alone
 from madke.engine.parse.names import named, sole_name
-from madke.engine.parse.record import ANSWER_KEY, REASON_KEY, Record, records
-from madke.engine.parse.result import Parsed, abstained, found
+from madke.engine.parse.places import last_sentence
+from madke.engine.parse.record import ANSWER_KEY, REASON_KEY, Record, listed, records
+from madke.engine.parse.result import Parsed, abstained, found, windowed
 
-_MARKER = Binary("yes", "no")
+_MARKER = Binary("same|keep", "different|revise")
+_YES_NO = Binary("yes", "no")
 _ASKS_WHETHER = re.compile(r"^(?:whether|is|are|has|have|do|does|did)\b")
 _SETTLED_KEY = re.compile(
     r"\b(?:preference|settled|consensus|agree(?:d|ment)?|verdict|decision|resolved|conclusive|consistent|same)\b"
 )
 _SIDE_KEY = re.compile(r"\b(?:side|supported|winner|preferred|debater)\b")
+_SIDE_LINE = re.compile(r"^[^\w\n]{0,9}side[*_]{0,3}:([^\n]{1,200})", re.IGNORECASE | re.MULTILINE)
 _YES_OR_NO = re.compile(r"\W*(?:(yes|true|1(?=\W*\Z))|no|false|0(?=\W*\Z))\b(?!\s*(?:or\b|/|\|))", re.IGNORECASE)
 
 
@@ -33,21 +37,25 @@ class Judged:
     reason: str = ""
 
 
+@windowed
 def parse_verdict(
     text: str, *, sides: Sequence[str] = (), read: Callable[[str], str | None] | None = None
 ) -> Parsed[Judged]:
-    """What a judge found, from a marker or a record.
+    """The verdict of a judge, or of a debater on its own stance, from a marker or a record.
 
     Args:
         text: The reply, reasoning left out.
         sides: The debaters' names. A side counts only if it names exactly one of them.
-        read: The task's reader of a record's answer; without one the answer is kept as it stands.
+        read: The task's reader of a record's answer; without one the answer is kept as it is.
 
     Returns:
         From a record (JSON, a Python dict, fenced, cut off; its keys are matched loosely): whether there is a
         preference, the side, the answer and the reason. The last whole record counts, and a cut one only where none
-        is whole (rules ``record``, ``cut_record``); records that contradict each other are ``contradictory``. Without
-        a record, from ``[Yes]`` or ``[No]``, with the rules of :meth:`madke.engine.parse.binary.Binary.parse`.
+        is whole (rules ``record``, ``cut_record``); records that contradict each other are ``contradictory``. Lines
+        ``reason: ...``, ``settled: true`` count as a record (``list``). Else from a marker, with the rules of
+        :meth:`madke.engine.parse.binary.Binary.parse`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and
+        ``[REVISE]`` False. Where there is none of them, ``[Yes]`` or ``[No]`` counts in the last sentence or alone on
+        its line, since debaters' answers may be yes or no, too.
     """
     read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
     whole = [(record, judged) for record, judged in read_from if record.whole]
@@ -55,11 +63,44 @@ def parse_verdict(
         return abstained(Judged(), "contradictory")
     record, judged = (whole or read_from)[-1] if read_from else (None, Judged())
     # A record of answers, say, may have the decision beside it.
-    marked = _MARKER.parse(text)
+    marked = _marked(text)
     if record is not None and (judged.consensus is not None or marked.value is None):
         return found(judged, "record" if record.whole else "cut_record", record.span)
+    lines = listed(text)
+    in_lines = _judged(lines, sides, read)
+    if in_lines and in_lines.consensus is not None and len({field.key for field in lines.fields}) > 1:
+        return found(in_lines, "list", lines.span)
     value = replace(judged, consensus=marked.value)
     return Parsed(value=value, status=marked.status, rule=marked.rule, span=marked.span)
+
+
+@windowed
+def parse_side(text: str, sides: Sequence[str]) -> Parsed[str | None]:
+    """The debater on the last line ``Side: NAME`` of an extraction (rule ``side``); None where it names no single one.
+
+    Args:
+        text: The reply, reasoning left out.
+        sides: The debaters' names.
+    """
+    for line in reversed(list(_SIDE_LINE.finditer(text))):
+        side = _side(line[1], sides)
+        return found(side, "side", line.span(1)) if side else abstained(None)
+    return abstained(None)
+
+
+def _marked(text: str) -> Parsed[bool | None]:
+    marked = _MARKER.parse(text)
+    if marked.rule != "none":
+        return marked
+    said = _YES_NO.parse(text)
+    if (
+        said.span
+        and said.rule == "marker"
+        and said.span[0] < last_sentence(text)
+        and not stands_alone(text, *said.span)
+    ):
+        return abstained(None)
+    return said
 
 
 def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Judged | None:
