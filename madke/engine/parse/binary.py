@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from madke.engine.parse.context import SAYING, SOMEBODY, is_denied, is_imagined, stands_alone
 from madke.engine.parse.places import MOST, NEAR, lead
-from madke.engine.parse.result import Parsed, abstained, found, windowed
+from madke.engine.parse.result import Parsed, T, abstained, found, windowed
 
 _NAME = r"(?:answer|verdict|grade|judge?ment|decision|response|result|conclusion)"
 _QUOTED = re.compile(
@@ -40,21 +41,22 @@ class Binary:
             "Verdict: yes"), ``bare`` (a reply that is only the word), ``contradictory``, ``none``.
         """
         markers = list(self._marker.finditer(text))[-MOST:]
-        own = [marker for marker in markers if _counts(text, marker)]
-        if own:
-            return _settled(own, "marker", stands_alone(text, *own[-1].span()))
-        labelled = list(self._labelled.finditer(text)) if not markers else []
+        if own := [(bool(marker["yes"]), marker.span()) for marker in markers if _counts(text, marker)]:
+            return settled(text, own, "marker")
+        labelled = [] if markers else [(bool(line["yes"]), line.span()) for line in self._labelled.finditer(text)]
         if labelled:
-            return _settled(labelled, "labelled", last_counts=False)
+            return settled(text, labelled, "labelled")
         bare = self._bare.fullmatch(text)
         return found(bool(bare["yes"]), "bare", bare.span()) if bare else abstained(None)
 
 
-def _settled(said: list[re.Match[str]], rule: str, last_counts: bool) -> Parsed[bool | None]:
-    value = bool(said[-1]["yes"])
-    if len({bool(one["yes"]) for one in said}) == 1:
-        return found(value, rule, said[-1].span())
-    return found(value, "alone", said[-1].span()) if last_counts else abstained(None, "contradictory")
+def settled(text: str, said: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
+    """The value that all marks have, or else the last one's if it stands alone and is a marker or a name."""
+    value, span = said[-1]
+    if len({one for one, _ in said}) == 1:
+        return found(value, rule, span)
+    is_alone = rule != "labelled" and stands_alone(text, *span)
+    return found(value, "alone", span) if is_alone else abstained(None, "contradictory")
 
 
 def _counts(text: str, marker: re.Match[str]) -> bool:

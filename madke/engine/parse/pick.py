@@ -5,24 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from madke.engine.parse.binary import settled
 from madke.engine.parse.content import unwrap
-from madke.engine.parse.context import is_denied, is_imagined, stands_alone
+from madke.engine.parse.context import is_denied, is_imagined
 from madke.engine.parse.names import mention, sole_name
 from madke.engine.parse.places import MOST, NEAR, lead, outermost
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 
 _FILLED = r"(?:(?:the|answer|argument|case|debater|side|of|by|from|with|for)\W+){0,4}"
-_NOUN = (
-    r"(?:winner|winning\s+(?:debater|agent|side)|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote)"
-    r"|(?:best|strongest|better|most\s+convincing)\s+(?:answer|argument|case|debater|agent|side))"
+_STATED = (
+    r"\b(?:winner|winning\s+\w+|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote)"
+    r"|(?:best|strongest|better|most\s+convincing)\s+(?:answer|argument|case|debater|agent|side))\b[^.\n]{0,60}?"
+    rf"(?:\b(?:is|was|goes\s+to)\b|:|=)\W{{0,9}}{_FILLED}%s",
+    r"\bi\s+(?:(?:would|will|therefore|now|hence|thus)\s+)?(?:pick|choose|select|favou?r|prefer|support|side|vote)"
+    rf"\W+{_FILLED}%s",
+    r"%s[*_`\"']{0,3}(?:\s+side)?\s+(?:wins\b|(?:has\s+)?won\b|is\s+the\s+(?:clear\s+)?winner\b"
+    r"|(?:has|had|gave|gives|made|makes)\s+the\s+(?:best|better|strongest|stronger|most\s+convincing)\b)",
 )
-_VERB = r"i\s+(?:(?:would|will|therefore|now|hence|thus)\s+)?(?:pick|choose|select|favou?r|prefer|support|side|vote)"
-_WINS = (
-    r"[*_`\"']{0,3}(?:\s+side)?\s+(?:wins\b|won\b|is\s+the\s+(?:clear\s+)?winner\b|has\s+won\b"
-    r"|(?:has|had|gave|gives|made|makes)\s+the\s+(?:best|better|strongest|stronger|most\s+convincing)\b)"
-)
-
-Pick = tuple[str, tuple[int, int]]
 
 
 @windowed
@@ -38,15 +37,13 @@ def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
         ``marker``, ``alone``); else the one that the text calls the winner (``stated``), or a reply that is nothing
         but a name (``bare``). Several with no conclusion are ``contradictory``; otherwise the rule is ``none``.
     """
-    if bracketed := _bracketed(text, names):
-        return _settled(text, bracketed, "marker")
-    if stated := _stated(text, names):
-        return _settled(text, stated, "stated")
+    if picks := _bracketed(text, names) or _stated(text, names):
+        return settled(text, picks, "marker" if text[picks[0][1][0]] == "[" else "stated")
     only = sole_name(text, names)
     return found(only, "bare", (0, len(text))) if only else abstained(None)
 
 
-def _bracketed(text: str, names: Sequence[str]) -> list[Pick]:
+def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
     for start, end in outermost(text):
         near, after = lead(text, start), text[end : end + NEAR]
@@ -57,25 +54,10 @@ def _bracketed(text: str, names: Sequence[str]) -> list[Pick]:
     return picks
 
 
-def _stated(text: str, names: Sequence[str]) -> list[Pick]:
-    if not names:
-        return []
-    name = mention(names)
-    patterns = (
-        rf"\b{_NOUN}\b[^.\n]{{0,60}}?(?:\b(?:is|was|goes\s+to)\b|:|=)\W{{0,9}}{_FILLED}{name}",
-        rf"\b{_VERB}\W+{_FILLED}{name}",
-        name + _WINS,
-    )
+def _stated(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
-    for pattern in patterns:
-        for said in list(re.finditer(pattern, text, re.IGNORECASE))[-MOST:]:
+    for pattern in _STATED if names else ():
+        for said in list(re.finditer(pattern % mention(names), text, re.IGNORECASE))[-MOST:]:
             if picked := sole_name(said.group(1), names):
                 picks.append((picked, said.span(1)))
     return sorted(picks, key=lambda pick: pick[1])
-
-
-def _settled(text: str, picks: list[Pick], rule: str) -> Parsed[str | None]:
-    name, span = picks[-1]
-    if len({picked for picked, _ in picks}) == 1:
-        return found(name, rule, span)
-    return found(name, "alone", span) if stands_alone(text, *span) else abstained(None, "contradictory")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from madke.engine.parse.citations import ID_LIST, IDS, NUMBERS
 from madke.engine.parse.places import NEAR, sentences
@@ -48,26 +49,26 @@ _NO_FOUND = re.compile(
     rf"|\b(?:no|none\s+of\s+the(?:se)?)\s+{_NEEDED}\s+(?:is|are)\s+(?:needed|necessary|required|helpful|useful|relevant)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_JOINED = re.compile(r"[\s,;&*]*(?:(?:and|or|nor)\b)?[\s,*]*(?:(?:knowledge|passage|document)\b\s*)?", re.IGNORECASE)
 _CHOOSES = re.compile(
     r"\bi\s+(?:(?:will|would|shall|therefore|thus|hence|now)\s+){0,2}(?:pick|choose|chose|select|selected|settle\s+on)\b"
     r"|\b(?:my|final|the)\s+(?:choices?|selections?|picks?)\b",
     re.IGNORECASE,
 )
-_USELESS = re.compile(
-    r"(?:\b(?:do|does|did|would|will)\s+not|n['’]t|\bnor\s+do(?:es)?|\bneither|\bfails?\s+to|\bcannot)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
-    r"(?:help|mention|contain|provide|answer|address|discuss|say|state|give|include|cover|specify|relate|support|name"
-    r"|tell|offer|concern|refer|appear|seem|need|pick|choose|select)"
-    r"|\b(?:not|never|nor|isn['’]t|aren['’]t)\s+(?:\w+\s+){0,2}?(?:relevant|helpful|useful|related|needed|about)\b"  # noqa: RUF001
-    r"|\b(?:irrelevant|unrelated|unhelpful|useless|off-topic|beside the point)\b|\bof no (?:help|use)\b"
-    r"|\b(?:about|on|with|concerns?)\s+(?:something|someone|somebody|other|another|an?\s+(?:different|other))\b"
-    r"|\b(?:no|lacks?|without)\s+(?:any\s+)?(?:\w+\s+)?(?:information|mention|details?|help)\b"
-    r"|\bnothing (?:about|on)\b|\bneither\W*\Z",
+_CLAUSE_END = re.compile(
+    r";\s|,\s+(?!(?:and\s+|or\s+)?(?:\w+\s+)?\[)|\b(?:but|while|whereas|although|however|because|since)\b"
+    r"|\band\b(?!\s+(?:\w+\s+)?\[)",
     re.IGNORECASE,
 )
-_CLAUSE_END = re.compile(r"[,;]\s|\b(?:but|while|whereas|although|however|and)\b|\[", re.IGNORECASE)
-_CLAUSE_START = re.compile(r"[,;]\s|\b(?:but|while|whereas|although|however|and|so)\b|\]", re.IGNORECASE)
-_INDISPENSABLE = re.compile(r"\bwithout\W*\Z", re.IGNORECASE)
+_USELESS = re.compile(
+    r"(?:\b(?:do|does|did|would|will)\s+not|n['’]t|\bneither|\bnor|\bfails?\s+to|\bcannot)(?!.*\bwithout\s+(?:\w+\s+)?\[)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
+    r"(?:help|mention|contain|provide|answer|address|discuss|say|state|give|include|cover|specify|relate|support|name|tell"
+    r"|offer|concern|refer|appear|seem|need|pick|choose|select|\[)"
+    r"|\b(?:not|never|isn['’]t|aren['’]t)\s+(?:\w+\s+){0,2}?(?:relevant|helpful|useful|related|needed|about)\b"  # noqa: RUF001
+    r"|\b(?:irrelevant|unrelated|unhelpful|useless|off-topic)\b|\bof no (?:help|use)\b|\bnothing (?:about|on)\b"
+    r"|\b(?:about|on|with|concerns?)\s+(?:something|someone|somebody|other|another|an?\s+(?:different|other))\b"
+    r"|\b(?:no|lacks?|without)\s+(?:any\s+)?(?:\w+\s+)?(?:information|mention|details?|help)\b",
+    re.IGNORECASE,
+)
 
 
 @windowed
@@ -118,51 +119,29 @@ def _on_asked_line(text: str, valid: Container[int]) -> Iterator[_Named]:
     if not lines and end - start <= NEAR and _IDS_ONLY.fullmatch(text[start:end].translate(_BRACKETS)):
         lines = [(start, end)]
     for start, end in lines:
-        if ids := list(_numbers(text[start : min(end, start + NEAR)], valid)):
+        if ids := _numbers(text[start : min(end, start + NEAR)], valid):
             yield _Named(ids=tuple(dict.fromkeys(ids)), last=(start, end), rule="selected")
 
 
 def _in_sentences(text: str, valid: Container[int]) -> Iterator[_Named]:
-    """The sentences that name pool numbers, without those named to turn them down."""
+    """The sentences that name pool numbers, without the clauses that turn some down."""
     for start, end in sentences(text):
+        cuts = [start, *(cut.end() for cut in _CLAUSE_END.finditer(text, start, end)), end]
+        clauses = [clause for clause in pairwise(cuts) if not _USELESS.search(text, *clause)]
+        markers = [marker for clause in clauses for marker in _MARKER.finditer(text, *clause)]
         named = [
-            (span, numbers)
-            for group in _groups(text, start, end)
-            if not _is_useless(text, group, start, end)
-            for span in group
-            if (numbers := list(_numbers(text[slice(*span)], valid)))
+            (marker, ids) for marker in markers if _is_list(marker[1] or "0") and (ids := _numbers(marker[0], valid))
         ]
         if named:
-            ids = dict.fromkeys(n for _, numbers in named for n in numbers)
-            rule = "chosen" if _CHOOSES.search(text, start, named[0][0][0]) else "ids"
-            yield _Named(ids=tuple(ids), last=named[-1][0], rule=rule)
+            chosen = dict.fromkeys(n for _, ids in named for n in ids)
+            rule = "chosen" if _CHOOSES.search(text, start, named[0][0].start()) else "ids"
+            yield _Named(ids=tuple(chosen), last=named[-1][0].span(), rule=rule)
 
 
-def _groups(text: str, start: int, end: int) -> Iterator[list[tuple[int, int]]]:
-    """The markers of pool numbers in a sentence, those of one list (``[1], [2] and [5]``) together."""
-    group: list[tuple[int, int]] = []
-    for marker in _MARKER.finditer(text, start, end):
-        if marker[1] and not ID_LIST.fullmatch(marker[1].translate(_BRACKETS).strip()):
-            continue
-        if group and not _JOINED.fullmatch(text[group[-1][1] : marker.start()].translate(_BRACKETS)):
-            yield group
-            group = []
-        group.append(marker.span())
-    if group:
-        yield group
+def _is_list(content: str) -> bool:
+    return bool(ID_LIST.fullmatch(content.translate(_BRACKETS).strip()))
 
 
-def _numbers(content: str, valid: Container[int]) -> Iterator[int]:
-    for first, last in NUMBERS.findall(content):
-        yield from (n for n in range(int(first), min(int(last or first), int(first) + NEAR) + 1) if n in valid)
-
-
-def _is_useless(text: str, group: list[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether the clause around a list of numbers says that they do not help ("Document [3] does not mention it")."""
-    after = text[group[-1][1] : min(end, group[-1][1] + NEAR)].lstrip(" :,;-")
-    stop = _CLAUSE_END.search(after)
-    near = text[max(start, group[0][0] - NEAR) : group[0][0]]
-    lead = near[max((begin.end() for begin in _CLAUSE_START.finditer(near)), default=0) :]
-    if _INDISPENSABLE.search(lead):
-        return False
-    return bool(_USELESS.search(after[: stop.start()] if stop else after) or _USELESS.search(lead))
+def _numbers(content: str, valid: Container[int]) -> list[int]:
+    ends = ((int(first), int(last or first)) for first, last in NUMBERS.findall(content))
+    return [n for first, last in ends for n in range(first, min(last, first + NEAR) + 1) if n in valid]
