@@ -13,14 +13,11 @@ value. Where a text settles on nothing, the grammars abstain. The markers:
 """
 
 from madke.engine.parse.answer import Marker, parse_answer
-from madke.engine.parse.binary import parse_grade
-from madke.engine.parse.confidence import parse_confidence
+from madke.engine.parse.asides import parse_confidence, parse_search, without_reasoning
 from madke.engine.parse.pick import parse_pick
-from madke.engine.parse.reasoning import without_reasoning
 from madke.engine.parse.result import Parsed
-from madke.engine.parse.search import parse_search
 from madke.engine.parse.selection import SelectedIds, parse_selection
-from madke.engine.parse.verdict import Judged, parse_side, parse_verdict
+from madke.engine.parse.verdict import Judged, parse_grade, parse_side, parse_verdict
 
 __all__ = [
     "Judged",

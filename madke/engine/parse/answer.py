@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Container, Sequence
 from typing import Literal
 
-from madke.engine.parse.citations import without_citations
 from madke.engine.parse.content import Reader, is_formula, is_placeholder, unwrap
-from madke.engine.parse.marks import Mark, bracketed, stated_forms
+from madke.engine.parse.marks import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.places import NEAR, last_sentence, tail
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided

@@ -1,17 +1,21 @@
-"""The debater that a judge picks."""
+"""Debaters' names in a text, and the one that a judge picks.
+
+Names are words of their own, whatever their case: ``AGENT_1`` is not in ``AGENT_10``. The distinctive part of a name
+stands for it: "Negative" for "Negative side".
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from madke.engine.parse.binary import settled
 from madke.engine.parse.content import unwrap
-from madke.engine.parse.context import is_denied, is_imagined
-from madke.engine.parse.names import mention, sole_name
+from madke.engine.parse.context import is_denied, is_imagined, stands_alone
 from madke.engine.parse.places import MOST, NEAR, lead, outermost
-from madke.engine.parse.result import Parsed, abstained, found, windowed
+from madke.engine.parse.result import Parsed, T, abstained, found, windowed
 
+_LONGEST = 200
+_ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
 _FILLED = r"(?:(?:the|answer|argument|case|debater|side|of|by|from|with|for)\W+){0,4}"
 _STATED = (
     r"\b(?:winner|winning\s+\w+|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote)"
@@ -61,3 +65,44 @@ def _stated(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]
             if picked := sole_name(said.group(1), names):
                 picks.append((picked, said.span(1)))
     return sorted(picks, key=lambda pick: pick[1])
+
+
+def mention(names: Sequence[str]) -> str:
+    """A pattern with one group, which finds any of the names. Longer names come first, so that none is cut short.
+
+    A distinctive part counts in running text only if it is a word, and no letter or number.
+    """
+    said = {*names, *(core for name in names if len(core := _core(name)) > 2 and not any(map(str.isdigit, core)))}
+    return rf"(?<!\w)({'|'.join(map(re.escape, sorted(said, key=lambda name: (-len(name), name))))})(?!\w)"
+
+
+def named(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The names that occur in a text, in order of their first mention."""
+    if not names:
+        return ()
+    said = re.findall(mention(names), text, re.IGNORECASE)
+    return tuple(dict.fromkeys(name for one in said if (name := sole_name(one, names))))
+
+
+def sole_name(text: str, names: Sequence[str]) -> str | None:
+    """The one name that a short text consists of, with or without "the", "side" or "debater"; else None."""
+    core = _core(text)
+    same = [name for name in names if core and core == _core(name)]
+    return same[0] if len(same) == 1 else None
+
+
+def _core(text: str) -> str:
+    if len(text) > _LONGEST:
+        return ""
+    words = text.replace("_", " ").lower()
+    core = " ".join(re.findall(r"[\w.-]+", _ADDED.sub(" ", words))).strip(".- ")
+    return core or " ".join(words.split())
+
+
+def settled(text: str, said: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
+    """The value that all marks have, or else the last one's if it stands alone and is a marker or a name."""
+    value, span = said[-1]
+    if len({one for one, _ in said}) == 1:
+        return found(value, rule, span)
+    is_alone = rule != "labelled" and stands_alone(text, *span)
+    return found(value, "alone", span) if is_alone else abstained(None, "contradictory")

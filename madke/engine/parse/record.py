@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from madke.engine.parse.places import MOST
+
 REASON_KEY = re.compile(r"\b(?:reason|explan|rational|thought|think|justif|analy|evidence|comment|why|because|step)")
 """Finds keys of reasons in :attr:`Field.key`."""
 ANSWER_KEY = re.compile(
@@ -20,14 +22,13 @@ ANSWER_KEY = re.compile(
 _CLOSING = {'"': '"', "'": "'", "“": "”"}
 _MARKS = {quote: re.compile(rf"\\.|{closing}", re.DOTALL) for quote, closing in _CLOSING.items()}
 _NAME = r"(?:[\"'“](?P<quoted>[^\"'“”{}\n:]{1,80})[\"'”]|(?P<bare>[A-Za-z_][\w -]{0,60}))\s{0,9}:"
-_KEY = re.compile(rf"{_NAME}\s{{0,99}}")
+_TOKEN = re.compile(rf"[{{}}]|{_NAME}\s{{0,99}}")
+_BARE_PLACE = re.compile(r"(?:(?<![\w\\}^])\{|,)\s{0,99}\Z")
+"""Where a bare word before a colon is a key: not in a formula, as in ``\\text{area: 5}``."""
 _AFTER_VALUE = re.compile(rf"\s{{0,99}}(?:\}}|\Z|```|(?:,\s{{0,99}})?{_NAME})")
-_WORD_END = re.compile(r"[\w\\}^]\Z")
 _BARE_VALUE = re.compile(r"\[[^\[\]{}]{0,300}\]|[^,{}\n]{0,300}")
 _LINE = re.compile(r"^[ \t*_#>-]{0,9}([A-Za-z][A-Za-z ]{0,30})[*_]{0,3}:[*_ \t]{0,9}([^\n]{0,1000})$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"'\\/])|([nt])(?![a-z]))")
-_SPACES = {"n": "\n", "t": "\t"}
-_MOST_FIELDS = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,52 +58,36 @@ class Record:
 
 def records(text: str) -> Iterator[Record]:
     """The records of a text, in order. Braces around no ``key: value`` are not records."""
-    at = text.find("{")
-    while at >= 0:
-        record, resume = _record(text, at)
-        if record.fields:
-            yield record
-        at = text.find("{", resume)
+    fields: list[Field] = []
+    start = at = max(0, text.find("{"))
+    depth = 0
+    while token := _TOKEN.search(text, at) if "{" in text else None:
+        at = token.end()
+        if token[0] == "{":
+            start, depth = start if depth else token.start(), depth + 1
+        elif token[0] == "}":
+            depth = max(0, depth - 1)
+            if fields and not depth:
+                yield Record(fields=tuple(fields), span=(start, at))
+                fields = []
+        elif depth and (token["quoted"] or _BARE_PLACE.search(text, max(0, token.start() - 100), token.start())):
+            at, whole = _value_end(text, token.end())
+            if at > token.end():
+                name, value = _key(token["quoted"] or token["bare"]), _decoded(text[token.end() : at])
+                fields.append(Field(key=name, value=value, span=(token.end(), at), whole=whole, depth=depth))
+    if fields:
+        yield Record(fields=tuple(fields), span=(start, at), whole=False)
 
 
 def listed(text: str) -> Record:
     """The lines ``key: value`` of a text, bulleted or bold, as one record."""
-    lines = list(_LINE.finditer(text))[-_MOST_FIELDS:]
+    lines = list(_LINE.finditer(text))[-MOST:]
     fields = tuple(Field(key=_key(line[1]), value=line[2].strip(" *_`\t"), span=line.span(2)) for line in lines)
     return Record(fields=fields, span=(lines[0].start(), lines[-1].end()) if lines else (0, 0))
 
 
-def _record(text: str, start: int) -> tuple[Record, int]:
-    """The record that opens at ``start``, and where to look for the next."""
-    fields: list[Field] = []
-    at, depth, ends = start, 0, False
-    # A bare word before a colon is a key where the brace is no part of a word or a formula, as in \\text{area: 5}.
-    bare_keys = not _WORD_END.search(text[max(0, start - 1) : start])
-    while not ends:
-        at, depth = _braces(text, at, depth)
-        key = _KEY.match(text, at) if depth else None
-        if key is None or (key["bare"] and not bare_keys) or len(fields) == _MOST_FIELDS:
-            return Record(fields=tuple(fields), span=(start, at), whole=not depth), max(at, start + 1)
-        at, whole = _value_end(text, key.end())
-        if at > key.end():
-            name, value = _key(key["quoted"] or key["bare"]), _decoded(text[key.end() : at])
-            fields.append(Field(key=name, value=value, span=(key.end(), at), whole=whole, depth=depth))
-            ends = not _AFTER_VALUE.match(text, at)
-    return Record(fields=tuple(fields), span=(start, at), whole=False), len(text)
-
-
 def _key(name: str) -> str:
     return " ".join(re.findall(r"[a-z0-9]+", name.lower()))
-
-
-def _braces(text: str, at: int, depth: int) -> tuple[int, int]:
-    """The place behind braces, commas and white space, and how many braces are open there."""
-    while at < len(text) and (text[at] in "{}," or text[at].isspace()):
-        depth += (text[at] == "{") - (text[at] == "}")
-        at += 1
-        if not depth:
-            break
-    return at, depth
 
 
 def _value_end(text: str, start: int) -> tuple[int, bool]:
@@ -143,8 +128,6 @@ def _decoded(raw: str) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    code, literal, space = escape.groups()
-    if code:
-        # Half a surrogate pair is no character.
-        return chr(int(code, 16)) if not 0xD800 <= int(code, 16) <= 0xDFFF else "?"
-    return str(literal or _SPACES[space])
+    # Half a surrogate pair is no character.
+    character = chr(int(escape[1], 16)) if escape[1] else escape[2] or {"n": "\n", "t": "\t"}[escape[3]]
+    return "?" if "\ud800" <= character <= "\udfff" else character

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from madke.engine.parse.citations import ID_LIST, IDS, NUMBERS
+from madke.engine.parse.marks import ID_LIST, IDS, NUMBERS
 from madke.engine.parse.places import NEAR, sentences
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 
