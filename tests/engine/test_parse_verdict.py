@@ -144,6 +144,7 @@ def test_reads_records_however_they_are_quoted(text):
         ('{"settled": "yes", "side": "Neg', (True, None, None)),
         ('{"settled": "yes", "answer": "A"} {"settled": "yes", "answer": "B"}', (True, None, "B")),
         ('{"settled": "yes", "answer": "A"} {"settled": "no", "answ', (True, None, "A")),
+        ('{"settled": true, "answer": "A", "evidence": {"answer": "B"}}', (True, None, "A")),
         ('{"settled": "yes"} or {"settled": "no"}', (None, None, None)),
         ('{"settled": "yes or no", "side": "...", "answer": "answer"}', (None, None, None)),
         ('{"temperature": 0.5} They agree. [Yes]', (True, None, None)),

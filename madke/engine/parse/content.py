@@ -32,7 +32,7 @@ _FORMULA = re.compile(rf"(?=[^\d\\=^]{{0,60}}[\d\\=^]){_MATHS}(?:,{_MATHS})*")
 _ALTERNATIVES = re.compile(
     r"(?:either|neither|both)\s+(?:option\s+)?\W{0,3}[A-Z]\b"
     r"|\W*[A-Z]\b\W*(?:[,/|&]|\b(?:or|and)\b)\W*(?:option\W+)?[A-Z]\b(?!['’])"  # noqa: RUF001
-    r"|\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?)[A-Z][.)\]:]\s",
+    r"|\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s",
     re.DOTALL,
 )
 _ANY_WORDS = "words that stand for no answer"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from madke.engine.parse.content import EMPHASIS, Reader, is_formula, is_placeholder, offers_several, unwrap
+from madke.engine.parse.content import EMPHASIS, Reader, is_formula, is_placeholder, offers_several
 from madke.engine.parse.context import SOMEBODY, standing
 from madke.engine.parse.places import MOST, NEAR, last_sentence, sentences
 from madke.engine.parse.result import Parsed, found
@@ -67,12 +67,9 @@ _NO_ANSWER = re.compile(
     re.IGNORECASE,
 )
 _MOST_WORDS = 12
-_SHORT = 30
-"""Characters of a line that is only a label."""
+_LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
+"""A line that may be only a label: a short one, or one with a letter in front."""
 _SMALL_LETTER = re.compile(r"[a-z]?\W*")
-_LISTED = re.compile(r"\W*[A-Z]\b.*[\s(][A-Z][).]\s")
-_OPTION = re.compile(r"[\s*_]*[A-Z][.:]\s[^.!?]{1,200}\W*")
-_LETTERED_LINE = re.compile(r"[\s*_]*\(?[A-Z]\)")
 _TURNED_DOWN = re.compile(r"\b(?:not(?!\s+enough)|wrong|incorrect|false|cannot)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
 
 _DIGITS = r"\d+(?:(?:,|\{,\}|,\\!)\d{3})*(?:\.\d+)?|\.\d+"
@@ -81,7 +78,7 @@ _LAST_NUMBER = re.compile(
     rf"|\\?[$€£]?(?:{_DIGITS})(?:/\d+)?(?:\s?\\?%)?)"
 )
 _COUNTED = re.compile(
-    rf"(?:{SOMEBODY}|\b(?:agent|step|knowledge|passage|equation|eq\.?|part|case|round|confidence)\W{{0,3}}|[\w^_])\Z",
+    rf"(?:{SOMEBODY}|\b(?:agent|step|knowledge|passage|equation|eq\.?|confidence)\W{{0,3}}|[\w^_])\Z",
     re.IGNORECASE,
 )
 """What comes before a number that counts something, or is part of a word."""
@@ -122,16 +119,15 @@ def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
     """
     if reader.is_open:
         return None
-    lines = [(line, line.group()) for line in re.finditer(r"[^\n]+", text) if not line.group().isspace()]
+    lines = list(re.finditer(r"[^\n]*\S[^\n]*", text))
     read = [
         (line, value)
-        for line, said in lines[:MOST]
-        if len(unwrap(said)) <= _SHORT or _LETTERED_LINE.match(said) or (len(lines) == 1 and _OPTION.fullmatch(said))
-        if not (_SMALL_LETTER.fullmatch(said) or _TURNED_DOWN.search(said) or _LISTED.match(said))
-        and (value := reader(said)) is not None
+        for line in lines[:MOST]
+        if _LABEL_LINE.fullmatch(line[0]) and not _TURNED_DOWN.search(line[0])
+        if (value := reader(line[0])) is not None
     ]
-    outer = [(line, value) for line, value in read if line in (lines[0][0], lines[-1][0])]
-    if len({value for _, value in read}) == 1 and outer:
+    outer = [(line, value) for line, value in read if line in (lines[0], lines[-1])]
+    if outer and len({value for _, value in read}) == 1:
         return found(outer[-1][1], "alone", outer[-1][0].span())
     return None
 

@@ -116,7 +116,7 @@ def parse_verdict(
     if record is not None and (judged.consensus is not None or marked.value is None):
         return found(judged, "record" if record.whole else "cut_record", record.span)
     lines = listed(text)
-    in_lines = _judged(lines, sides, read)
+    in_lines = _judged(lines, sides, read) if marked.rule == "none" else None
     if in_lines and in_lines.consensus is not None and len({field.key for field in lines.fields}) > 1:
         return found(in_lines, "list", lines.span)
     value = replace(judged, consensus=marked.value)
@@ -142,25 +142,20 @@ def _marked(text: str) -> Parsed[bool | None]:
     if marked.rule != "none":
         return marked
     said = _YES_NO.parse(text)
-    if (
-        said.span
-        and said.rule == "marker"
-        and said.span[0] < last_sentence(text)
-        and not stands_alone(text, *said.span)
-    ):
-        return abstained(None)
-    return said
+    closes = said.rule != "marker" or not said.span or said.span[0] >= last_sentence(text)
+    return said if closes or (said.span and stands_alone(text, *said.span)) else abstained(None)
 
 
 def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Judged | None:
     """What a record finds; None if it is about something else. Of a value that is cut off, only a reason counts."""
     consensus: bool | None = None
     side = answer = None
-    reason = ""
-    for field in record.fields:
+    reasons = [""]
+    # The record's own fields come last, so that those of records inside it give way.
+    for field in sorted(record.fields, key=lambda field: -field.depth):
         key, value = field.key, field.value
         if REASON_KEY.search(key):
-            reason = reason or value
+            reasons.append(value)
         elif not field.whole or is_placeholder(value):
             continue
         elif _ASKS_WHETHER.search(key) or (_SETTLED_KEY.search(key) and not ANSWER_KEY.search(key)):
@@ -172,7 +167,7 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
             answer = value.strip() if read is None else Reader(read)(value)
     if consensus is None and side is None and answer is None:
         return None
-    return Judged(consensus=consensus, side=side, answer=answer, reason=reason)
+    return Judged(consensus=consensus, side=side, answer=answer, reason=reasons[-1])
 
 
 def _side(value: str, sides: Sequence[str]) -> str | None:
