@@ -67,7 +67,7 @@ def _once(content: str) -> str:
 
 def is_placeholder(content: str) -> bool:
     """Whether a content echoes the form that was asked for, or belongs to another grammar, such as a search."""
-    return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content.rstrip("."))))
+    return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
 
 
 def is_formula(content: str) -> bool:

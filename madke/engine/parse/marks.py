@@ -122,5 +122,5 @@ def _closes(text: str, start: int, end: int, closing: int) -> bool:
     line = text[text.rfind("\n", 0, start) + 1 : start]
     if not re.search(r"\w", line):
         return not text[: start - len(line)].rstrip().endswith(":")
-    said = lead(text, start)
+    said = lead(text, start).rpartition(",")[2]
     return start >= closing and bool(_RESULT.search(said)) and not _SOURCE.search(said)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from madke.engine.parse.content import EMPHASIS, Reader, is_formula, is_placeholder, offers_several
 from madke.engine.parse.context import SOMEBODY, standing
-from madke.engine.parse.places import MOST, NEAR, last_sentence, sentences
+from madke.engine.parse.places import MOST, before, last_sentence, sentences
 from madke.engine.parse.result import Parsed, found
 from madke.tasks.declines import declines
 
@@ -24,14 +24,14 @@ _FOR = r"(?:\s+(?:to|for)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|
 _START = r"(?:^|(?<=[.!?])[ \t]{1,9}|\b(?:my|our)\s+)[*_#> \t]{0,9}(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?"
 _IS = r"(?:is|are|was|would\s+be|should\s+be|must\s+be)\b:?"
 _CUE = re.compile(
-    rf"(?:(?P<label>{_START}{_ANSWER}[*_\s]{{0,4}}:[*_]{{0,3}})|\b{_ANSWER}{_FOR}\s+{_IS}|(?P<closed>\b(?:label|verdict)\s+is\b))"
+    rf"(?:(?P<label>{_START}{_ANSWER}[*_\s]{{0,4}}[:=][*_]{{0,3}})|\b{_ANSWER}{_FOR}\s+{_IS}|(?P<closed>\b(?:label|verdict)\s+is\b))"
     r"\s{0,9}",
     re.IGNORECASE | re.MULTILINE,
 )
 _LETTER = r"[(\[*]{0,3}([A-Z])[)\]*]{0,3}"
 _BEST = r"(?:correct|right|best|(?:most\s+)?(?:likely|plausible|suitable|appropriate|reasonable)|only)"
 _CONCLUDED = re.compile(
-    rf"(?<![\w'’]){_LETTER}\s+is\s+the\s+(?:{_BEST}\s+){{1,2}}(?:answer|choice|option)\b"  # noqa: RUF001
+    rf"(?<![\w'’]){_LETTER}\s+is\s+the\s+(?:{_BEST}\s+){{1,2}}(?:answer|choice|option|one)\b"  # noqa: RUF001
     rf"|\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore),?\s+(?:(?:option|choice|answer)\s+)?{_LETTER}"
     rf"\s+is\s+(?:the\s+)?{_BEST}\b(?=[^.!?\n]*[^\w\n]*\Z)"
 )
@@ -82,7 +82,10 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 """What comes before a number that counts something, or is part of a word."""
-_TERM = re.compile(r"[+*^_×·/]\s?\Z")  # noqa: RUF001
+_TERM = re.compile(r"(?:[\w)}]\s?[+*^_×·/]|\d,|\bor(?:\s+\w+\s*=)?)\s?\Z", re.IGNORECASE)  # noqa: RUF001
+"""What comes before a number that is only a part of the result."""
+_IN_MATH = re.compile(r"\$(?!\s)([^$\n]*[^$\s])\$(?!\d)|\\\(([^\n]+?)\\\)")
+_CONFIDENCE = re.compile(r"^\W*confidence\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 
 
 def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
@@ -133,19 +136,25 @@ def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
 
 
 def last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
-    """The last number of the last sentence, the one behind an equals sign where there is one.
+    """The last number or formula of the last sentence; behind an equals sign where there is one.
 
-    Not one that is only a term of an expression, or that counts steps.
+    A number that is only a term of an expression, or that counts steps, is no result.
     """
+    text = _CONFIDENCE.sub(lambda line: " " * len(line[0]), text)
     closing = last_sentence(text)
+    formula = next(reversed(list(_IN_MATH.finditer(text, closing))), None)
+    if formula and not re.search(r"\d", text[formula.end() :]):
+        result = (formula[1] or formula[2]).rpartition("=")[2].strip()
+        if is_formula(result) and (value := reader(result)) is not None:
+            return found(value, "last_number", formula.span())
     closing = max(closing, text.rfind("=", closing))
-    numbers = list(_LAST_NUMBER.finditer(text, closing))
-    for number in numbers[:1] if text.startswith("=", closing) else reversed(numbers):
-        near = text[max(closing, number.start() - NEAR) : number.start()]
-        if not _COUNTED.search(near):
-            value = None if _TERM.search(near) else reader(number.group())
-            return None if value is None else found(value, "last_number", number.span())
-    return None
+    numbers = [n for n in _LAST_NUMBER.finditer(text, closing) if not _COUNTED.search(before(text, n.start()))]
+    if not numbers:
+        return None
+    number = numbers[0 if text[closing] == "=" else -1]
+    is_part = _TERM.search(before(text, number.start())) or text.startswith("^", number.end())
+    value = None if is_part else reader(number.group())
+    return None if value is None else found(value, "last_number", number.span())
 
 
 def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
