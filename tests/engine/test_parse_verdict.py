@@ -47,6 +47,8 @@ def test_verdicts(text, consensus):
         ("Verdict: [SAME]", True),
         ("Verdict: [DIFFERENT]", False),
         ("**Verdict: [Same.]**", True),
+        ("The given answers: [DIFFERENT]", False),
+        ("settled: true", True),
         ("Verdict: SAME", True),
         ("DIFFERENT", False),
         ("Both say [No], so they are the same.\nVerdict: [SAME]", True),

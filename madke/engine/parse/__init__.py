@@ -1,15 +1,16 @@
 r"""Every marker grammar, one typed result.
 
-Model text is untrusted: nothing here raises on any input, evaluates anything, takes more than linear time or invents a
-value. Where a text settles on nothing, the grammars abstain. The markers:
+Model text is untrusted. No text raises, nothing is evaluated, reading takes linear time, and no value is invented: a
+grammar abstains where a text settles on nothing. The markers:
 
 * final answer ``[X]``, or ``(X)``, ``\boxed{X}``, the whole reply (:func:`parse_answer`)
-* selection ``[0] [3]`` or ``[No Found]`` (:func:`parse_selection`), and a further search ``[Search: query]``
-* verdict ``[Yes]`` / ``[No]``, or a record with side, reason and answer (:func:`parse_verdict`)
+* selection ``Selected: [0] [3]`` or ``[No Found]`` (:func:`parse_selection`), a further search ``[Search: query]``
+* verdict ``[SAME]`` / ``[DIFFERENT]``, ``[KEEP]`` / ``[REVISE]``, the papers' ``[Yes]`` / ``[No]``, or a record with
+  side, reason and answer (:func:`parse_verdict`); an extraction's ``Side: NAME`` (:func:`parse_side`)
 * the debater that a judge picks, ``[Name]`` (:func:`parse_pick`), and a grader's ``[True]`` / ``[False]``
 * a debater's confidence, "Confidence: 0.8" (:func:`parse_confidence`)
 
-:func:`without_reasoning` comes first. ``eval/parser.md`` says how they fare on recorded text.
+Call :func:`without_reasoning` first. ``eval/parser.md`` holds the figures on recorded text.
 """
 
 from madke.engine.parse.answer import Marker, parse_answer

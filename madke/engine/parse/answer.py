@@ -89,7 +89,9 @@ def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
     # The word "answer" may be a translation; in brackets it is an echo.
     is_echo = said.startswith(("[", "(", "<", "\\")) and is_placeholder(unwrap(said))
     value = read(said) if said and not is_echo else None
-    return abstained(None) if value is None else found(value, "text", (0, len(text)))
+    if value is None:
+        return abstained(None, "declined" if declines(said) else "none")
+    return found(value, "text", (0, len(text)))
 
 
 def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:

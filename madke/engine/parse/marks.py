@@ -11,7 +11,7 @@ from madke.engine.parse.context import Standing, standing, states
 from madke.engine.parse.places import MOST, NEAR, before, last_sentence, lead, outermost, pairs
 from madke.engine.parse.record import ANSWER_KEY, REASON_KEY, records
 
-_NOUN = r"(?:(?:knowledge|passage|entry|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
+_NOUN = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
 JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001
 IDS = rf"{_NOUN}?[#(]?\d{{1,4}}\)?(?:{JOIN}{_NOUN}?[#(]?\d{{1,4}}\)?)*"
 """Pool numbers: one, several, or a range."""

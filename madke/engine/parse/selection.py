@@ -46,7 +46,7 @@ _NEEDED = r"(?:knowledge|passages?|entr(?:y|ies)|documents?|sources?|information
 _NO_FOUND = re.compile(
     r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]|^[^\w\n]{0,9}(?:select\w{0,4}\W{1,9})?(?:no(?:t|ne)?\s+found|none)[^\w\n]{0,9}$"
     rf"|\bi\s+(?:do\s+not|don['’]t)\s+(?:need|require|want)\s+(?:\w+\s+){{0,3}}?{_NEEDED}\b"  # noqa: RUF001
-    rf"|\b(?:no|none\s+of\s+the(?:se)?)\s+{_NEEDED}\s+(?:is|are)\s+(?:needed|necessary|required|helpful|useful|relevant)\b",
+    rf"|\b(?:no|none\s+of\s+the(?:se)?)\s+{_NEEDED}\s+(?:(?:is|are)\s+)?(?:needed|necessary|required|helpful|useful|relevant)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _CHOOSES = re.compile(
@@ -55,8 +55,8 @@ _CHOOSES = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(
-    r";\s|,\s+(?!(?:and\s+|or\s+)?(?:\w+\s+)?\[)|\b(?:but|while|whereas|although|however|because|since)\b"
-    r"|\band\b(?!\s+(?:\w+\s+)?\[)",
+    r";\s|,\s+(?!(?:and\s+|or\s+)?(?:\w+\s+)?[\[\d])|\b(?:but|while|whereas|although|however|because|since)\b"
+    r"|\band\b(?!\s+(?:\w+\s+)?[\[\d])",
     re.IGNORECASE,
 )
 _USELESS = re.compile(
@@ -95,7 +95,7 @@ def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] |
     ranked = {rule: [one for one in named if one.rule == rule] for rule in ("selected", "chosen", "ids")}
     counted = next((group for group in ranked.values() if group), [])
     declined = [marker.span() for marker in _NO_FOUND.finditer(said)]
-    if declined and not (counted and counted[-1].last > declined[-1]):
+    if declined and not (counted and counted[-1].ids and counted[-1].last > declined[-1]):
         return found(SelectedIds(), "no_found", declined[-1])
     if not counted:
         return abstained(SelectedIds())
@@ -119,7 +119,8 @@ def _on_asked_line(text: str, valid: Container[int]) -> Iterator[_Named]:
     if not lines and end - start <= NEAR and _IDS_ONLY.fullmatch(text[start:end].translate(_BRACKETS)):
         lines = [(start, end)]
     for start, end in lines:
-        if ids := _numbers(text[start : min(end, start + NEAR)], valid):
+        ids = [] if _NO_FOUND.match(text, start, end) else _numbers(text[start : min(end, start + NEAR)], valid)
+        if ids or _NO_FOUND.search(text, start, end):
             yield _Named(ids=tuple(dict.fromkeys(ids)), last=(start, end), rule="selected")
 
 

@@ -25,8 +25,9 @@ _COMPARED = re.compile(r"\b(?:same|agrees?|identical|consistent|differ|differs|d
 class Binary:
     """A grammar of two values in brackets, each written as one of some words."""
 
-    def __init__(self, yes: str, no: str) -> None:
-        """``yes`` and ``no`` are patterns of words, for instance ``same|keep``."""
+    def __init__(self, yes: str, no: str, *, may_be_quoted: bool = True) -> None:
+        """``yes`` and ``no`` are patterns of words; ``may_be_quoted`` if a debater's answer can be such a word."""
+        self._may_be_quoted = may_be_quoted
         word = rf"(?:(?P<yes>{yes})|{no})"
         label = rf"(?:(?:final|my|the|overall)\s+){{0,3}}{_NAME}"
         self._marker = re.compile(rf"\[\W{{0,9}}{word}\W{{0,9}}\]", re.IGNORECASE)
@@ -45,7 +46,7 @@ class Binary:
             "Verdict: yes"), ``bare`` (a reply that is only the word), ``contradictory``, ``none``.
         """
         markers = list(self._marker.finditer(text))[-MOST:]
-        if own := [(bool(marker["yes"]), marker.span()) for marker in markers if _counts(text, marker)]:
+        if own := [(bool(marker["yes"]), marker.span()) for marker in markers if self._counts(text, marker)]:
             return settled(text, own, "marker")
         labelled = [] if markers else [(bool(line["yes"]), line.span()) for line in self._labelled.finditer(text)]
         if labelled:
@@ -53,16 +54,15 @@ class Binary:
         bare = self._bare.fullmatch(text)
         return found(bool(bare["yes"]), "bare", bare.span()) if bare else abstained(None)
 
+    def _counts(self, text: str, marker: re.Match[str]) -> bool:
+        said = lead(text, marker.start())
+        if self._may_be_quoted and _QUOTED.search(said) and not _COMPARED.search(said):
+            return False
+        after = text[marker.end() : marker.end() + NEAR]
+        return not (is_denied(said, after) or is_imagined(said, after))
 
-def _counts(text: str, marker: re.Match[str]) -> bool:
-    said = lead(text, marker.start())
-    if _QUOTED.search(said) and not _COMPARED.search(said):
-        return False
-    after = text[marker.end() : marker.end() + NEAR]
-    return not (is_denied(said, after) or is_imagined(said, after))
 
-
-_MARKER = Binary("same|keep", "different|revise")
+_MARKER = Binary("same|keep", "different|revise", may_be_quoted=False)
 _YES_NO = Binary("yes", "no")
 _GRADE = Binary("true", "false")
 _ASKS_WHETHER = re.compile(r"^(?:whether|is|are|has|have|do|does|did)\b")
@@ -117,7 +117,8 @@ def parse_verdict(
         return found(judged, "record" if record.whole else "cut_record", record.span)
     lines = listed(text)
     in_lines = _judged(lines, sides, read) if marked.rule == "none" else None
-    if in_lines and in_lines.consensus is not None and len({field.key for field in lines.fields}) > 1:
+    keys = {field.key for field in lines.fields}
+    if in_lines and in_lines.consensus is not None and (len(keys) > 1 or "settled" in keys):
         return found(in_lines, "list", lines.span)
     value = replace(judged, consensus=marked.value)
     return Parsed(value=value, status=marked.status, rule=marked.rule, span=marked.span)
