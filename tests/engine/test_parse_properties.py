@@ -202,11 +202,12 @@ NESTED = [
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_work_grows_with_the_length_and_no_faster(unit):
     """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
-    small, large = (least_work(unit, size) for size in (4_000, 40_000))
+    small, large = (least_work(unit, size) for size in (2_000, 20_000))
     assert large <= 40 * max(small, MEASURABLE)
 
 
 def test_fourteen_megabytes_are_no_more_work_than_what_is_read_of_them():
+    """Cutting off the rest and looking for reasoning are cheap."""
     assert least_work("[", 14_000_000) <= 8 * least_work("[", WINDOW)
 
 

@@ -85,7 +85,7 @@ _COUNTED = re.compile(
 _TERM = re.compile(r"(?:[\w)}]\s?[+*^_×·/]|\d,|\bor(?:\s+\w+\s*=)?)\s?\Z", re.IGNORECASE)  # noqa: RUF001
 """What comes before a number that is only a part of the result."""
 _IN_MATH = re.compile(r"\$(?!\s)([^$\n]*[^$\s])\$(?!\d)|\\\(([^\n]+?)\\\)")
-_CONFIDENCE = re.compile(r"^\W*confidence\b[^\n]*", re.IGNORECASE | re.MULTILINE)
+_CONFIDENCE = re.compile(r"^[^\w\n]{0,9}confidence\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 
 
 def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
@@ -122,7 +122,7 @@ def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
     """
     if reader.is_open:
         return None
-    lines = list(re.finditer(r"[^\n]*\S[^\n]*", text))
+    lines = [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()]
     read = [
         (line, value)
         for line in lines[:MOST]
