@@ -31,6 +31,8 @@ from madke.tasks import TASKS
 from madke.tasks.normalize import squad_normalize
 
 SIDES = ("Affirmative side", "Negative side")
+SHOWN = range(32)
+"""Numbers of passages that a call may have seen: MIRAGE's runs were given 32."""
 CLOSING = re.compile(r"answer is (\([A-Z]\)|yes|no|\$?[\d,]*\d(?:\.\d+)?)\.?\"?$")
 """The formula that few-shot examples taught; what a text ends with in this form is its answer beyond doubt."""
 
@@ -54,7 +56,7 @@ REMARKS = {
     "FEVER ReAct 3522": "the file's fault: the text ends with a label, which the environment refused for a line break",
     "MIRAGE GPT-3.5 RAG clinical_knowledge-083": "the field holds an option's text, 156, and the task's reader cannot "
     "tell it from another option, 15.6",
-    "EoT GSM8K": "they end in a sentence about the matter, with neither marker nor cue",
+    "EoT GSM8K": "the last sentence has two numbers and the last one is not the answer",
     "EoT StrategyQA": "they begin with the answer and a comma, and give no other",
 }
 """What looking at a disagreement, or at those of a set, showed."""
@@ -64,10 +66,23 @@ HOW = {
     "j": 'the field `"answer_choice"` of the text, if it is a letter, a letter with its option, or an option; several '
     "letters, or words such as *cannot be determined*, are no value",
     "p": "the text itself under Python's own parser, in this script only (no verdict is strict JSON)",
-    "n": "every bracketed number of the text, found by a plain pattern: what is chosen must be among them",
+    "n": "every number of the text in brackets or behind the word document, found by a plain pattern: the chosen ones "
+    "must be among them",
     "c": 'the closing formula "the answer is X."; texts that end otherwise were read by eye',
     "u": "none: answers in running text, written without a marker in mind",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """How a text is parsed, and how plain patterns would read it."""
+
+    parse: Callable[[str], Parsed[Any]]
+    baseline: Callable[[str], Any] | None = None
+
+    def __call__(self, text: str) -> Parsed[Any]:
+        """What the parser reads."""
+        return self.parse(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +91,16 @@ class Item:
 
     id: str
     text: str
-    parse: Callable[[str], Parsed[Any]]
+    parse: Grammar
     truth: Any
     """None where the text has no value."""
     same: Callable[[Any, Any], bool] = eq
+
+    def outcome(self, value: Any) -> str:
+        """``right``, ``wrong``, ``missed`` (it has a value, none was read) or ``none`` (rightly no value)."""
+        if value is None:
+            return "none" if self.truth is None else "missed"
+        return "right" if self.truth is not None and self.same(value, self.truth) else "wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +124,9 @@ class Read:
     rule: str
     truth: Any
     outcome: str
-    """``right``, ``wrong``, ``missed`` (it has a value, none was read) or ``none`` (rightly no value)."""
+    """See :meth:`Item.outcome`."""
+    baseline: str | None
+    """The outcome of the plain patterns; None where they do not apply."""
 
 
 def load(recorded: RecordedSet, data: Path) -> list[Item]:
@@ -125,21 +148,65 @@ def read_items(name: str, items: Iterable[Item]) -> list[Read]:
     for item in items:
         parsed = item.parse(without_reasoning(item.text))
         value = None if parsed.status == "abstained" or parsed.value in (None, ()) else parsed.value
-        if value is None:
-            outcome = "none" if item.truth is None else "missed"
-        else:
-            outcome = "right" if item.truth is not None and item.same(value, item.truth) else "wrong"
-        reads.append(Read(name=f"{name} {item.id}", value=value, rule=parsed.rule, truth=item.truth, outcome=outcome))
+        plain = item.outcome(item.parse.baseline(item.text)) if item.parse.baseline else None
+        reads.append(
+            Read(
+                name=f"{name} {item.id}",
+                value=value,
+                rule=parsed.rule,
+                truth=item.truth,
+                outcome=item.outcome(value),
+                baseline=plain,
+            )
+        )
     return reads
 
 
 # --- the sets ----------------------------------------------------------------------------------------------------
 
 
-def answers(task: str, choices: Sequence[str] = (), marker: Marker = "brackets") -> Callable[[str], Parsed[str | None]]:
-    """The answer grammar for a task."""
+BASELINE = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"<answer>(.*?)</answer>",
+        r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}",
+        r"\bfinish\[([^\n]*)\]",
+        r"####\s*([^\n]+)",
+        r"[\"'][^\"'\n]*(?:answer|choice)[^\"'\n]*[\"']\s*:\s*[\"']([^\"'\n]*)[\"']",
+        r"\banswer(?:\s+is)?:?\s+[(\[*$\"]*([^\n.)\]*\"]+)",
+        r"\(([A-Z])\)",
+        r"\[([^\[\]\n]+)\]",
+    )
+)
+"""Plain patterns in order of trust: the last match of the first pattern with a readable match is the answer."""
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
+
+
+def baseline(read: Callable[[str], str | None], *, is_math: bool) -> Callable[[str], str | None]:
+    """The baseline for a task's reader; mathematics falls back to the last number."""
+
+    def plainly(text: str) -> str | None:
+        for pattern in (*BASELINE, *([NUMBER] if is_math else [])):
+            found = pattern.findall(text)
+            value = read(found[-1].strip()) if found else None
+            if value is not None:
+                return value
+        return None
+
+    return plainly
+
+
+def answers(task: str, choices: Sequence[str] = (), marker: Marker = "brackets") -> Grammar:
+    """The answer grammar for a task, as for a call that was shown :data:`SHOWN`, and its baseline."""
     question = Question(id="recorded", question="?", task=task, choices=tuple(choices))
-    return lambda text: parse_answer(text, lambda raw: TASKS[task].read(raw, question), marker)
+    is_math = task == "math"
+
+    def read(raw: str) -> str | None:
+        return TASKS[task].read(raw, question)
+
+    return Grammar(
+        lambda text: parse_answer(text, read, marker, shown=SHOWN, is_math=is_math), baseline(read, is_math=is_math)
+    )
 
 
 def mirage_letters(path: Path) -> Iterator[Item]:
@@ -155,8 +222,9 @@ def mirage_ids(path: Path) -> Iterator[Item]:
     """The document numbers that MIRAGE's retrieval runs name."""
     for _, line in read_jsonl(path):
         text = line["outputs"][0]
-        named = {int(n) for group in re.findall(r"\[([\d,\s-]+)\]", text) for n in re.findall(r"\d+", group)}
-        yield Item(line["id"], text, _ids, named & set(range(32)) or None, _all_named)
+        groups = re.findall(r"\[([\d,\s-]+)\]|\bdocuments? (\d+(?:(?:, | and |, and )\d+)*)", text, re.IGNORECASE)
+        named = {int(n) for group in groups for n in re.findall(r"\d+", " ".join(group))}
+        yield Item(line["id"], text, Grammar(_ids), named & set(range(32)) or None, _all_named)
 
 
 def moderator_verdicts(path: Path) -> Iterator[Item]:
@@ -166,14 +234,14 @@ def moderator_verdicts(path: Path) -> Iterator[Item]:
             told = ast.literal_eval(text)
             side = next((side for side in SIDES if side.split()[0] in told["Supported Side"]), None)
             truth = (told["Whether there is a preference"] == "Yes", side, told["Correct Translation"].strip() or None)
-            yield Item(f"{number}-{turn}", text, _verdict, truth, _is_judged)
+            yield Item(f"{number}-{turn}", text, Grammar(_verdict), truth, _is_judged)
 
 
 def final_translations(path: Path) -> Iterator[Item]:
     """The record that ends each debate, the moderator's or the judge's, against the translation on file."""
     for number, line in read_jsonl(path):
         text = [*_said(line, "Moderator"), *_said(line, "Judge")][-1]
-        yield Item(str(number), text, _verdict, line["debate translation"].strip() or None, _is_translation)
+        yield Item(str(number), text, Grammar(_verdict), line["debate translation"].strip() or None, _is_translation)
 
 
 def thought_exchanges(task: str, marker: Marker) -> Callable[[Path], Iterator[Item]]:
@@ -332,19 +400,23 @@ def _says_nothing_else(value: Any, truth: Any) -> bool:
     return bool(value == truth)
 
 
-ANSWERS = ("letter", "letter in ( )", "math", "free text", "label")
+ANSWERS = ("letter", "letter in ( )", "free text", "label")
+"""Without mathematics, where nothing is a citation."""
 HARDER: tuple[tuple[str, tuple[str, ...], Callable[[Item], Iterator[Item]]], ...] = (
     ("letters, cut off at every twentieth", ("letter",), cut_off),
     ("letters, without the field that holds them", ("letter",), without_field),
     ("verdicts, cut off at every twentieth", ("verdict",), cut_off),
-    ("all answers, with citations behind every sentence", ANSWERS, cited),
+    ("all answers but mathematics, with citations behind every sentence", ANSWERS, cited),
 )
 """A description, the grammars whose texts are taken, and what is done to them."""
 
 
 # --- the page ----------------------------------------------------------------------------------------------------
 
-COLUMNS = ("set", "grammar", "texts", "with a value", "right", "missed", "wrong", "rightly none", "rules", "truth")
+COLUMNS = (
+    *("set", "grammar", "texts", "with a value", "right", "missed", "wrong", "rightly none"),
+    *("baseline right", "baseline wrong", "rules", "truth"),
+)
 
 
 def page(results: Sequence[tuple[RecordedSet, list[Read]]], harder: Sequence[tuple[str, list[Read]]]) -> str:
@@ -353,9 +425,10 @@ def page(results: Sequence[tuple[RecordedSet, list[Read]]], harder: Sequence[tup
         "# What the parser reads of recorded text",
         "",
         "Written by `python eval/parser.py --data ../shared/data/recorded --out eval/parser.md`. *Missed*: the text",
-        "has a value and none was read. *Wrong*: another one was, or there is none. A missed value costs a vote, a",
-        "wrong one a result: where they doubt, the grammars abstain. They were written with these texts at hand, so",
-        "the figures show what slips through, not what to expect of texts of another kind.",
+        "has a value and none was read. *Wrong*: another value was read, or there is none. A missed value costs a",
+        "vote, a wrong one a result, so the grammars abstain in doubt. They were written with these texts at hand: the",
+        "figures show the remaining misses, not what to expect of other texts. *Baseline*: eight plain patterns (tag,",
+        'box, Finish, ####, JSON, "answer is", last (X), last [X]) and the last number for mathematics.',
         "",
         *_row(COLUMNS),
         *_row(["---"] * len(COLUMNS)),
@@ -363,10 +436,13 @@ def page(results: Sequence[tuple[RecordedSet, list[Read]]], harder: Sequence[tup
     for recorded, reads in results:
         outcomes = Counter(read.outcome for read in reads)
         with_value = sum(read.truth is not None for read in reads)
-        right = f"{outcomes['right']} ({100 * outcomes['right'] / with_value:.1f} %)" if with_value else "0"
+        plain = Counter(read.baseline for read in reads)
+        right = _share(outcomes["right"], with_value)
+        baselines = ("-", "-") if plain[None] else (_share(plain["right"], with_value), plain["wrong"])
         rules = ", ".join(f"{rule} {n}" for rule, n in Counter(read.rule for read in reads).most_common())
         counts = (outcomes["missed"], outcomes["wrong"], outcomes["none"])
-        lines += _row([recorded.name, recorded.grammar, len(reads), with_value, right, *counts, rules, recorded.judged])
+        cells = (recorded.name, recorded.grammar, len(reads), with_value, right, *counts, *baselines)
+        lines += _row([*cells, rules, recorded.judged])
     judged = {recorded.judged for recorded, _ in results}
     lines += ["", "How the truth was found:", "", *(f"- **{key}**: {HOW[key]}." for key in HOW if key in judged)]
     disagreeing = [read for _, reads in results for read in reads if read.outcome in ("wrong", "missed")]
@@ -380,6 +456,10 @@ def page(results: Sequence[tuple[RecordedSet, list[Read]]], harder: Sequence[tup
         outcomes = Counter(read.outcome for read in reads)
         lines += _row([what, len(reads), outcomes["right"], outcomes["missed"] + outcomes["none"], outcomes["wrong"]])
     return "\n".join(lines) + "\n"
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} ({100 * count / total:.1f} %)" if total else "0"
 
 
 def _row(cells: Sequence[object]) -> list[str]:

@@ -44,8 +44,8 @@ def test_the_page_counts_right_missed_and_wrong_and_verbose_names_them(tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "page.md").read_text()
-    assert "| FEVER ReAct | label | 4 | 3 | 1 (33.3 %) | 1 | 1 | 1 | cue 2, none 2 | f |" in page
-    assert "| all answers, with citations behind every sentence | 4 | 2 | 2 | 0 |" in page
+    assert "| FEVER ReAct | label | 4 | 3 | 1 (33.3 %) | 1 | 1 | 1 | 1 (33.3 %) | 1 | cue 2, none 2 | f |" in page
+    assert "| all answers but mathematics, with citations behind every sentence | 4 | 2 | 2 | 0 |" in page
     assert "MIRAGE" not in page
     assert [line.split("\t")[:2] for line in done.stdout.splitlines()] == [
         ["wrong", "FEVER ReAct 1"],

@@ -153,7 +153,9 @@ def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:
         # Who reads it is shown what was said; without a text that is the answer.
         stance = Stance(text=text or f"My answer is {marked(answer, protocol.marker)}.", answer=answer, rule="given")
     else:
-        parsed = parse_answer(text, lambda raw: task.read(raw, question), protocol.marker)
+        parsed = parse_answer(
+            text, lambda raw: task.read(raw, question), protocol.marker, is_math=question.task == "math"
+        )
         stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
     confidence = parse_confidence(text).value if protocol.finish == "weighted" else None
     return Turn(agent=said.agent, stance=replace(stance, confidence=confidence))

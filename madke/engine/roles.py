@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from madke.core.chat import Completion
 from madke.core.transcript import Cut, Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
 from madke.engine.order import persona_of
 from madke.engine.parse import (
+    Parsed,
     parse_answer,
     parse_confidence,
     parse_pick,
     parse_search,
     parse_selection,
+    parse_side,
     parse_verdict,
 )
 from madke.engine.protocol import Debater
@@ -101,7 +103,8 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     completion, cut = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     if completion.error is not None:
         return Stance(stage=stage, status="failed", text=completion.text, error=completion.error, cut=cut)
-    parsed = parse_answer(completion.text, scene.read, scene.protocol.marker)
+    shown = set(numbers) - set(cut.passages if cut else ())
+    parsed = _parsed_answer(scene, completion.text, shown)
     confidence = parse_confidence(completion.text).value if scene.protocol.finish == "weighted" else None
     return Stance(
         stage=stage,
@@ -186,8 +189,33 @@ async def _answer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round],
     completion, cut = await _closing(scene, stage, agent, rounds, history)
     if completion.error is not None:
         return Final(by=agent, status="failed", text=completion.text, error=completion.error, cut=cut)
-    parsed = parse_answer(completion.text, scene.read, scene.protocol.marker)
-    return Final(by=agent, text=completion.text, answer=parsed.value, status=parsed.status, rule=parsed.rule, cut=cut)
+    parsed = _parsed_answer(scene, completion.text, _cited(scene, rounds))
+    sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
+    return Final(
+        by=agent,
+        text=completion.text,
+        answer=parsed.value,
+        status=parsed.status,
+        rule=parsed.rule,
+        agent=parse_side(completion.text, sides).value,
+        cut=cut,
+    )
+
+
+def _parsed_answer(scene: Scene, text: str, shown: Container[int]) -> Parsed[str | None]:
+    return parse_answer(text, scene.read, scene.protocol.marker, shown=shown, is_math=scene.question.task == "math")
+
+
+def _cited(scene: Scene, rounds: Sequence[Round]) -> set[int]:
+    """The numbers that the debaters' stances may cite: those of the passages that the debaters were shown."""
+    shown: set[int] = set()
+    for turn in (turn for played in rounds for turn in played.turns):
+        if turn.selection is not None:
+            shown.update(turn.selection.ids)
+        else:
+            shown.update(*(allowed(scene, debater) for debater in scene.protocol.cast if debater.name == turn.agent))
+        shown.update(turn.search.ids if turn.search else ())
+    return shown
 
 
 async def _closing(

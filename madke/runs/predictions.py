@@ -179,7 +179,7 @@ def _stance(line: _Line, question: Question) -> Stance:
     task = get_task(question.task)
     if "output" in line.model_fields_set:
         text = without_reasoning(line.output or "")
-        parsed = parse_answer(text, lambda raw: task.read(raw, question))
+        parsed = parse_answer(text, lambda raw: task.read(raw, question), is_math=question.task == "math")
         return Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
     said = line.answer or ""
     if not said.strip():

@@ -21,9 +21,11 @@ class ShortAnswer(Task):
     def read(self, raw: str, question: Question) -> str | None:
         """Any text with a letter, a digit or a symbol such as ``+``, or one sign such as ``#`` alone.
 
-        None for words that decline to answer.
+        A closing full stop goes, except behind initials. None for words that decline to answer.
         """
         answer = " ".join(raw.split())
+        if "." not in answer[:-1]:
+            answer = answer.removesuffix(".").rstrip()
         said = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
         return answer if said and not declines(answer) else None
 

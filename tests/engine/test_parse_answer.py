@@ -10,7 +10,7 @@ LETTER = Question(id="q", question="?", task="choice", choices=("tin", "mercury"
 
 
 def parsed(text, question=OPEN, marker="brackets"):
-    return parse_answer(text, lambda raw: TASKS[question.task].read(raw, question), marker)
+    return parse_answer(text, lambda raw: TASKS[question.task].read(raw, question), marker, shown=range(20))
 
 
 def answer_of(text, question=OPEN, marker="brackets"):
@@ -312,3 +312,80 @@ def test_the_span_is_where_the_answer_stands_in_the_text_with_its_citations():
 )
 def test_parentheses_that_close_a_reply_after_it_is(text, answer):
     assert parse_answer(text, lambda raw: raw, "parentheses").value == answer
+
+
+def math_of(text, shown=()):
+    question = Question(id="q", question="?", task="math")
+    return parse_answer(text, lambda raw: TASKS["math"].read(raw, question), shown=shown, is_math=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        ("16 - 7 = 9 eggs.\nA: 26", "26", "last_number"),
+        ("So he is at 315 - 120 = 195 miles from home at the end of 4 hours.", "195", "last_number"),
+        ("Step 1 is done. That leaves 70,000 dollars.", "70,000", "last_number"),
+        (r"So $x = \frac{3}{4}$.", r"\frac{3}{4}", "last_number"),
+        ("**18**", "18", "last_number"),
+        (r"So the distance is $2\sqrt{3}$.", r"2\sqrt{3}", "last_number"),
+        ("$$x = 12$$", "12", "last_number"),
+        ("They cost $5 and $6.", "$6", "last_number"),
+        ("The total is 12.\nConfidence: 0.9", "12", "last_number"),
+        ("That is 2.5 x 10^3.", None, "none"),
+        ("Hence x = 3 or x = -3.", None, "none"),
+        ("The set is {1, 2, 3}.", None, "none"),
+        ("The total is 12. The answer is [7].", "7", "cue"),
+        ("There are 12 eggs. So she has enough.", None, "none"),
+        ("So the polynomial is x^2 + 3", None, "none"),
+        ("I cannot determine it from 3 numbers.", None, "declined"),
+        ("We have 3 numbers. We don't have enough information.", None, "declined"),
+    ],
+)
+def test_a_last_number_counts_for_mathematics_where_nothing_is_marked(text, value, rule):
+    found = math_of(text)
+    assert (found.value, found.rule) == (value, rule)
+
+
+def test_nothing_is_a_citation_in_mathematics():
+    assert math_of("Circle A will revolve [4] times.", shown=range(10)).value == "4"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "answer"),
+    [
+        ("The lake is deep [4].", (), "4"),
+        ("The lake is deep [4].", {4}, None),
+        ("The lake is deep [14].", {4}, "14"),
+        ("The total number is [4].", {4}, "4"),
+        ("Therefore: [4]", {4}, "4"),
+        ("Based on Knowledge [2], the total is [4].", {2, 4}, "4"),
+        ("The source is [4].", {4}, None),
+        ("It lies in Asia [4]. The answer is [4].", {4}, "4"),
+    ],
+)
+def test_only_a_number_that_was_shown_is_a_citation_and_one_that_closes_is_an_answer(text, shown, answer):
+    assert parse_answer(text, lambda raw: TASKS["short_answer"].read(raw, OPEN), shown=shown).value == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't have the answer.",
+        "I'm sorry, but I don't have enough information to answer.",
+        "Nothing here helps. I cannot determine the answer.",
+        "The answer is [unknown].",
+        "The answer is [cannot be determined].",
+        "The answer cannot be determined from the passages.",
+        '{"answer": "I do not know"}',
+    ],
+)
+def test_an_honest_decline_has_a_rule_of_its_own(text):
+    found = parsed(text)
+    assert (found.value, found.status, found.rule) == (None, "abstained", "declined")
+
+
+def test_only_the_end_of_an_endless_reply_is_read_and_the_span_is_right():
+    text = "The answer is [Rome]. " + "x" * 300_000 + " The answer is [Milan]."
+    found = parsed(text)
+    assert (found.value, text[slice(*found.span)]) == ("Milan", "[Milan]")
+    assert parsed("The answer is [Rome]. " + "x " * 200_000).value is None

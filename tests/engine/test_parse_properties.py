@@ -1,5 +1,8 @@
 """What holds for every text, whoever wrote it."""
 
+import time
+import timeit
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +15,11 @@ from madke.engine.parse import (
     parse_pick,
     parse_search,
     parse_selection,
+    parse_side,
     parse_verdict,
     without_reasoning,
 )
+from madke.engine.parse.result import WINDOW
 from madke.tasks import TASKS
 
 QUESTIONS = {
@@ -47,7 +52,7 @@ def reader(task):
 def in_every_grammar(text):
     for task in QUESTIONS:
         for marker in MARKERS:
-            yield parse_answer(text, reader(task), marker)
+            yield parse_answer(text, reader(task), marker, shown=range(12), is_math=task == "math")
     yield parse_verdict(text, sides=NAMES, read=reader("short_answer"))
     yield parse_selection(text, size=12, limit=3)
     yield parse_grade(text)
@@ -120,14 +125,15 @@ def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts):
     cited = " ".join(_cited(*part) for part in parts)
     for task in QUESTIONS:
         for marker in ("brackets", "parentheses", "boxed"):
-            before, after = (parse_answer(text, reader(task), marker) for text in (plain, cited))
+            before, after = (parse_answer(text, reader(task), marker, shown=range(12)) for text in (plain, cited))
             assert (after.value, after.rule) == (before.value, before.rule)
 
 
 def _cited(sentence, citation, is_cited, inside):
     if not is_cited:
         return sentence
-    inside = inside and not sentence[-1].isalnum()
+    if sentence[-1].isalnum():
+        return sentence + citation.rstrip(".")
     return sentence[:-1] + citation.rstrip(".") + sentence[-1] if inside else sentence + citation
 
 
@@ -171,6 +177,8 @@ def test_an_echo_of_what_was_asked_for_never_counts(echo, around):
     assert parse_selection(text, size=12, limit=3).value.ids == ()
 
 
+MEASURABLE = 0.01
+"""Seconds below which the clock is too coarse to compare."""
 HOSTILE = [
     *"[]({})\"'\\ \n<$*`.-1A“",
     "[]", "{}", "[a]", "[1]", "[1, ", "[A] or ", "[Yes] ", "[Yes", '{"a": "', "{'a': 'b', ", '{"a": "x"\n', "{a: ",
@@ -192,8 +200,15 @@ NESTED = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_two_hundred_kilobytes_of_anything_are_read(unit):
-    read_all((unit * (200_000 // len(unit) + 1))[:200_000])
+def test_work_grows_with_the_length_and_no_faster(unit):
+    """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
+    small, large = (least_work(unit, size) for size in (2_000, 20_000))
+    assert large <= 40 * max(small, MEASURABLE)
+
+
+def test_fourteen_megabytes_are_no_more_work_than_what_is_read_of_them():
+    """Cutting off the rest and looking for reasoning are cheap."""
+    assert least_work("[", 14_000_000) <= 8 * least_work("[", WINDOW)
 
 
 @pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
@@ -201,16 +216,24 @@ def test_deep_and_long_brackets_are_read(text):
     read_all(text)
 
 
+def least_work(unit, size):
+    """Processor time of the fastest of two readings, which leaves out what other programs cost."""
+    text = (unit * (size // len(unit) + 1))[:size]
+    return min(timeit.repeat(lambda: read_all(text), number=1, repeat=2, timer=time.process_time))
+
+
 def read_all(text):
     without_reasoning(text)
     for parsed in (
         parse_answer(text, reader("short_answer")),
-        parse_answer(text, reader("choice"), "parentheses"),
+        parse_answer(text, reader("choice"), "parentheses", shown=range(12)),
+        parse_answer(text, reader("math"), is_math=True),
         parse_verdict(text, sides=NAMES, read=reader("short_answer")),
         parse_selection(text, size=12, limit=3),
         parse_grade(text),
         parse_pick(text, NAMES),
         parse_confidence(text),
         parse_search(text),
+        parse_side(text, NAMES),
     ):
         assert parsed.status in ("ok", "abstained")

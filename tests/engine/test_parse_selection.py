@@ -27,6 +27,8 @@ from madke.engine.parse import parse_selection
         ("Document [9] states that fungal cells lack chloroplasts.", (9,)),
         ("[2] says that he was not born in Paris, which refutes the claim.", (2,)),
         ("I cannot answer without [3].", (3,)),
+        ("I select knowledge 0 and 3.", (0, 3)),
+        ("Knowledge 0 is helpful. Knowledge 1 is irrelevant. Knowledge 3 gives the date.", (0, 3)),
         ("I pick [0] and [5]. [1] is about something else.", (0, 5)),
         ("[1] gives the date. [2] gives the place. So I choose [2].", (2,)),
         ("I would not choose [1]. [4] is better.", (4,)),
@@ -66,6 +68,60 @@ def test_of_ids_and_no_found_the_last_marker_wins(text, ids, rule):
 def test_a_concluding_sentence_that_names_too_many_is_cut():
     text = "[0] is one. [1] is one. [5] is one. Final selection: [1], [2], [4], [3]"
     assert parse_selection(text, size=10, limit=3).value.ids == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Selected: [0] [3]", (0, 3)),
+        ("[1] and [2] are close.\n**Selected:** [0] [3]", (0, 3)),
+        ("Selected: Entry 0 and entry 4", (0, 4)),
+        ("[1] names the lake.\nSelected: 0, 3 and 5", (0, 3, 5)),
+        ("Selection: (0), (4)", (0, 4)),
+        ("My selected knowledge: 2", (2,)),
+        ("Selected:\n[2]", (2,)),
+        ("Both name the lake.\nEntry 0 and entry 4", (0, 4)),
+        ("0, 3 and 5", (0, 3, 5)),
+        ("(0), (4)", (0, 4)),
+        ("Selected: [0] [1] [2] [3]", (0, 1, 2)),
+        ("Selected: [1]\nOn second thoughts.\nSelected: [2]", (2,)),
+    ],
+)
+def test_the_line_that_was_asked_for_needs_no_brackets(text, ids):
+    parsed = parse_selection(text, size=10, limit=3)
+    assert (parsed.value.ids, parsed.rule) == (ids, "first" if "[3]" in text and len(ids) == 3 else "selected")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Selected: [No Found]",
+        "No Found",
+        "[1] comes close.\nNo Found.",
+        "Selected: No Found",
+        "Selected: none",
+        "Selected: [No Found], since none of [0] and [1] helps.",
+        "No knowledge needed.",
+        "I don't need knowledge.",
+        "I do not need any of the passages to answer this.",
+        "No passages are needed.",
+    ],
+)
+def test_knowledge_is_declined_in_words_too(text):
+    parsed = parse_selection(text, size=10, limit=3)
+    assert (parsed.value.ids, parsed.rule, parsed.status) == ((), "no_found", "ok")
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ('It says: "The lake is very deep[1][2] and old."', ()),
+        ('It says: "The lake is very deep[1][2] and old."\nSelected: [5]', (5,)),
+        ("“Nairobi grew fast in 1907.[4]” supports it, so I pick [0].", (0,)),
+    ],
+)
+def test_a_number_inside_a_quoted_passage_is_not_chosen(text, ids):
+    assert parse_selection(text, size=10, limit=3).value.ids == ids
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import Judged, parse_grade, parse_verdict
+from madke.engine.parse import Judged, parse_grade, parse_side, parse_verdict
 from madke.tasks import TASKS
 
 SIDES = ("Affirmative side", "Negative side")
@@ -39,6 +39,59 @@ def test_verdicts(text, consensus):
     parsed = parse_verdict(text)
     assert parsed.value.consensus is consensus
     assert (parsed.status == "ok") == (consensus is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "consensus"),
+    [
+        ("Verdict: [SAME]", True),
+        ("Verdict: [DIFFERENT]", False),
+        ("**Verdict: [Same.]**", True),
+        ("The given answers: [DIFFERENT]", False),
+        ("settled: true", True),
+        ("Verdict: SAME", True),
+        ("DIFFERENT", False),
+        ("Both say [No], so they are the same.\nVerdict: [SAME]", True),
+        ("Debater 1 says [Yes]. Debater 2 says [No].\nVerdict: [DIFFERENT]", False),
+        ("The answers are not [SAME].\nVerdict: [DIFFERENT]", False),
+        ("Both say [No], so they are consistent.", None),
+        ("Both debaters answer [No].", None),
+        ("Debater 1 says [Yes] and so does Debater 2. They agree.", None),
+        ("[Yes] is what they argue for. They agree.", None),
+        ("Reply [SAME or DIFFERENT].", None),
+        ("Verdict: [KEEP]", True),
+        ("The date is wrong.\nVerdict: [REVISE]", False),
+    ],
+)
+def test_a_verdict_has_words_that_no_answer_shares(text, consensus):
+    assert parse_verdict(text).value.consensus is consensus
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reason: both name the Danube\nsettled: true\nside: Negative side\nanswer: Danube",
+        "- **Reason:** both name the Danube\n- **Settled:** true\n- **Side:** Negative side\n- **Answer:** Danube",
+    ],
+)
+def test_a_list_of_keys_is_read_as_a_record(text):
+    parsed = parse_verdict(text, sides=SIDES)
+    assert parsed.value == Judged(consensus=True, side="Negative side", answer="Danube", reason="both name the Danube")
+    assert parsed.rule == "list"
+
+
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        ("Side: Negative side\nThe answer is [Danube].", "Negative side"),
+        ("**Side:** Affirmative\nThe answer is [Danube].", "Affirmative side"),
+        ("Side: none\nThe answer is [Danube].", None),
+        ("Side: Affirmative side or Side: Negative side", None),
+        ("The negative side is right. The answer is [Danube].", None),
+    ],
+)
+def test_an_extraction_names_a_side_on_its_own_line(text, side):
+    assert parse_side(text, SIDES).value == side
 
 
 @pytest.mark.parametrize(
@@ -93,6 +146,7 @@ def test_reads_records_however_they_are_quoted(text):
         ('{"settled": "yes", "side": "Neg', (True, None, None)),
         ('{"settled": "yes", "answer": "A"} {"settled": "yes", "answer": "B"}', (True, None, "B")),
         ('{"settled": "yes", "answer": "A"} {"settled": "no", "answ', (True, None, "A")),
+        ('{"settled": true, "answer": "A", "evidence": {"answer": "B"}}', (True, None, "A")),
         ('{"settled": "yes"} or {"settled": "no"}', (None, None, None)),
         ('{"settled": "yes or no", "side": "...", "answer": "answer"}', (None, None, None)),
         ('{"temperature": 0.5} They agree. [Yes]', (True, None, None)),

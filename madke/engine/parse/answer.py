@@ -3,54 +3,85 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Sequence
 from typing import Literal
 
-from madke.engine.parse.citations import without_citations
-from madke.engine.parse.content import Reader, is_placeholder, unwrap
-from madke.engine.parse.cues import are_joined, ends_clause, ends_sentence, fills_line
-from madke.engine.parse.forms import Mark, marked, stated_forms
-from madke.engine.parse.result import Parsed, abstained, found
-from madke.engine.parse.sentences import last_sentence
-from madke.engine.parse.statement import alone, in_words
-
-_NOTE = re.compile(r"\s*(?:note|n)\s+\d+\s*")
-_SMALL_LETTER = re.compile(r"\s*[a-z]\s*")
+from madke.engine.parse.content import Reader, is_formula, is_placeholder, unwrap
+from madke.engine.parse.marks import Mark, bracketed, stated_forms, without_citations
+from madke.engine.parse.places import NEAR, last_sentence, tail
+from madke.engine.parse.result import Parsed, abstained, found, windowed
+from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
+from madke.tasks.declines import declines
 
 Marker = Literal["brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the whole reply."""
 
+_DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
+"""Words or a number in LaTeX's display brackets, which are a marker then."""
+_LABEL = re.compile(r"\[((?:(?:the|my|your|final)[ _]){0,2}answer)\](?=[\s*_:]{0,9}[\w\[(\"“$\\*])", re.IGNORECASE)
+"""The form that was asked for in front of an answer: "[answer] Jane Austen"."""
+_REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
+_SIMILAR = re.compile(r"\bsimilar:\s*\Z", re.IGNORECASE)
+_SMALL_LETTER = re.compile(r"\s*[a-z]\s*")
+_TERSE = re.compile(r"[\s*_]*[A-Z\d$€£-]")
+_BEFORE_RESULT = re.compile(r"\b(?:is|are|was|were|equals|be)[\s*_:]*\Z|[=:][\s*_]*\Z", re.IGNORECASE)
+_AFTER = r"[ \t*_`\"'”’$\\]*"  # noqa: RUF001
+_ENDS_CLAUSE = re.compile(rf"{_AFTER}(?:[.!;,:]|\n|\Z)")
+_ENDS_SENTENCE = re.compile(rf"{_AFTER}(?:[.!]?{_AFTER}(?:\n|\Z)|[.!][ \t])")
+_JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|and/or))[\s*_`\"'$]*", re.IGNORECASE)
+_CONCLUDES = re.compile(
+    r"\W*(?:(?:so|thus|therefore|hence|then|and)\W+)?(?:(?:it|this|that|[Tt]he(?:\s+\w+){1,4})\s+(?:is|was|are|were)[\s:*_$]*)?",
+    re.IGNORECASE,
+)
 
-def parse_answer(text: str, read: Callable[[str], str | None], marker: Marker = "brackets") -> Parsed[str | None]:
+
+@windowed
+def parse_answer(
+    text: str,
+    read: Callable[[str], str | None],
+    marker: Marker = "brackets",
+    *,
+    shown: Container[int] = (),
+    is_math: bool = False,
+) -> Parsed[str | None]:
     r"""The final answer of a reply.
 
-    A number in brackets is a citation, and citing changes no answer; it is an answer only where the text states it as
-    one ("the answer is [7]") or where it alone makes up the last line. What another debater is said to have answered
-    is no statement of the speaker's. A reply that names several answers and settles on none has none.
+    An answer that another debater is said to have given does not count, and a reply that names several answers and
+    settles on none has none.
 
     Args:
         text: The reply, reasoning left out.
         read: The task's reader of a marker's content; None for content that is no answer.
-        marker: The form that was asked for. Parentheses abound in prose, so ``(X)`` counts only right behind a cue,
-            or alone at the end of the reply.
+        marker: The form that was asked for. Parentheses abound in prose, so with free text ``(X)`` counts only right
+            behind a cue, or alone at the end of the reply.
+        shown: The numbers of the passages that were shown to this call. In brackets they are citations, except where
+            one closes the reply or is stated as the answer ("the answer is [7]").
+        is_math: Whether the answer is a number or an expression. Nothing is a citation then, and a last number counts
+            where nothing else does.
 
     Returns:
         The answer that is marked last, in the form asked for with a cue such as "the answer is" (rule ``cue``), or in
         a form that needs none: ``boxed``, ``tag`` (``<answer>X</answer>``), ``hashes`` (``#### 42``), ``record``
         (``{"answer": "X"}``). Else whichever comes last of an answer stated in words (``labelled``: "Answer: X";
-        ``stated``: "the answer is X") and one in a marker without a cue (``last``: it stands in the last sentence, or
-        all such markers agree; free text must end that sentence or fill a line). Else a label that has a line to
-        itself (``alone``). With ``marker="text"`` the whole reply (``text``). An abstention's rule is ``undecided``,
-        ``unreadable`` (what is marked is no answer of this task) or ``none``.
+        ``stated``: "the answer is X") and one in a marker without a cue (``last``: all such markers agree, or those of
+        the last sentence do). Else a label that has a line to itself (``alone``), or ``last_number``. With
+        ``marker="text"`` the whole reply (``text``). An abstention's rule is ``declined`` (the reply says that there is
+        no answer), ``undecided``, ``unreadable`` (the marked text is no answer of this task) or ``none``.
     """
     if marker == "text":
         return _whole(text, read)
     reader = Reader(read)
-    said = without_citations(text)
-    marks = [] if marker == "boxed" else marked(said.text, "()" if marker == "parentheses" else "[]")
-    parsed = _stated(said.text, marks, reader) or _unstated(said.text, marks, reader) or abstained(None)
-    return replace(parsed, span=said.original(parsed.span)) if parsed.span and said.text != text else parsed
+    said = _LABEL.sub(r" \1:", _DISPLAYED.sub(r" [\1] ", text))
+    said = without_citations(said, () if is_math else shown)
+    marks = [] if marker == "boxed" else list(bracketed(said, "()" if marker == "parentheses" else "[]"))
+    return (
+        _marked(said, marks, reader)
+        or _unmarked(said, marks, reader)
+        or alone(said, reader)
+        or (abstained(None, "declined") if declined(said) else None)
+        or (last_number(said, reader) if is_math else None)
+        or abstained(None)
+    )
 
 
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
@@ -58,36 +89,40 @@ def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
     # The word "answer" may be a translation; in brackets it is an echo.
     is_echo = said.startswith(("[", "(", "<", "\\")) and is_placeholder(unwrap(said))
     value = read(said) if said and not is_echo else None
-    return abstained(None) if value is None else found(value, "text", (0, len(text)))
+    if value is None:
+        return abstained(None, "declined" if declines(said) else "none")
+    return found(value, "text", (0, len(text)))
 
 
-def _stated(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
-    """The last statement in a marker decides, even if what it states cannot be read."""
-    stated = [mark for mark in marks if mark.standing in ("stated", "introduced")]
-    for mark in sorted([*stated, *stated_forms(text)], key=lambda mark: mark.span[1], reverse=True):
+def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
+    """The last statement in a marker decides, even if it cannot be read."""
+    stated = [mark for mark in marks if mark.standing == "stated"]
+    unsettled = [Mark(content="", span=span, rule="undecided") for span in undecided(text)]
+    for mark in sorted([*stated, *stated_forms(text), *unsettled], key=lambda mark: mark.span[1], reverse=True):
         if mark.rule == "undecided":
             said = in_words(text, reader)
-            return said if said and said.span and said.span > mark.span else abstained(None, "undecided")
+            if said and said.span and said.span > mark.span:
+                return said
+            return abstained(None, "declined" if declined(text) else "undecided")
         content = unwrap(mark.content)
-        is_prose = mark.loose and reader.is_open and not ends_clause(text, mark.span[1])
+        is_prose = text[mark.span[0]] == "(" and reader.is_open and not _ENDS_CLAUSE.match(text, mark.span[1])
         if is_prose or is_placeholder(content):
             continue
-        value = reader.bare(content)
-        if value is not None and _has_rival(text, mark, value, marks, reader):
+        value = reader(content)
+        if value is None:
+            return abstained(None, "declined" if declines(content) else "unreadable")
+        rival = next((other for other in marks if other.span[0] >= mark.span[1]), None)
+        if rival and _are_joined(text, mark, rival) and reader(rival.content) not in (None, value):
             return abstained(None, "undecided")
-        if value is not None:
-            return _parsed(mark, value)
-        if mark.standing == "stated":
-            return abstained(None, "unreadable")
+        return found(value, mark.rule, mark.span)
     return None
 
 
-def _unstated(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
-    said = in_words(text, reader)
-    plain = _plain(text, marks, reader)
+def _unmarked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
+    said, plain = in_words(text, reader), _plain(text, marks, reader)
     if said and plain:
         return max(said, plain, key=lambda parsed: parsed.span or (0, 0))
-    return said or plain or alone(text, reader)
+    return said or plain
 
 
 def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
@@ -96,32 +131,35 @@ def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | Non
     offered = [mark for mark in marks if _is_offered(text, mark, closing, reader)]
     read = [(mark, value) for mark in offered if (value := reader(mark.content)) is not None]
     own = [(mark, value) for mark, value in read if mark.standing == "plain"]
-    if len({value for _, value in read}) == 1 and (own or len(read) > 1):
-        return _parsed(*read[-1])
-    last = [(mark, value) for mark, value in own if mark.span[0] >= closing]
-    return _parsed(*last[-1]) if len({value for _, value in last}) == 1 else None
+    closes = [(mark, value) for mark, value in own if mark.span[0] >= closing]
+    if len({value for _, value in read}) != 1 or not (own or len(read) > 1):
+        read = closes
+    return found(read[-1][1], "last", read[-1][0].span) if len({value for _, value in read}) == 1 else None
 
 
 def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
     """Whether a marker without a cue may be an answer.
 
-    People put remarks and footnotes in brackets, so that free text and small letters count only where they end the
-    last sentence or fill a line.
+    People put remarks and footnotes in brackets. So free text counts only where it ends or fills a line, where it looks
+    like a name or a number in the last sentence, or behind "is"; in parentheses only where it concludes the reply.
     """
-    if mark.standing != "plain" or _NOTE.fullmatch(mark.content):
-        return mark.standing == "quoted"
     start, end = mark.span
-    concludes = ends_sentence(text, end) and (start >= closing or fills_line(text, start, end))
-    return concludes or not (reader.is_open or _SMALL_LETTER.fullmatch(mark.content))
+    near = text[max(0, start - NEAR) : start]
+    if mark.standing != "plain" or _REMARK.fullmatch(mark.content) or _SIMILAR.search(near):
+        return mark.standing == "quoted"
+    if text[start] == "(" and reader.is_open:
+        terse = " " not in mark.content or is_formula(mark.content)
+        return terse and not re.search(r"\w", text[end:]) and bool(_CONCLUDES.fullmatch(text, closing, start))
+    if not (reader.is_open or _SMALL_LETTER.fullmatch(mark.content)):
+        return True
+    line = text[text.rfind("\n", 0, start) + 1 : start] + tail(text, end)
+    if _ENDS_SENTENCE.match(text, end) and (start >= closing or not re.search(r"\w", line)):
+        return True
+    is_result = start >= closing or _BEFORE_RESULT.search(near)
+    return reader.is_open and bool(is_result and _TERSE.match(mark.content))
 
 
-def _has_rival(text: str, mark: Mark, value: str, marks: Sequence[Mark], reader: Reader) -> bool:
-    """Whether another answer is offered in the same breath: "the answer is [A] or [B]"."""
-    following = next((other for other in marks if other.span[0] >= mark.span[1]), None)
-    if following is None or not are_joined(text, mark.span[1], following.span[0]):
-        return False
-    return reader(following.content) not in (None, value)
-
-
-def _parsed(mark: Mark, value: str) -> Parsed[str | None]:
-    return found(value, "last" if mark.standing in ("plain", "quoted") else mark.rule, mark.span)
+def _are_joined(text: str, mark: Mark, other: Mark) -> bool:
+    """Whether two markers are alternatives, or a list: "[A] or [B]", "(A) tin and (B)"."""
+    left, right = mark.span[1], other.span[0]
+    return right - left < NEAR and bool(_JOINED.fullmatch(text, left, right))

@@ -1,4 +1,4 @@
-"""What a marker holds: the answer itself, without decoration; placeholders."""
+"""The content of a marker: decoration, placeholders, the task's reader."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 
-from madke.engine.parse.brackets import pairs
-from madke.engine.parse.cues import EMPHASIS
+from madke.engine.parse.places import pairs
 
 LONGEST = 1000
-"""Characters of a final answer. A longer text is no answer, whatever stands around it."""
+"""Characters of a final answer. A longer text is no answer."""
+EMPHASIS = " \t\n*_`\"'“”‘’"  # noqa: RUF001
 
 _S = r"[\s_]+"
-_ECHOES = (
-    rf"<?(?:(?:the|your|my|an?|final|correct|short|exact|best){_S}){{0,4}}answers?(?:{_S}(?:here|only|goes{_S}here))?>?",
-    rf"<?(?:(?:your|insert|chosen|final|correct|the{_S}chosen){_S}){{1,3}}"
-    rf"(?:letter|label|option|choice|name|number|verdict|value|result|response)(?:{_S}here)?>?",
-    rf"(?:answer|option){_S}letter|letter{_S}of{_S}(?:the|your){_S}\w+|name|(?-i:\(X\))|\.{{2,}}|…|_+",
-    rf"an?{_S}number{_S}(?:from|between)\b.*",
-    r"yes\s*(?:or|/|\|)\s*no|true\s*(?:or|/|\|)\s*false|no\s+found|citation\s+needed|(?:search|confidence)\s*:.*",
+_PLACEHOLDER = re.compile(
+    rf"<?(?:(?:the|your|my|an?|final|correct|short|exact|best){_S}){{0,4}}answers?(?:{_S}(?:here|only|goes{_S}here))?:?>?"
+    rf"|<?(?:(?:your|insert|chosen|final|correct|the{_S}chosen){_S}){{0,3}}"
+    rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response)(?:{_S}here)?>?"
+    rf"|(?:answer|option){_S}letter|letter{_S}of{_S}(?:the|your){_S}\w+|(?:your{_S})?name|(?-i:\(X\))|\.{{2,}}|…|_+"
+    rf"|an?{_S}number{_S}(?:from|between)\b.*|yes\s*(?:or|/|\|)\s*no|true\s*(?:or|/|\|)\s*false"
+    r"|no\s+found|citation\s+needed|(?:search|confidence)\s*:.*",
+    re.IGNORECASE,
 )
-_PLACEHOLDER = re.compile("|".join(_ECHOES), re.IGNORECASE)
-_LEAD_IN = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:|=)\s*(?=\S)", re.IGNORECASE)
+_LEAD_IN = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:|=)[\s:]*(?=\S)", re.IGNORECASE)
 _LATEX_WRAP = re.compile(r"\\(?:boxed|fbox|text\w{0,2}|mathrm|mathbf)\s*(?=\{)")
 _MATH_WRAPS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 _CITED = re.compile(r"\s{1,9}(?:\[\d{1,3}(?:\s?[,-]\s?\d{1,3})*\]\s*)+\Z")
@@ -30,17 +30,16 @@ _MATHS = r"(?:[^A-Za-z,\\]|\\(?:[A-Za-z]+|(?![A-Za-z]))|\b(?<!\\)[A-Za-z]\b)*"
 _TUPLE = re.compile(rf"{_MATHS}(?:,{_MATHS})+")
 _FORMULA = re.compile(rf"(?=[^\d\\=^]{{0,60}}[\d\\=^]){_MATHS}(?:,{_MATHS})*")
 _ALTERNATIVES = re.compile(
-    r"(?:either|neither|both)\s+(?:option\s+)?\W{0,3}[A-Z]\b|\W*[A-Z]\b\W*(?:[,/|&]|\b(?:or|and)\b)\W*(?:option\W+)?[A-Z]\b(?!['’])"  # noqa: RUF001
-    r"|\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?)[A-Z][.)\]:]\s",
+    r"(?:either|neither|both)\s+(?:option\s+)?\W{0,3}[A-Z]\b"
+    r"|\W*[A-Z]\b\W*(?:[,/|&]|\b(?:or|and)\b)\W*(?:option\W+)?[A-Z]\b(?!['’])"  # noqa: RUF001
+    r"|\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s",
     re.DOTALL,
 )
-_PHRASE = 6
-"""Words of a phrase at most; a sentence, such as a translation, keeps its full stop."""
 _ANY_WORDS = "words that stand for no answer"
 
 
 def unwrap(content: str) -> str:
-    """The content without emphasis, a lead-in, a closing full stop, or a second marker around it all."""
+    """The content without emphasis, a lead-in, or a second marker around it all."""
     for _ in range(4 if len(content) <= LONGEST else 0):
         stripped = _once(content)
         if stripped == content:
@@ -62,16 +61,13 @@ def _once(content: str) -> str:
     wrap = _LATEX_WRAP.match(content)
     if wrap and pairs(content, "{}").get(wrap.end()) == len(content):
         return content[wrap.end() + 1 : -1]
-    if lead_in := _LEAD_IN.match(content):
-        return content[lead_in.end() :]
-    stripped = content.removesuffix(".")
-    is_sentence = "." in stripped or len(stripped.split()) > _PHRASE
-    return content if is_sentence else stripped.rstrip(EMPHASIS)
+    lead_in = _LEAD_IN.match(content)
+    return content[lead_in.end() :] if lead_in else content
 
 
 def is_placeholder(content: str) -> bool:
     """Whether a content echoes the form that was asked for, or belongs to another grammar, such as a search."""
-    return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content)))
+    return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
 
 
 def is_formula(content: str) -> bool:
@@ -80,7 +76,7 @@ def is_formula(content: str) -> bool:
 
 
 def offers_several(content: str) -> bool:
-    """Whether a content offers several options to choose from: "A/B", "(C) and (E)", "A. tin or B. mercury"."""
+    """Whether a content offers several options: "A/B", "(C) and (E)", "A. tin or B. mercury"."""
     return bool(_ALTERNATIVES.match(content))
 
 
@@ -92,21 +88,12 @@ class Reader:
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether it takes any words, as for a name or a translation.
-
-        The text around an answer must then say all the more clearly that it is one; a reader of labels or letters
-        knows for itself.
-        """
+        """Whether it takes any words, as for a name; a reader of labels or letters takes only those."""
         return self._read(_ANY_WORDS) is not None
 
     def __call__(self, content: str) -> str | None:
         """The answer that a marker's content is; None if it is none."""
-        return self.bare(unwrap(content))
-
-    def bare(self, content: str) -> str | None:
-        """The same of a content that is unwrapped already."""
-        if len(content) > LONGEST or is_placeholder(content):
-            return None
-        if offers_several(content) and not self.is_open:
+        content = unwrap(content)
+        if len(content) > LONGEST or is_placeholder(content) or (offers_several(content) and not self.is_open):
             return None
         return self._read(content)

@@ -1,7 +1,7 @@
 """Answers that a reply states in words, without a marker: "The answer is B.", "Final answer: Lake Baikal".
 
-A reader of labels or letters knows an answer when it meets one. One of free text takes any words, so there the words
-must look like an answer: a name, a number, yes or no, something in quotation marks, or a labelled line.
+A reader of labels or letters knows an answer when it meets one. A reader of free text takes any words, so there the
+words must look like an answer: a name, a number, yes or no, something in quotation marks, or a labelled line.
 """
 
 from __future__ import annotations
@@ -9,29 +9,35 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from madke.engine.parse.content import Reader, is_formula, is_placeholder, offers_several, unwrap
-from madke.engine.parse.cues import EMPHASIS, standing
+from madke.engine.parse.content import EMPHASIS, Reader, is_formula, is_placeholder, offers_several
+from madke.engine.parse.context import SOMEBODY, standing
+from madke.engine.parse.places import MOST, before, last_sentence, sentences
 from madke.engine.parse.result import Parsed, found
+from madke.tasks.declines import declines
 
-_MOST = 200
 _ANSWER = (
     r"(?:(?:(?:final|correct|right|best|closest|only|most\s+\w+)\s+){0,3}answer(?:\s+(?:choice|option|letter|label))?"
     r"|(?:final|correct|right|best|closest|most\s+\w+)\s+(?:choice|option|label|conclusion|result))"
+    r"(?:\s*\([^()\n]{1,40}\))?"
 )
 _FOR = r"(?:\s+(?:to|for)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|thus|hence),?)?"
 _START = r"(?:^|(?<=[.!?])[ \t]{1,9}|\b(?:my|our)\s+)[*_#> \t]{0,9}(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?"
-_LABEL = rf"{_START}{_ANSWER}[*_\s]{{0,4}}:[*_]{{0,3}}"
-_VERB = rf"\b{_ANSWER}{_FOR}\s+(?:is|are|was|would\s+be|should\s+be|must\s+be)\b:?"
-_CUE = re.compile(rf"(?:(?P<label>{_LABEL})|{_VERB})\s{{0,9}}", re.IGNORECASE | re.MULTILINE)
-_CORRECT = r"(?:(?:only|most\s+likely|correct|right|best)\s+){1,2}"
-_REVERSED = re.compile(
-    rf"(?<![\w'’])[(\[*]{{0,3}}([A-Z])[)\]*]{{0,3}}\s+is\s+the\s+{_CORRECT}(?:answer|choice|option)\b"  # noqa: RUF001
-    r"|\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore),?\s+(?:(?:option|choice|answer)\s+)?[(\[*]{0,3}([A-Z])[)\]*]{0,3}"
-    r"\s+is\s+(?:correct|right)(?=[^\w\n]*\Z)"
+_IS = r"(?:is|are|was|would\s+be|should\s+be|must\s+be)\b:?"
+_CUE = re.compile(
+    rf"(?:(?P<label>{_START}{_ANSWER}[*_\s]{{0,4}}[:=][*_]{{0,3}})|\b{_ANSWER}{_FOR}\s+{_IS}|(?P<closed>\b(?:label|verdict)\s+is\b))"
+    r"\s{0,9}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LETTER = r"[(\[*]{0,3}([A-Z])[)\]*]{0,3}"
+_BEST = r"(?:correct|right|best|(?:most\s+)?(?:likely|plausible|suitable|appropriate|reasonable)|only)"
+_CONCLUDED = re.compile(
+    rf"(?<![\w'’]){_LETTER}\s+is\s+the\s+(?:{_BEST}\s+){{1,2}}(?:answer|choice|option|one)\b"  # noqa: RUF001
+    rf"|\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore),?\s+(?:(?:option|choice|answer)\s+)?{_LETTER}"
+    rf"\s+is\s+(?:the\s+)?{_BEST}\b(?=[^.!?\n]*[^\w\n]*\Z)"
 )
 _FILLER = re.compile(
     r"[\s:]{0,9}(?:(?:most\s+likely|likely|probably|definitely|clearly|indeed|still|simply|therefore|thus|hence|then"
-    r"|option|choice|letter)\b[\s,:]{1,9}){0,4}",
+    r"|option|choice|letter|(?:final\s+)?answer)\b[\s,:]{1,9}){0,4}",
     re.IGNORECASE,
 )
 _UNDECIDED = re.compile(
@@ -42,7 +48,7 @@ _UNDECIDED = re.compile(
 )
 
 _ABBREVIATION = "".join(rf"(?<!\b{word})" for word in ("[A-Z]", "St", "Mr", "Ms", "Mrs", "Dr", "Jr", "Sr", "Mt", "No"))
-_SENTENCE = re.compile(rf"[^\n]{{0,300}}?(?=\n|\Z|\?|{_ABBREVIATION}[.!](?:[\s\"*]|\Z))")
+_SENTENCE = re.compile(rf"[^\n]{{0,300}}?(?=\n|\Z|\?|{_ABBREVIATION}[.!](?:[\s\"*]|\Z))[.!]?")
 _CLAUSE = re.compile(r",\s+(?:which|who)\s|,?\s+(?:because|since|as|due\s+to|but|so)\s|;|\s+\(", re.IGNORECASE)
 _DASH = re.compile(r"\s+[-\u2013\u2014]\s|,")
 _GROUP = re.compile(
@@ -50,39 +56,49 @@ _GROUP = re.compile(
     r"|\((?P<round>[^()\n]{1,100})\)(?![\w(^])|\[(?P<square>[^\[\]\n]{1,100})\](?!\w)"
 )
 _WORD = r"(?:[A-Z][\w'’.&/-]*|[\d$€£][\w.,/%:-]*)"  # noqa: RUF001
-_SMALL = r"(?:of|the|and|in|on|at|to|by|for|de|la|le|von|van|der|du|del|da|di|&)"
+_SMALL = "of|the|and|in|on|at|to|by|for|de|la|le|von|van|der|du|del|da|di|&"
 _NAME = re.compile(rf"(?:the )?{_WORD}(?:,? (?:{_WORD}|{_SMALL})){{0,9}}")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d")
 _YES_NO = re.compile(r"yes|no|true|false", re.IGNORECASE)
-_DECLINES = re.compile(
+_NO_ANSWER = re.compile(
     r"(?:i|we|it|there|this|that|cannot|can['’]t|not|no\s+\w+|un(?:known|clear|certain|able|determined|answerable)"  # noqa: RUF001
     r"|insufficient|none|n/a|impossible|depends|see|based|according|in\s+\w+"
     r"|the\s+(?:question|knowledge|documents?|text|passages?|information|context))\b",
     re.IGNORECASE,
 )
 _MOST_WORDS = 12
-_SHORT = 30
-"""Characters of a line that is nothing but a label."""
-
+_LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
+"""A line that may be only a label: a short one, or one with a letter in front."""
 _SMALL_LETTER = re.compile(r"[a-z]?\W*")
-_LISTED = re.compile(r"\W*[A-Z]\b.*[\s(][A-Z][).]\s")
-_OPTION = re.compile(r"[\s*_]*[A-Z][.:]\s[^.!?]{1,200}\W*")
-_LETTERED_LINE = re.compile(r"[\s*_]*\(?[A-Z]\)")
-_TURNED_DOWN = re.compile(r"\b(?:not|wrong|incorrect|false|cannot)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
+_TURNED_DOWN = re.compile(r"\b(?:not(?!\s+enough)|wrong|incorrect|false|cannot)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
+
+_DIGITS = r"\d+(?:(?:,|\{,\}|,\\!)\d{3})*(?:\.\d+)?|\.\d+"
+_LAST_NUMBER = re.compile(
+    r"(?:(?<![\w)}])[-\u2212])?(?:\\[dt]?frac\{[^{}\n]{1,60}\}\{[^{}\n]{1,60}\}"
+    rf"|\\?[$€£]?(?:{_DIGITS})(?:/\d+)?(?:\s?\\?%)?)"
+)
+_COUNTED = re.compile(
+    rf"(?:{SOMEBODY}|\b(?:agent|step|knowledge|passage|equation|eq\.?|confidence)\W{{0,3}}|[\w^_])\Z",
+    re.IGNORECASE,
+)
+"""What comes before a number that counts something, or is part of a word."""
+_TERM = re.compile(r"(?:[\w)}]\s?[+*^_×·/]|\d,|\bor(?:\s+\w+\s*=)?)\s?\Z", re.IGNORECASE)  # noqa: RUF001
+"""What comes before a number that is only a part of the result."""
+_IN_MATH = re.compile(r"\$(?!\s)([^$\n]*[^$\s])\$(?!\d)|\\\(([^\n]+?)\\\)")
+_CONFIDENCE = re.compile(r"^[^\w\n]{0,9}confidence\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 
 
 def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
     """The last readable answer that the text states without a marker. Rules: ``labelled``, ``stated``."""
-    for cue, (start, end) in reversed(list(_cues(text))):
-        if standing(text, start, end) != "stated":
+    for cue, (start, end) in reversed(_cues(text)):
+        if (cue["closed"] and reader.is_open) or standing(text, start, end) != "stated":
             continue
         for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader):
             if (value := reader(content)) is not None:
                 return found(value, "labelled" if cue["label"] else "stated", (start, end))
-    if not reader.is_open:
-        for said in reversed(list(_REVERSED.finditer(text))[-_MOST:]):
-            if (value := reader(said.group(said.lastindex or 0))) is not None:
-                return found(value, "stated", said.span(said.lastindex or 0))
+    for said in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-MOST:]):
+        if (value := reader(said.group(said.lastindex or 0))) is not None:
+            return found(value, "stated", said.span(said.lastindex or 0))
     return None
 
 
@@ -94,6 +110,11 @@ def undecided(text: str) -> Iterator[tuple[int, int]]:
             yield cue.span()
 
 
+def declined(text: str) -> bool:
+    """Whether a sentence of the text says that there is no answer."""
+    return any(declines(text[start:end]) for start, end in list(sentences(text))[-MOST:])
+
+
 def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
     """A label or letter that has the first or the last line to itself, if no other line has another one.
 
@@ -101,33 +122,53 @@ def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
     """
     if reader.is_open:
         return None
-    lines = [(line, line.group()) for line in re.finditer(r"[^\n]+", text) if not line.group().isspace()]
+    lines = [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()]
     read = [
         (line, value)
-        for line, said in lines[:_MOST]
-        if len(unwrap(said)) <= _SHORT or _LETTERED_LINE.match(said) or (len(lines) == 1 and _OPTION.fullmatch(said))
-        if not _SMALL_LETTER.fullmatch(said)
-        and not _TURNED_DOWN.search(said)
-        and not _LISTED.match(said)
-        and (value := reader(said)) is not None
+        for line in lines[:MOST]
+        if _LABEL_LINE.fullmatch(line[0]) and not _TURNED_DOWN.search(line[0])
+        if (value := reader(line[0])) is not None
     ]
-    outer = [(line, value) for line, value in read if line in (lines[0][0], lines[-1][0])]
-    if len({value for _, value in read}) == 1 and outer:
+    outer = [(line, value) for line, value in read if line in (lines[0], lines[-1])]
+    if outer and len({value for _, value in read}) == 1:
         return found(outer[-1][1], "alone", outer[-1][0].span())
     return None
 
 
-def _cues(text: str) -> Iterator[tuple[re.Match[str], tuple[int, int]]]:
+def last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """The last number or formula of the last sentence; behind an equals sign where there is one.
+
+    A number that is only a term of an expression, or that counts steps, is no result.
+    """
+    text = _CONFIDENCE.sub(lambda line: " " * len(line[0]), text)
+    closing = last_sentence(text)
+    formula = next(reversed(list(_IN_MATH.finditer(text, closing))), None)
+    if formula and not re.search(r"\d", text[formula.end() :]):
+        result = (formula[1] or formula[2]).rpartition("=")[2].strip()
+        if is_formula(result) and (value := reader(result)) is not None:
+            return found(value, "last_number", formula.span())
+    closing = max(closing, text.rfind("=", closing))
+    numbers = [n for n in _LAST_NUMBER.finditer(text, closing) if not _COUNTED.search(before(text, n.start()))]
+    if not numbers:
+        return None
+    number = numbers[0 if text[closing] == "=" else -1]
+    is_part = _TERM.search(before(text, number.start())) or text.startswith("^", number.end())
+    value = None if is_part else reader(number.group())
+    return None if value is None else found(value, "last_number", number.span())
+
+
+def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
     """Cues, the speaker's own or not, and the span of the words that follow each in its sentence."""
-    for cue in list(_CUE.finditer(text))[-_MOST:]:
-        sentence = _SENTENCE.match(text, cue.end())
-        if sentence and sentence.group().strip():
-            yield cue, sentence.span()
+    cues = list(_CUE.finditer(text))[-MOST:]
+    said = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
+    return [(cue, sentence.span()) for cue, sentence in said if sentence and sentence.group().strip()]
 
 
 def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
-    """What in the words after a cue may be the answer, the most complete first."""
-    said = said[_skip(said) :].strip(" \t\n,;")
+    """Parts of the words after a cue that may be the answer, the most complete first."""
+    filler = _FILLER.match(said)
+    whole = said[filler.end() if filler else 0 :].strip(" \t\n,;")
+    said = whole.rstrip(".!")
     if is_placeholder(said) or said.startswith("{"):
         return
     group = _GROUP.match(said)
@@ -135,25 +176,18 @@ def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
     clause = _CLAUSE.split(said, maxsplit=1)[0].strip(EMPHASIS)
     head = _DASH.split(clause, maxsplit=1)[0]
     if not reader.is_open:
-        parts = (said, inner or "", clause, head)
         # "the answer is a ..." and a word cut off behind its first letter name no option.
+        parts = (said, inner or "", clause, head)
         yield from (part for part in parts if labelled or not _SMALL_LETTER.fullmatch(part))
     elif inner and group and not re.search(r"\w", said[group.end() :]):
         yield inner
-    elif not _DECLINES.match(clause):
+    elif not _NO_ANSWER.match(clause):
         if labelled and len(said.split()) <= _MOST_WORDS:
-            yield said
-        for part in (said, clause):
-            if _NAME.fullmatch(part):
-                yield part
+            yield whole
+        yield from (part for part in (said, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):
             yield re.split(r",\s+(?=[a-z])", clause, maxsplit=1)[0]
         if is_formula(said):
             yield said
         if _YES_NO.fullmatch(head):
             yield head
-
-
-def _skip(said: str) -> int:
-    filler = _FILLER.match(said)
-    return filler.end() if filler else 0

@@ -1,0 +1,58 @@
+"""What a role reads from its reply: what it was shown decides what a number in brackets is."""
+
+from dataclasses import replace
+
+import pytest
+
+from madke.core.knowledge import KnowledgePool, Passage
+from tests.support.plain import QUESTION, play, signed
+
+POOL = KnowledgePool(
+    passages=tuple(
+        Passage(source="wiki", key=str(n), title=f"Lake {n}", text="deep", score=1.0, rank=n) for n in range(5)
+    )
+)
+SHOWN = {"pool": POOL, "knowledge": {"select": "all"}, "rounds": 1}
+CHOSEN = {"pool": POOL, "knowledge": {"select": "adaptive"}, "rounds": 1}
+MATH = replace(QUESTION, task="math", answers=("3",))
+
+
+def stances(said, **settings):
+    transcript, _ = play(said, **settings)
+    return [turn.stance for turn in transcript.rounds[0].turns]
+
+
+def says(text, selected="Selected: [1]"):
+    return lambda request: selected if request.purpose.stage == "select" else text
+
+
+@pytest.mark.parametrize(
+    ("settings", "answer"),
+    [({"knowledge": None}, "3"), (SHOWN, None), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, "3")],
+    ids=["no pool", "shown", "another was chosen", "mathematics"],
+)
+def test_only_a_number_that_the_debater_was_shown_is_a_citation(settings, answer):
+    assert {stance.answer for stance in stances(says("The lakes are deep [3]."), **settings)} == {answer}
+
+
+def test_a_number_that_closes_the_reply_is_the_answer_all_the_same():
+    assert {stance.answer for stance in stances(says("As [2] says, the total number is [3]."), **SHOWN)} == {"3"}
+
+
+def test_mathematics_counts_a_last_number_and_says_so():
+    read = stances(says("So it goes round 3 times."), knowledge=None, question=MATH, rounds=1)
+    assert {(stance.answer, stance.rule) for stance in read} == {("3", "last_number")}
+
+
+@pytest.mark.parametrize(("settings", "answer"), [(SHOWN, None), ({"knowledge": None}, "3")])
+def test_the_summarizer_may_cite_what_the_debaters_were_shown(settings, answer):
+    said = signed(summarize="All of them cite [3].")
+    transcript, _ = play(said, finish="summarizer", **settings)
+    assert transcript.final.answer == answer
+
+
+@pytest.mark.parametrize(("line", "side"), [("Side: B", "B"), ("Side: none", None), ("", None)])
+def test_an_extraction_keeps_the_side_that_it_names(line, side):
+    said = signed(judge="Verdict: [DIFFERENT]", extract=f"{line}\nThe answer is [Lake Baikal].")
+    transcript, _ = play(said, stop="judge", finish="judge_extract")
+    assert (transcript.final.agent, transcript.final.answer) == (side, "Lake Baikal")
