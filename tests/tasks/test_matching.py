@@ -71,6 +71,8 @@ SAME = [
     ("Springfield, Illinois", "Springfield, IL, USA"),
     ("the Danube River", "Danube"),
     ("Kansas City, Missouri", "Kansas City"),
+    ("Lake Placid, New York, United States", "Lake Placid"),
+    ("Rocky Mount, North Carolina", "Rocky Mount"),
     ("Dhaka", "Dhaka, Bangladesh"),
     # sentences
     ("The capital of Hungary is Budapest.", "Budapest"),

@@ -12,8 +12,7 @@ _MONTH = (
     "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?"
     "|Nov(?:ember)?|Dec(?:ember)?"
 )
-_ALSO_WORDS = vocabulary("may march mar august jan sep dec")
-"""Months only next to a number."""
+_ALSO_WORDS = vocabulary("may march mar august jan sep dec")  # Months only next to a number.
 _SPAN = re.compile(r"(?<![\d-])(1\d|20)(\d\d) ?[-/] ?((?:1\d|20)?)(\d\d)(?![\d/-])")
 _ISO = re.compile(r"(?<![\d-])([12]\d{3})-(0[1-9]|1[0-2])-(\d\d)(?![\d-])")
 _DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"

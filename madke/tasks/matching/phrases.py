@@ -21,7 +21,7 @@ _SEPARATOR = re.compile(
 )
 _PLACED = re.compile(
     r"(?P<name>[A-Z][^,;/&\d]*), (?:in )?(?!(?:Jr|Sr|Jnr)\b)(?P<after>[A-Z][^,;/&\d]*)"
-    r"(?:, (?:U\.?S\.?A?\.?|United States|U\.?K\.?|United Kingdom|England|Canada|Australia|India))?\W*"
+    r"(?P<country>, (?:U\.?S\.?A?\.?|United States|U\.?K\.?|United Kingdom|England|Canada|Australia|India))?\W*"
 )
 _SUBJECT = re.compile(r"\A.*\b(?:is|was|are|were) (?:in |at |on |called |named )?(?=\S)")
 _PARENTHESIS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
@@ -110,9 +110,11 @@ def _split_items(text: str) -> tuple[str, ...]:
 def _inverted(text: str) -> str:
     """The words of "Albany, New York" as "New York Albany"; empty for other text, and for two full names, a list."""
     placed = _PLACED.fullmatch(text)
-    if placed is None or re.search(r" (?:and|or) ", text) or (" " in placed["name"] and " " in placed["after"]):
+    if placed is None or re.search(r" (?:and|or) ", text):
         return ""
-    return f"{placed['after'].rstrip(' .')} {placed['name']}"
+    is_place = placed["country"] or placed["after"].startswith(("New ", "North ", "South ", "West ", "United "))
+    names = " " in placed["name"] and " " in placed["after"] and not is_place
+    return "" if names else f"{placed['after'].rstrip(' .')} {placed['name']}"
 
 
 def _phrase(text: str) -> Phrase:

@@ -17,8 +17,7 @@ from madke.tasks.matching.phrases import READ, Phrase, Reading, read
 from madke.tasks.matching.same import same
 from madke.tasks.matching.words import CONTRASTS, Word, fold, stems, words
 
-_PHRASE = 5
-"""Content words of a phrase at most; a longer answer is a sentence."""
+_PHRASE = 5  # Content words of a phrase at most; a longer answer is a sentence.
 _DENIED = re.compile(
     r"(?i)(?:(?:^|,|\b(?:and|but|is|was|are|were))\s+not\b(?! only)|\A\W?not\b|\b(?:is|was|are|were)n't\b"
     r"|\b(?:rather than|instead of|unlike|nor|neither)\b)(?:(?! but\b)[^,.;:!?\n])*"
