@@ -24,9 +24,9 @@ _GLUED = frozenset([*_SYMBOLS, *_COMPOUNDS]) - frozenset("mglshcf")
 _FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "csc", "log", "ln", "exp", "sqrt", "mod", "and", "or"})
 
 _POWER = r"(?:\s?\^\s?\{?-?\d\}?)?"
-_NAME = rf"(?:[A-Za-z]{{2,}}\.?|[mgsLlhCFJNWVK](?![A-Za-z])|\\?%){_POWER}"
+_NAME = rf"(?:[A-Za-z]{{2,}}+\.?|[mgsLlhCFJNWVK](?![A-Za-z])|%){_POWER}"
 _PER = r"(?:/\s?|(?:per|an?)\s)"
-_UNIT = re.compile(rf"(?:(?<=\s)|(?<=[\d)}}\]])){_PER}?{_NAME}(?:\s?(?:{_PER}|\\cdot\s)?{_NAME})*\Z")
+_UNIT = re.compile(rf"(?:(?<=\s)|(?<=[\d)}}\]])){_PER}?{_NAME}(?:(?:\s?/\s?|\s(?:per\s|an?\s|\\cdot\s)?){_NAME})*+\Z")
 _PART = re.compile(
     rf"(?P<per>{_PER})?(?:(?P<prefix>square|sq|cubic)\b\.?\s?)?(?P<name>[A-Za-z]+|%)(?:\s?\^\s?\{{?(?P<power>-?\d))?"
 )
