@@ -8,8 +8,9 @@ the answers that it graded. Its calls are kept in the file of ``--grades``, so t
 
 The folder holds ``NQ_1800.json.gz`` and ``TQ_1000.json.gz``: questions with golden answers separated by slashes, five
 systems' answers, and for each a person's "right" or "wrong". Questions marked improper are left out, as EVOUNA does.
-The first half of each file served to make the rules, the second half only to measure them. The column ``baseline`` is a
-matcher of twenty lines that this script holds (containment, token F1, number words); the shipped one must beat it.
+Rules were written from the first half of each file; which rules stay was decided on both halves. The column
+``baseline`` is a matcher of twenty lines in this script (containment, token F1, number words); the shipped one must
+beat it.
 """
 
 from __future__ import annotations
@@ -253,6 +254,9 @@ percent. `baseline` is twenty lines of containment, token F1 and number words, k
 `madke/tasks/matching` must beat it. `same` compares an answer with each gold, as it compares two debaters' answers;
 `accepts` is what the metric `match` reports. `same` is not meant to find a gold in a sentence. Intervals are over
 questions: several answers to one are averaged first.
+
+Rules were written from the first half of each file. Which rules stay was decided on both halves (issue 13), so the
+second half is no longer unseen: its figures are slightly optimistic.
 
 ## Held out (second half of each file)
 
