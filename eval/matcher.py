@@ -8,7 +8,9 @@ the answers that it graded. Its calls are kept in the file of ``--grades``, so t
 
 The folder holds ``NQ_1800.json.gz`` and ``TQ_1000.json.gz``: questions with golden answers separated by slashes, five
 systems' answers, and for each a person's "right" or "wrong". Questions marked improper are left out, as EVOUNA does.
-The first half of each file served to make the rules, the second half only to measure them.
+Rules were written from the first half of each file; which rules stay was decided on both halves. The column
+``baseline`` is a matcher of twenty lines in this script (containment, token F1, number words); the shipped one must
+beat it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import gzip
 import json
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -73,10 +75,41 @@ def remembering(matcher: Matcher) -> Matcher:
     return found
 
 
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def baseline_same(left: str, right: str) -> bool:
+    """Whether two answers have the same numbers, and contain one another or share half of their words.
+
+    The yardstick for the matcher's own rules: twenty lines of containment, token F1 and number words.
+    """
+    one, other = _tokens(left), _tokens(right)
+    if {word for word in one if word.isdigit()} != {word for word in other if word.isdigit()}:
+        return False
+    return _baseline_states(one, other) or _baseline_states(other, one)
+
+
+def baseline(answer: str, question: Question) -> bool:
+    """Whether the answer contains a gold, or shares half of its words with one."""
+    return any(_baseline_states(_tokens(answer), _tokens(gold)) for gold in question.answers)
+
+
+def _tokens(text: str) -> list[str]:
+    words = squad_normalize(text.replace("-", " ")).split()
+    return [str(NUMBERS.index(word)) if word in NUMBERS else word for word in words]
+
+
+def _baseline_states(told: Sequence[str], gold: Sequence[str]) -> bool:
+    shared = (Counter(told) & Counter(gold)).total()
+    contained = bool(gold) and f" {' '.join(gold)} " in f" {' '.join(told)} "
+    return contained or (shared > 0 and 4 * shared >= len(told) + len(gold))
+
+
 MATCHERS: dict[str, Matcher] = {
     "EM": lambda answer, question: exact_match(answer, question) == 1,
     "F1 >= 0.5": lambda answer, question: token_f1(answer, question) >= 0.5,
     "contained": contained,
+    "baseline": baseline,
     "same": lambda answer, question: any(TASK.same(answer, gold) for gold in question.answers),
     "accepts": remembering(TASK.accepts),
 }
@@ -181,6 +214,7 @@ def agreement_table(judged: Sequence[Judged]) -> Iterable[str]:
     same: dict[str, Callable[[str, str], bool]] = {
         "EM": lambda left, right: squad_normalize(left) == squad_normalize(right),
         "F1 >= 0.5": lambda left, right: token_f1(left, Question(id="", question="", answers=(right,))) >= 0.5,
+        "baseline": baseline_same,
         "same": TASK.same,
     }
     pairs: dict[str, list[tuple[str, str]]] = {"both right": [], "one right, one wrong": []}
@@ -216,9 +250,13 @@ PAGE = """# The matcher of short answers, against people
 
 Written by `eval/matcher.py` from EVOUNA: questions of NQ and TriviaQA, answered by five systems and judged by people.
 `fid` answers with a phrase, the other four with sentences. Cells: precision / recall / **accuracy** of "right", in
-percent. `same` compares an answer with each gold, as it compares two debaters' answers; `accepts` is what the metric
-`match` reports. Where an answer is a sentence, `same` is not meant to find a gold in it. Intervals are over questions:
-several answers to one are averaged first.
+percent. `baseline` is twenty lines of containment, token F1 and number words, kept in the script: the rules of
+`madke/tasks/matching` must beat it. `same` compares an answer with each gold, as it compares two debaters' answers;
+`accepts` is what the metric `match` reports. `same` is not meant to find a gold in a sentence. Intervals are over
+questions: several answers to one are averaged first.
+
+Rules were written from the first half of each file. Which rules stay was decided on both halves (issue 13), so the
+second half is no longer unseen: its figures are slightly optimistic.
 
 ## Held out (second half of each file)
 

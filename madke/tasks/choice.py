@@ -7,13 +7,16 @@ from string import ascii_uppercase
 
 from madke.core.question import Question
 from madke.tasks.base import Task
+from madke.tasks.marks import bare
 from madke.tasks.normalize import squad_normalize
 
-_LETTER = re.compile(r"(?:(?:option|choice|answer)\s+)?\(?([A-Za-z])\)?[.:]?", re.IGNORECASE)
+_LEAD_IN = r"(?i:(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*))?"
+_LETTER = re.compile(rf"{_LEAD_IN}[(\[]?(?P<letter>[A-Za-z])[)\]]?[.:,]?")
 _LETTER_THEN_TEXT = re.compile(
-    r"(?:(?:option|choice|answer)\s+)?\(?([A-Z])(\)\s*[.:]?|[.:]|,|\s+[-\u2013])\s*(\S.*)",
+    rf"{_LEAD_IN}\(?(?P<letter>[A-Za-z])(?P<mark>\)\s*[.:]?|[.:]|,|\s+[-\u2013\u2014]|(?=\s+\())\s*(?P<text>\S.*)",
     re.DOTALL,
 )
+_TEXT_THEN_LETTER = re.compile(r"(?P<text>.*\S)\s*\((?P<letter>[A-Za-z])\)", re.DOTALL)
 
 _SIGN = re.compile(r"(?<![\w.])-(?=\.?\d)")
 _POINT = re.compile(r"\.(?=\d)")
@@ -32,19 +35,18 @@ class Choice(Task):
 
     def read(self, raw: str, question: Question) -> str | None:
         """``B``, ``(B)``, ``Option B``, ``B) its text`` or exactly one option's text, as a letter that exists."""
-        text = raw.strip()
-        options = lettered(question.choices)
+        text = bare(raw)
+        options = dict(lettered(question.choices))
         if found := _LETTER.fullmatch(text):
-            letter = found.group(1).upper()
-            return letter if letter in dict(options) else None
-        if found := _LETTER_THEN_TEXT.fullmatch(text):
-            letter, mark, rest = found.groups()
-            told = dict(options).get(letter)
-            # After a comma or a dash "A" may be an article; the text must be that option's then.
-            certain = mark[0] in ").:" or (told is not None and _wording(rest) == _wording(told))
-            if told is not None and certain:
-                return str(letter)
-        named = [letter for letter, option in options if _wording(option) == _wording(text)]
+            letter = found["letter"].upper()
+            return letter if letter in options else None
+        if found := _LETTER_THEN_TEXT.fullmatch(text) or _TEXT_THEN_LETTER.fullmatch(text):
+            letter = found["letter"].upper()
+            # "A, a planet" may begin with an article: the text must then be that of the option.
+            certain = found.groupdict().get("mark", "")[:1] in (")", ".", ":") and found["letter"].isupper()
+            if letter in options and (certain or _wording(found["text"]) == _wording(options[letter])):
+                return letter
+        named = [letter for letter, option in options.items() if _wording(option) == _wording(text)]
         return named[0] if len(named) == 1 else None
 
     def same(self, left: str, right: str) -> bool:
@@ -61,5 +63,5 @@ class Choice(Task):
 
 
 def _wording(text: str) -> str:
-    """What tells one option from another: its words, and the signs and decimal points of its numbers."""
+    """The words of an option, with the signs and decimal points of its numbers."""
     return squad_normalize(_POINT.sub("point", _SIGN.sub("minus", text)))

@@ -18,8 +18,12 @@ _FORMS = {
     "refuted": "REFUTES",
     "not enough info": "NOT ENOUGH INFO",
     "not enough information": "NOT ENOUGH INFO",
+    "not enough evidence": "NOT ENOUGH INFO",
+    "insufficient information": "NOT ENOUGH INFO",
+    "insufficient evidence": "NOT ENOUGH INFO",
     "nei": "NOT ENOUGH INFO",
 }
+_CLAIM = re.compile(r"\Athe (?:claim|label) is | the claim\Z")
 
 
 class Claim(Task):
@@ -29,8 +33,9 @@ class Claim(Task):
     metrics: tuple[str, ...] = ("label_accuracy",)
 
     def read(self, raw: str, question: Question) -> str | None:
-        """A label, whatever its case, its inflection and the punctuation around it."""
-        return _FORMS.get(" ".join(re.sub(r"[^a-z]+", " ", raw.lower()).split()))
+        """A label in any case and inflection: ``REFUTES``, ``**Refuted.**``, ``The claim is refuted``."""
+        words = " ".join(re.sub(r"[^a-z]+", " ", raw.lower()).split())
+        return _FORMS.get(_CLAIM.sub("", words))
 
     def same(self, left: str, right: str) -> bool:
         """The same label."""

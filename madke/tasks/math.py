@@ -1,7 +1,6 @@
 r"""Mathematics: a number, an expression, an interval, a set, a matrix, or a word.
 
-The cheap comparison comes first: equal text, once what can be written in several ways is written in one. Only what
-still differs goes to math-verify.
+The cheap comparison comes first: both texts in one spelling. Only texts that still differ go to math-verify.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ from madke.core.question import Question
 from madke.tasks.base import Task, require
 from madke.tasks.declines import declines
 from madke.tasks.equivalence import equivalent
-from madke.tasks.latex import Expression, expression
+from madke.tasks.latex import Expression, decimal, expression
+from madke.tasks.marks import unmarked
+from madke.tasks.units import PERCENT
 
-_AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), (r"\boxed{", "}"), (r"\fbox{", "}"))
+_AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
 _UNKNOWN = re.compile(r"\\?[A-Za-z]+(?:\([A-Za-z]\))?")
 _MARKS = 4
@@ -28,27 +29,36 @@ class Math(Task):
     metrics: tuple[str, ...] = ("math_equivalence",)
 
     def read(self, raw: str, question: Question) -> str | None:
-        r"""The text without ``$``, ``\boxed{}`` or ``**`` around it, or a last full stop; None if it is no answer."""
-        text = " ".join(raw.split())
+        r"""The text without ``$``, ``\boxed{}``, emphasis, quotes or a full stop around it.
+
+        None for text without a letter or digit, and for words that decline to answer.
+        """
+        text = unmarked(raw)
         for _ in range(_MARKS):
-            text = _unwrapped(text)
+            text = unmarked(_unwrapped(text))
         said = any(character.isalnum() or character in "\u221e\u2205" for character in text)
         return text if said and not declines(text) else None
 
     def same(self, left: str, right: str) -> bool:
         """Equal as mathematics.
 
-        A unit that only one side names is no difference, nor is the name of the unknown (``x = 5`` is ``5``), nor are
-        the brackets of a tuple, as long as the order is the same.
+        A unit that only one side names makes no difference (``1.5 m/s`` is ``1.5``). Nor does the name of the unknown
+        (``x = 5`` is ``5``), nor do the brackets of a tuple, as long as the order is the same.
         """
         one, other = expression(left), expression(right)
         if one.unit and other.unit and one.unit != other.unit:
             return False
         if one.words or other.words:
             return one.value == other.value
-        if one.number is not None and other.number is not None:
-            return one.number == other.number
-        return _equal(*_solved(one, other))
+        value, other_value = _solved(one, other)
+        if _equal(value, other_value):
+            return True
+        # "50%" is 50 percent, and also 0.5.
+        if one.unit == PERCENT and not other.unit:
+            return _equal(f"\\frac{{{value}}}{{100}}", other_value)
+        if other.unit == PERCENT and not one.unit:
+            return _equal(value, f"\\frac{{{other_value}}}{{100}}")
+        return False
 
     def check(self, question: Question) -> str | None:
         """Every gold answer must be readable, and math-verify installed."""
@@ -95,6 +105,8 @@ def _equal(one: str, other: str) -> bool:
     left, right = one.replace(" ", ""), other.replace(" ", "")
     if left == right:
         return True
+    if (exact := decimal(left)) is not None and (also := decimal(right)) is not None:
+        return exact == also
     if bool(_EQUALS.search(left)) != bool(_EQUALS.search(right)):
         return False
     tuples = [side.startswith(("(", "[")) and side.endswith((")", "]")) for side in (left, right)]

@@ -8,12 +8,13 @@ from madke.core.question import Question
 from madke.tasks import matching
 from madke.tasks.base import Task
 from madke.tasks.declines import declines
+from madke.tasks.marks import bare
 
 _LONE_SIGNS = frozenset("*#%&@/\\")
 
 
 class ShortAnswer(Task):
-    """Answers are kept as the debater wrote them; the matcher compares what they name."""
+    """Answers stay as the debater wrote them. The matcher compares what they name."""
 
     name = "short_answer"
     metrics: tuple[str, ...] = ("em", "f1", "match")
@@ -21,11 +22,9 @@ class ShortAnswer(Task):
     def read(self, raw: str, question: Question) -> str | None:
         """Any text with a letter, a digit or a symbol such as ``+``, or one sign such as ``#`` alone.
 
-        A closing full stop goes, except behind initials. None for words that decline to answer.
+        Emphasis, quotes and a full stop around it are removed. None for words that decline to answer.
         """
-        answer = " ".join(raw.split())
-        if "." not in answer[:-1]:
-            answer = answer.removesuffix(".").rstrip()
+        answer = bare(raw)
         said = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
         return answer if said and not declines(answer) else None
 

@@ -6,8 +6,7 @@ import unicodedata
 
 from madke.core.question import Question
 from madke.tasks.base import Task, require
-
-_QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201e": "\u201c", "\u300c": "\u300d", "\u00ab": "\u00bb"}
+from madke.tasks.marks import unmarked
 
 
 class Translation(Task):
@@ -17,10 +16,8 @@ class Translation(Task):
     metrics: tuple[str, ...] = ("chrf", "bleu")
 
     def read(self, raw: str, question: Question) -> str | None:
-        """The text without white space or quotes around it; None if no letter or digit is left."""
-        text = " ".join(raw.split())
-        while len(text) > 1 and _quoted(text):
-            text = text[1:-1].strip()
+        """The text without emphasis or quotes around it, full stop included; None if no letter or digit is left."""
+        text = unmarked(raw)
         return text if any(character.isalnum() for character in text) else None
 
     def same(self, left: str, right: str) -> bool:
@@ -31,12 +28,6 @@ class Translation(Task):
         """Any text is a reference; sacrebleu must be installed."""
         require("sacrebleu", self.name)
         return None
-
-
-def _quoted(text: str) -> bool:
-    """Whether one pair of quotes stands around the whole text, and none inside."""
-    closing = _QUOTES.get(text[0])
-    return closing == text[-1] and not {text[0], closing} & set(text[1:-1])
 
 
 def _plain(text: str) -> str:

@@ -16,6 +16,8 @@ CHOICE = Question(id="m", question="?", task="choice", choices=("red", "blue"))
         ("refuted", "REFUTES"),
         ("NOT_ENOUGH_INFO", "NOT ENOUGH INFO"),
         ("**Not enough information**", "NOT ENOUGH INFO"),
+        ("Insufficient evidence.", "NOT ENOUGH INFO"),
+        ("The claim is refuted.", "REFUTES"),
         ("not supported", None),
         ("does not refute", None),
         ("SUPPORTS or REFUTES", None),
@@ -27,7 +29,24 @@ def test_a_label_is_read_whatever_its_form_and_nothing_else_is(text, label):
 
 
 @pytest.mark.parametrize(
-    ("text", "letter"), [("(b)", "B"), ("B) blue", "B"), ("red", "A"), ("C", None), ("a blue one", None)]
+    ("text", "letter"),
+    [
+        ("(b)", "B"),
+        ("**B**", "B"),
+        ('"B".', "B"),
+        ("Answer: B", "B"),
+        ("The correct option is (B)", "B"),
+        ("B) blue", "B"),
+        ("**(B) blue**", "B"),
+        ("b. blue", "B"),
+        ("B (blue)", "B"),
+        ("blue (B)", "B"),
+        ("Option B \u2014 blue", "B"),
+        ("red", "A"),
+        ("C", None),
+        ("a blue one", None),
+        ("A or B", None),
+    ],
 )
 def test_a_letter_is_read_where_there_is_such_an_option(text, letter):
     assert TASKS["choice"].read(text, CHOICE) == letter

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import threading
 from itertools import combinations, pairwise
 
@@ -24,7 +25,9 @@ ASKED = Question(id="m", question="?", task="math")
         ("\\(x = 5\\)", "x = 5"),
         ("\\boxed{\\text{Evelyn}}", "\\text{Evelyn}"),
         ("\\boxed{1}, \\boxed{2}", "\\boxed{1}, \\boxed{2}"),
-        ("**18 dollars**", "18 dollars"),
+        ("**18 dollars**.", "18 dollars"),
+        ("`18`", "18"),
+        ("$1,250.00", "$1,250.00"),
         ("$5$ and $6$", "$5$ and $6$"),
         ("\\left( 3, 4 \\right)", "\\left( 3, 4 \\right)"),
         ("\u2205", "\u2205"),
@@ -69,6 +72,11 @@ def test_an_answer_is_read_without_the_marks_around_it(raw, answer):
         ("5\\text{ cm}", "5"),
         ("\\$32,\\!348", "32348 dollars"),
         ("52_8", "52_{8}"),
+        ("\\frac919", "9/19"),
+        ("50.0\\%", "50%"),
+        ("50 percent", "50\\%"),
+        ("50%", "50"),
+        ("$1,250.00", "1250"),
     ],
 )
 def test_equal_expressions_are_the_same_in_either_order(one, other):
@@ -77,8 +85,50 @@ def test_equal_expressions_are_the_same_in_either_order(one, other):
 
 
 @pytest.mark.parametrize(
+    "written",
+    ["5 m/s", "5 m^2", "5 m\u00b2", "5cm^2", "5\\mbox{ cm}^2", "5 \\text{ km/h}", "5 \\frac{\\text{m}}{\\text{s}}",
+     "5 square inches", "5 sq. in.", "5 cubic centimeters", "$5 per day", "$5/day", "\\$5 a day", "5 dollars per day",
+     "5 red apples", "5 J", "5 square units", "5\u00a2", "x = 5 cm", "5 m s^{-2}", "5\\,\\mathrm{kg}"],
+)  # fmt: skip
+def test_a_unit_that_only_one_names_makes_no_difference(written):
+    assert TASK.same(written, "5")
+    assert not TASK.same(written, "25")
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
+        ("5 cm^2", "5 square centimeters"),
+        ("5\\text{ in}^2", "5 sq. inches"),
+        ("5 km/h", "5 kilometers per hour"),
+        ("5 mph", "5 miles per hour"),
+        ("5 m/s^2", "5 m s^{-2}"),
+        ("5 feet", "5 ft"),
+        ("90^\\circ", "90 degrees"),
+        ("20 \u00b0C", "20 degrees Celsius"),
+    ],
+)
+def test_two_spellings_of_a_unit_agree(one, other):
+    assert TASK.same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("5 m", "5 m^2"),
+        ("5 cm^2", "5 cm^3"),
+        ("5 m/s", "5 km/h"),
+        ("5 hours", "5 minutes"),
+        ("5 dollars", "5 cents"),
+        ("5%", "5 dollars"),
+        ("50%", "5%"),
+        ("10:30 a.m.", "10:30 p.m."),
+        ("2x", "2"),
+        ("5x^2", "5"),
+        ("5 - m", "5"),
+        ("3 \\sin x", "3"),
+        ("3 sin x", "3"),
+        ("2 ln 2", "2"),
         ("5", "-5"),
         ("15", "0.15"),
         ("[2,3)", "[2,3]"),
@@ -117,6 +167,8 @@ HOSTILE = {
     "marks": "$" * 100_000,
     "stops": ". " * 100_000,
     "words": "\\text{" * 30_000,
+    "unit": "5 " + "m" * 900 + "!",
+    "units": "5 " + "m per " * 150 + "!",
 }
 
 
@@ -128,7 +180,7 @@ def test_hostile_text_neither_raises_nor_hangs(text):
     assert not TASK.same("(x+y+z+w-v)^{40}", text)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.text(max_size=30) | st.text("0123456789xy+-*/^(){}[],.=<>\\$% !_", max_size=20), st.sampled_from(["5", "x+1"])
 )
@@ -176,10 +228,27 @@ def test_different_golds_of_math_500_are_told_apart(math_golds):
         assert not TASK.same(one, other) or frozenset({one, other}) in equal, (one, other)
 
 
+@pytest.mark.parametrize(
+    "form", ["{} cm", "{}\\text{{ cm}}^2", "{} \\mbox{{ square inches}}", "{}\\text{{ km/h}}", "{} dollars per day"]
+)
+def test_every_number_of_math_500_is_the_same_with_a_unit(form, math_golds):
+    numbers = {gold for gold in math_golds if re.fullmatch(r"[-\d.]+|-?\\d?frac\{?\d+\}?\{?\d+\}?", gold)}
+    assert len(numbers) > 80
+    for gold in numbers:
+        assert TASK.same(form.format(gold), gold.replace("\\frac", "\\dfrac"))
+
+
 def test_every_gold_of_gsm8k_matches_itself_and_not_its_neighbour(shared_data):
     lines = (shared_data / "questions" / "gsm8k_300.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [json.loads(line)["answer"].rpartition("####")[2].strip() for line in lines]
     for gold, following in pairwise(golds):
         plain = gold.replace(",", "")
-        assert TASK.same(f"${gold}.00", plain)
+        for written in (
+            f"${gold}.00",
+            f"{int(plain):,}",
+            f"{plain}.0",
+            f"{gold} dollars per day",
+            f"{gold}\\text{{ km/h}}",
+        ):
+            assert TASK.same(written, plain)
         assert TASK.same(gold, following) == (plain == following.replace(",", ""))

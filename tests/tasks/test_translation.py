@@ -13,12 +13,14 @@ ASKED = Question(id="t", question="?", task="translation")
     [
         (" \u201cHe  ate\nit.\u201d ", "He ate it."),
         ("'\"He ate it.\"'", "He ate it."),
+        ("**He ate it.**", "He ate it."),
+        ("Stop.", "Stop."),
         ('"Yes" and "no"', '"Yes" and "no"'),
         ('""', None),
         ("...", None),
     ],
 )
-def test_a_translation_is_read_without_white_space_and_quotes_around_it(raw, text):
+def test_a_translation_is_read_without_the_marks_around_it_but_with_its_full_stop(raw, text):
     assert TASK.read(raw, ASKED) == text
 
 

@@ -1,13 +1,12 @@
-"""Text as comparable words: folded case and marks, one spelling, singular, numbers as digits."""
+"""Text as comparable words: no accents or marks, one spelling, singular, numbers as digits."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-from madke.tasks.matching.numbers import digits, merge_numbers, roman
+from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,71 +16,13 @@ class Word:
     key: str
     """What it is compared by: ``theater`` for "Theatres", ``21`` for "twenty-first"."""
     capital: bool = False
-    """Whether it began with a capital letter."""
     initials: bool = False
-    """Whether it may stand for first letters: ``jrr`` in "J. R. R. Tolkien", ``nato``."""
+    """Whether it may be first letters: ``jrr`` in "J. R. R. Tolkien", ``nato``."""
 
     @property
     def number(self) -> bool:
-        """Whether it is a number, a span of years or a decade."""
-        return self.key[0].isdigit() or self.key[0] == "-"
-
-
-_LETTERS = str.maketrans(
-    {"\u00f8": "o", "\u00d8": "O", "\u0142": "l", "\u0141": "L", "\u0111": "d", "\u0110": "D", "\u00f0": "d"}
-    | {"\u00de": "Th", "\u00fe": "th", "\u00e6": "ae", "\u00c6": "Ae", "\u0153": "oe", "\u0152": "Oe", "\u0131": "i"}
-    | {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "`": "'", "\u2212": "-"}
-    | {dash: "-" for dash in "\u2010\u2011\u2012\u2013\u2014"}
-)
-_SYMBOLS = {"&": "and", "%": "percent", "$": "dollar", "\u00a3": "pound", "\u20ac": "euro", "\u00b0": "degree"}
-_REWRITES = tuple(
-    (re.compile(pattern, re.IGNORECASE if ignore else 0), written)
-    for pattern, written, ignore in (
-        (r"(?<![^\W_])'?n'(?![^\W_])", " and ", True),  # rock 'n' roll
-        (r"(?:\bno\b\.?|#|\bnumber\b) ?(?=\d)", " ", True),
-        (r"\bunited states of america\b", "United States", True),
-        # A Roman one or five ends a name; before another name it is a middle initial.
-        (r"(?<=[a-z] )I(?![\w'])(?!\.? [A-Z])", "1", False),
-        (r"(?<=[a-z] )V(?![\w'])(?!\.? [A-Z])", "5", False),
-    )
-)
-_YEARS = re.compile(r"(?<![\d-])(1\d|20)(\d\d) ?[-/] ?((?:1\d|20)?)(\d\d)(?![\d/-])")
-_TOKEN = re.compile(
-    r"(?P<years>[12]\d{3}_[12]\d{3})"
-    r"|(?P<number>(?:(?<![\w)])-)?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?|\.\d++)(?P<suffix>(?:st|nd|rd|th|'?s)(?![^\W\d_]))?"
-    r"|(?P<initials>(?:[^\W\d_]\. ?){2,}|(?:[^\W\d_]\. ?)+[^\W\d_](?![\w']))"
-    r"|(?P<letters>[^\W\d_]+(?:'[^\W\d_]+)*[+#]*)"
-)
-_ARTICLES = frozenset({"a", "an", "the"})
-
-_SAME_WORD = {
-    "saint": "st", "street": "st", "mount": "mt", "km": "kilometer", "kilometre": "kilometer", "m": "meter",
-    "metre": "meter", "cm": "centimeter", "mm": "millimeter", "kg": "kilogram", "ft": "foot", "feet": "foot",
-    "inch": "in", "mi": "mile", "lb": "pound", "hr": "hour", "min": "minute", "sec": "second", "mbps": "mbit",
-    "gbps": "gbit", "usa": "us", "doctor": "dr", "mister": "mr", "junior": "jr", "jnr": "jr", "senior": "sr",
-    "snr": "sr", "versus": "vs", "percentage": "percent", "pct": "percent", "bce": "bc", "ce": "ad",
-    "children": "child", "men": "man", "women": "woman", "people": "person", "teeth": "tooth",
-    "mice": "mouse", "wolves": "wolf", "leaves": "leaf", "lives": "life", "wives": "wife", "grey": "gray",
-    "tv": "television",
-}  # fmt: skip
-
-
-def words(text: str) -> tuple[Word, ...]:
-    """The words of a text, in order. Punctuation is gone; so are articles, unless there is nothing else."""
-    text = " ".join(fold(text).split())
-    for symbol, name in _SYMBOLS.items():
-        text = text.replace(symbol, f" {name} ")
-    for pattern, written in _REWRITES:
-        text = pattern.sub(written, text)
-    found = _merge_initials([word for match in _TOKEN.finditer(_YEARS.sub(_span, text)) if (word := _word(match)).key])
-    merged = []
-    for key, run in merge_numbers([word.key for word in found]):
-        capital = any(word.capital for word in found[run])
-        initials = any(word.initials for word in found[run])
-        if not key[0].isdigit() and (not initials or key == "usa"):
-            key = spelling(key)
-        merged.append(Word(key, capital, initials))
-    return tuple(word for at, word in enumerate(merged) if not _article(merged, at)) or tuple(merged)
+        """Whether it is a number or a decade."""
+        return self.key.lstrip("-")[:1].isdigit()
 
 
 def vocabulary(text: str) -> frozenset[str]:
@@ -89,14 +30,93 @@ def vocabulary(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+SMALL_WORDS = vocabulary(
+    "of in on at to by for from with as and is are was were be been it its his her their this that these those which "
+    "who about around circa approximately roughly there"
+)
+"""Words that carry no answer."""
+
+_QUANTIFIERS = vocabulary("all every each any some no many most few both only when what where why how")
+
+CONTRASTS = _QUANTIFIERS | vocabulary(
+    "new old north south east west northern southern eastern western central upper lower left right inner outer great "
+    "greater little lesser vice deputy former ex anti non pre post under over half step last early late before after "
+    "minus plus more less than male female not never neither nor none cannot isnt wasnt arent werent without except"
+)
+"""Words that make another thing of what they stand with, rather than say more about it."""
+
+NO_NAMES = SMALL_WORDS | _QUANTIFIERS | vocabulary("i you we he she they me my your our do be have")
+"""Words that stand in titles, but not in the name of a person."""
+
+_SMALL = (
+    "zero one/first two/second three/third four/fourth five/fifth six/sixth seven/seventh eight/eighth nine/ninth "
+    "ten/tenth eleven/eleventh twelve/twelfth thirteen/thirteenth fourteen/fourteenth fifteen/fifteenth "
+    "sixteen/sixteenth seventeen/seventeenth eighteen/eighteenth nineteen/nineteenth"
+)
+_DECADES = (
+    "twenty/twentieth thirty/thirtieth forty/fortieth fifty/fiftieth sixty/sixtieth seventy/seventieth "
+    "eighty/eightieth ninety/ninetieth"
+)
+_TENS = {form: 10 * value for value, forms in enumerate(_DECADES.split(), start=2) for form in forms.split("/")}
+_VALUES = _TENS | {form: value for value, forms in enumerate(_SMALL.split()) for form in forms.split("/")}
+_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_FIGURE = re.compile(r"-?[\d.]+")
+_NUMERALS = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX"
+_ROMAN = {numeral: str(value) for value, numeral in enumerate(_NUMERALS.split(), start=1)}
+_LETTERS = str.maketrans(
+    dict(zip("\u00f8\u00d8\u0142\u0141\u0111\u0110\u00f0\u0131", "oOlLdDdi", strict=True))
+    | {"\u00de": "Th", "\u00fe": "th", "\u00e6": "ae", "\u00c6": "Ae", "\u0153": "oe", "\u0152": "Oe"}
+    | dict.fromkeys("\u2018\u2019\u02bc`", "'") | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")
+)  # fmt: skip
+_WRITTEN = {"&": "and", "%": "percent", "$": "dollar", "\u00a3": "pound", "\u20ac": "euro", "\u00b0": "degree"}
+_WRITTEN |= {"United States of America": "United States"}
+_NUMBER_SIGN = re.compile(r"(?:\bno\b\.?|#|\bnumber\b) ?(?=\d)", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"(?P<number>(?:(?<![\w)])-)?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?|\.\d++)(?P<suffix>(?:st|nd|rd|th|'?s)(?![^\W\d_]))?"
+    # A Roman one, five or ten ends a name; before another name it is a middle initial.
+    r"|(?P<roman>\b[IVX]{2,5}\b(?!')|(?<=[a-z] )[IVX](?![\w'])(?!\.? [A-Z]))"
+    r"|(?P<initials>(?:[^\W\d_]\. ?)+[^\W\d_](?![\w'.])|(?:[^\W\d_]\. ?){2,})"
+    r"|(?P<letters>[^\W\d_]+(?:'[^\W\d_]+)*[+#]*)"
+)
+_ENDINGS = vocabulary(
+    "n s an ans ian ians al ial um us a e y ism ist ic ical ion ation ing ed er or ive ous ite ish ese ly ment"
+) | {""}
+_ARTICLES = frozenset({"a", "an", "the"})
+_SAME_WORD = {
+    "saint": "st", "street": "st", "mount": "mt", "km": "kilometer", "kilometre": "kilometer", "m": "meter",
+    "metre": "meter", "cm": "centimeter", "mm": "millimeter", "kg": "kilogram", "ft": "foot", "feet": "foot",
+    "inch": "in", "mi": "mile", "lb": "pound", "usa": "us", "doctor": "dr", "junior": "jr", "senior": "sr",
+    "percentage": "percent", "pct": "percent", "bce": "bc", "ce": "ad", "children": "child", "men": "man",
+    "women": "woman", "people": "person", "grey": "gray", "tv": "television", "jnr": "jr", "snr": "sr", "mbps": "mbit",
+    "theatre": "theater", "centre": "center", "colour": "color", "honour": "honor", "labour": "labor", "n": "and",
+}  # fmt: skip
+
+
+def words(text: str) -> tuple[Word, ...]:
+    """The words of a text, in order. Punctuation is gone; so are articles, unless there is nothing else."""
+    text = " ".join(fold(text).split())
+    for symbol, name in _WRITTEN.items():
+        text = text.replace(symbol, f" {name} ")
+    found = [word for match in _TOKEN.finditer(_NUMBER_SIGN.sub(" ", text)) if (word := _word(match)).key]
+    merged = []
+    for key, run in _merge_numbers([word.key for word in found]):
+        first = found[run.start]
+        capital = any(word.capital for word in found[run])
+        is_spelled = not first.number and (not first.initials or key == "usa")
+        merged.append(Word(spelling(key) if is_spelled else key, capital, first.initials))
+    return tuple(word for at, word in enumerate(merged) if not _is_article(merged, at)) or tuple(merged)
+
+
 def fold(text: str) -> str:
-    """Compatibility forms, accents and typographic marks reduced to plain letters and signs; case is kept."""
+    """Compatibility forms, accents and typographic marks reduced to plain letters and signs. Case is kept."""
+    if text.isascii():
+        return text
     decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
     return "".join(character for character in decomposed if not unicodedata.combining(character)).replace("\u2044", "/")
 
 
 def spelling(word: str) -> str:
-    """One spelling of a lower-case word: American, singular, units by name."""
+    """One spelling of a lower-case word: singular, units by name, the commonest British spellings as American."""
     word = _SAME_WORD.get(word, word)
     if len(word) > 4 and word.endswith("ies"):
         word = word[:-3] + "y"
@@ -104,49 +124,57 @@ def spelling(word: str) -> str:
         word = word[:-2]
     elif len(word) > 3 and word.endswith("s") and word[-2] not in "sui":
         word = word[:-1]
-    if len(word) > 5 and word.endswith("our"):
-        word = word[:-3] + "or"
-    elif len(word) > 4 and word.endswith(("tre", "bre")):
-        word = word[:-2] + "er"
-    for british, american in (("isation", "ization"), ("ise", "ize"), ("yse", "yze")):
-        if len(word) > 5 and word.endswith(british):
-            word = word.removesuffix(british) + american
     return _SAME_WORD.get(word, word)
 
 
-def _article(found: Sequence[Word], at: int) -> bool:
-    """Whether a word is an article; an A inside an answer, or before a number, is a name ("Hepatitis A", "A3")."""
+def stems(key: str) -> frozenset[str]:
+    """What is left of a word without endings, at least four letters: Zoroastrian, Zoroastrianism. None for a number."""
+    ends = range(4, len(key) + 1)
+    return frozenset() if key[:1].isdigit() else frozenset(key[:at] for at in ends if key[at:] in _ENDINGS)
+
+
+def _is_article(found: Sequence[Word], at: int) -> bool:
+    """Whether a word is an article. A capital A inside an answer or before a number is a name: "Hepatitis A", "A3"."""
     word = found[at]
-    named = at > 0 or (len(found) > 1 and found[1].number)
-    return word.key in _ARTICLES and not (word.key == "a" and word.capital and named)
-
-
-def _span(match: re.Match[str]) -> str:
-    """Two years in a row, or a longer span, as one token: ``2001_2002`` for "2001-02"."""
-    start, end = match[1] + match[2], (match[3] or match[1]) + match[4]
-    return f" {start}_{end} " if start < end else match[0]
+    is_name = word.key == "a" and word.capital and (at > 0 or (len(found) > 1 and found[1].number))
+    return word.key in _ARTICLES and not is_name
 
 
 def _word(match: re.Match[str]) -> Word:
     text = match[0]
-    if match["years"]:
-        return Word(text)
     if number := match["number"]:
-        return Word(digits(number) + ("s" if match["suffix"] in ("s", "'s") else ""))
+        return Word(_digits(number.replace(",", "")) + ("s" if match["suffix"] in ("s", "'s") else ""))
+    if match["roman"]:
+        return Word(_ROMAN.get(text, text.lower()), capital=True)
     if match["initials"]:
         return Word("".join(c for c in text if c.isalpha()).lower(), capital=True, initials=True)
-    if numeral := roman(text):
-        return Word(numeral, capital=True)
     key = text.lower().removesuffix("'s").replace("'", "")
     return Word(key, capital=text[0].isupper(), initials=len(key) <= 4 and text.isupper())
 
 
-def _merge_initials(found: Sequence[Word]) -> list[Word]:
-    """Single capital letters in a row as one word."""
-    merged: list[Word] = []
-    for word in found:
-        if word.initials and len(word.key) == 1 and merged and merged[-1].initials:
-            merged[-1] = Word(merged[-1].key + word.key, capital=True, initials=True)
+def _digits(text: str) -> str:
+    """A number without zeros that mean nothing: ``1500`` for 1500.00."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _merge_numbers(keys: Sequence[str]) -> Iterator[tuple[str, slice]]:
+    """Each lower-case word with its slice; a run of words that spell one number is its digits."""
+    end = 0
+    while end < len(keys):
+        at, word = end, keys[end]
+        after = keys[at + 1] if at + 1 < len(keys) else ""
+        end += 1
+        if _FIGURE.fullmatch(word):
+            value = Decimal(word)
+        elif word in _TENS and 0 < _VALUES.get(after, 0) < 10:
+            value, end = Decimal(_TENS[word] + _VALUES[after]), end + 1
+        elif word in _VALUES and not (word == "second" and at and keys[at - 1][0].isdigit()):
+            value = Decimal(_VALUES[word])
         else:
-            merged.append(word)
-    return merged
+            value = Decimal(_SCALES.get(word, 0))
+            if not value:
+                yield word, slice(at, end)
+                continue
+        while end < len(keys) and keys[end] in _SCALES:
+            value, end = value * _SCALES[keys[end]], end + 1
+        yield _digits(f"{value:f}"), slice(at, end)
