@@ -26,7 +26,7 @@ def checked(completion: Completion, max_tokens: int) -> Completion:
     reasoning = completion.reasoning + completion.text.strip()
     error = "the reply holds hidden reasoning and nothing else" if reasoning else "the reply is empty"
     if completion.finish_reason.casefold() in CUT:
-        error += f"; it was cut off at max_tokens = {max_tokens}: raise max_tokens"
+        error += f"; it was cut off at max_tokens = {max_tokens}, so raise that: --set max_tokens=N"
     else:
         error += f" (finish reason {completion.finish_reason!r})"
     return replace(completion, text="", reasoning=reasoning, outcome="empty", error=error)
