@@ -9,10 +9,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
+from madke.core.addresses import SECRET, public_url, without_path_secrets
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
 from madke.llm.limiter import LONGEST_PAUSE
@@ -35,15 +35,6 @@ _HEADERS = {"Accept-Encoding": "identity"}
 _REASON = 300
 """Characters of a reason; servers send whole pages."""
 
-_SECRET = 8
-"""Characters that a secret has at least. Shorter values (``k``, ``none``, ``EMPTY``, ``ollama``) are placeholders."""
-
-_API_WORDS = re.compile(
-    r"v\d+(?:(?:alpha|beta)\d*)?|api|openai|chat|completions|compatible-mode|compatibility|inference|deployments|models"
-    r"|endpoints|serving-endpoints|applications|projects|accounts|gateway"
-)
-"""Parts of an address's path that the APIs themselves prescribe."""
-
 
 class _Chat(ABC):
     """What both endpoints share: one request, its parameters, its failures.
@@ -64,7 +55,7 @@ class _Chat(ABC):
         self._model = model
         self._url = url
         self._key = key
-        self._key_is_secret = key is not None and len(key) >= _SECRET
+        self._secret = key if key is not None and len(key) >= SECRET else None
         self._timeout = chosen_timeout() if timeout is None else timeout
         self._transport = transport or chosen_transport()
         self._free_at = 0.0
@@ -86,14 +77,11 @@ class _Chat(ABC):
         """
         try:
             completion = await self._attempt(request)
-            if self._holds_key(completion.text) or self._holds_key(completion.reasoning):
+            if self._secret is not None and self._secret in completion.text + completion.reasoning:
                 raise CallError("the reply holds the API key, and is not kept", retryable=False)
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._fit(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._fit(completion.error))
-
-    def _holds_key(self, text: str) -> bool:
-        return self._key_is_secret and self._key is not None and self._key in text
 
     @property
     def hold(self) -> float:
@@ -158,12 +146,9 @@ class _Chat(ABC):
 
     def _fit(self, reason: str) -> str:
         """The reason, fit for a transcript: without secrets, on one line, not too long."""
-        if self._key is not None and self._key_is_secret:
-            reason = reason.replace(self._key, "[key]")
-        for part in urlsplit(self._url).path.split("/"):
-            if not _is_harmless(part):
-                for written in {part, unquote(part)}:
-                    reason = reason.replace(written, _shortened(part))
+        if self._secret is not None:
+            reason = reason.replace(self._secret, "[key]")
+        reason = without_path_secrets(reason, self._url)
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
         return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
 
@@ -292,25 +277,3 @@ def _endpoint(url: str, *, model: str) -> str:
             f"the endpoint of {model}, {public_url(url)!r}, came with a user or a query; keys come from the environment"
         )
     return url
-
-
-def public_url(url: str) -> str:
-    """The URL as names, files and logs may show it: without user, password, query and trailing slash.
-
-    A part of the path that may be a secret (some gateways put a token there) is shown as a short hash. Equal addresses
-    keep equal names, so that runs resume; parts that APIs prescribe and parts of less than eight characters stay.
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "the base URL"
-    path = "/".join(part if _is_harmless(part) else _shortened(part) for part in parts.path.rstrip("/").split("/"))
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
-
-
-def _is_harmless(part: str) -> bool:
-    return len(part) < _SECRET or _API_WORDS.fullmatch(part) is not None
-
-
-def _shortened(part: str) -> str:
-    return f"~{sha256(part.encode()).hexdigest()[:8]}"

@@ -10,8 +10,9 @@ import re
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin
 
+from madke.core.addresses import bare_url
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.core.retry_after import retry_after
@@ -103,11 +104,10 @@ def _redirected(response: httpx2.Response) -> str:
     if not location:
         return ""
     try:
-        target = urlsplit(urljoin(str(response.request.url), location))
+        target = bare_url(urljoin(str(response.request.url), location))
     except ValueError:
-        return " redirects to an address that is no URL"
-    shown = urlunsplit((target.scheme, target.netloc.rpartition("@")[2], target.path, "", ""))
-    return f" redirects to {shown}, which is not followed: set the base URL to where the API is"
+        target = "an address that is no URL"
+    return f" redirects to {target}, which is not followed: set the base URL to where the API is"
 
 
 def read_broken(error: Exception) -> CallError | None:

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
+from madke.core.addresses import public_url
 from madke.core.chat import Usage
 from madke.core.errors import CallError
 from madke.llm import AzureChat, OpenAIChat, close
-from madke.llm.openai_client import public_url
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 
@@ -289,7 +289,7 @@ def test_zero_tokens_beside_a_text_are_estimated(counts):
     ("location", "shown"),
     [
         ("https://elsewhere.example/v1/chat/completions", "https://elsewhere.example/v1/chat/completions"),
-        ("https://me:pw@elsewhere.example/v2/?k=secret", "https://elsewhere.example/v2/"),
+        ("https://me:pw@elsewhere.example/v2/?k=secret", "https://elsewhere.example/v2"),
         ("/login", "/login"),
     ],
 )
