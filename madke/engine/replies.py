@@ -14,8 +14,8 @@ CUT = frozenset({"length", "max_tokens", "model_length"})
 def checked(completion: Completion, max_tokens: int) -> Completion:
     """The completion, with outcome ``empty`` where an ``ok`` one has no visible text.
 
-    Hidden reasoning is no visible text: a text of reasoning blocks only is kept as ``reasoning``. This holds for every
-    marker. Where the whole reply is the answer, a reply without text is still a failed call and no empty answer.
+    Hidden reasoning is no visible text: a text of reasoning blocks only is kept as ``reasoning``. In a run this holds
+    for every marker: where the whole reply is the answer, a reply without text is a failed call, no empty answer.
 
     Args:
         completion: What the model returned.

@@ -133,7 +133,11 @@ class Scene:
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
             )
-            completion = checked(await self.cast[agent].complete(request), request.max_tokens)
+            completion = await self.cast[agent].complete(request)
+            if completion.text.strip() and self.protocol.marker != "text":
+                # Models in runs are checked before they are stored; one of a caller's own may only reason, too. Where
+                # the whole reply is the answer, the caller's reply is taken as it is.
+                completion = checked(completion, request.max_tokens)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
                 break

@@ -151,9 +151,9 @@ def refused_parameter(error: ServerError) -> str | None:
 
 
 def field(value: Any, *names: str) -> Any:
-    """A field of nested mappings; None where it is missing."""
+    """A field of nested mappings or objects; None where it is missing."""
     for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
     return value
 
 
