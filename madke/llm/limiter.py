@@ -21,8 +21,8 @@ TOLERATED = 0.2
 """Share of calls that a server may reject (429, 503) without being overloaded. Some reject calls at random, whatever
 the load."""
 
-EVIDENCE = 3.0
-"""Score at which rejections count as an overload: four of them in a row, or more where calls succeed in between."""
+EVIDENCE = 3.75
+"""Score at which rejections count as an overload: five of them in a row, or more where calls succeed between them."""
 
 _SHORTEST = 1e-6
 """Rounding would ask for waits below that, too short to move the clock."""
@@ -57,7 +57,7 @@ class Limiter:
     **Overload.** A single rejection proves nothing. Each rejection raises a score by ``1 - TOLERATED``, each success
     lowers it by ``TOLERATED``, down to 0 (Page's CUSUM test, 1954). At :data:`EVIDENCE` the server is overloaded, and
     the limit is halved (from what is in flight, if that is less). Rejections of less than a fifth of the calls, as
-    random ones usually are, so change nothing; a server that takes half of the calls is found out within a dozen.
+    random ones usually are, so change nothing; a server that takes half of the calls is found out within fifteen.
     A cut is one *episode*: the score starts anew, and calls that began before the cut say nothing new.
 
     **Recovery.** After a cut the limit grows by half of its distance to the limit that was cut for each round of calls,

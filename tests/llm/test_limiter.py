@@ -244,7 +244,7 @@ def test_an_overload_halves_the_limit_once_however_many_calls_it_hits():
 
 def test_a_limit_that_was_not_used_is_cut_to_half_of_what_was():
     limiter = Limiter(64, start=64)
-    with_calls(limiter, 8, lambda gate: gate.end(4, overloaded()))
+    with_calls(limiter, 8, lambda gate: gate.end(5, overloaded()))
     assert limiter.state().limit == 4
 
 
@@ -269,7 +269,7 @@ def test_a_call_that_began_after_the_cut_makes_another_episode():
         # The 24 oldest of those in flight began before the cut; the others after it.
         await gate.end(24, overloaded())
         before = limiter.state().episodes
-        await gate.end(4, overloaded())
+        await gate.end(5, overloaded())
         return before, limiter.state().episodes
 
     assert with_calls(limiter, 200, play) == (1, 2)
@@ -279,8 +279,8 @@ def test_after_an_episode_the_limit_grows_fast_up_to_where_it_was_cut_and_slowly
     limiter = Limiter(64, start=32)
 
     async def play(gate):
-        await gate.end(4, overloaded())
-        await gate.end(28)
+        await gate.end(5, overloaded())
+        await gate.end(27)
         seen = [len(gate.inside)]
         for _ in range(10):
             await gate.end(len(gate.inside))
@@ -366,7 +366,7 @@ def test_the_limit_is_never_less_than_one():
     limiter = Limiter(4)
 
     async def play(gate):
-        for _ in range(12):
+        for _ in range(14):
             await gate.end(len(gate.inside), overloaded())
         return len(gate.inside)
 
