@@ -109,17 +109,17 @@ def _endpoint(base_url: str | None) -> str:
     """Ask the endpoint for its list of models, which costs nothing. Any HTTP answer shows that it is there."""
     import requests
 
-    from madke.llm.openai_client import public_url
+    from madke.core.addresses import bare_url, public_url
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
         return "none named; give --base-url or set OPENAI_BASE_URL to check one"
-    # Without secrets that the URL itself may hold: an answer that refuses is an answer too.
+    # Asked without a user or a query that the URL may hold: an answer that refuses is an answer too.
     shown = public_url(url)
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        response = requests.get(f"{shown}/models", headers=headers, timeout=10, allow_redirects=False)
+        response = requests.get(f"{bare_url(url)}/models", headers=headers, timeout=10, allow_redirects=False)
     except requests.RequestException as error:
         raise UserError(f"{shown} does not answer ({type(error).__name__})") from None
     return f"{shown} answers with status {response.status_code}"

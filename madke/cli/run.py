@@ -73,6 +73,14 @@ def command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed/--keep-failed", help="Whether questions that failed are run again.")
     ] = True,
+    retry_degraded: Annotated[
+        bool,
+        typer.Option(
+            "--retry-degraded",
+            help="Run those again, too, that lost a debater or a verdict to a failed call. Only failed calls are "
+            "made again.",
+        ),
+    ] = False,
 ) -> None:
     """Debate every question of a dataset; write transcripts, calls, scores and a report into OUT.
 
@@ -92,6 +100,7 @@ def command(
     from madke.runs.config import questions_sha256
     from madke.runs.directory import RunDirectory
     from madke.runs.job import Effort, Job, play
+    from madke.runs.transcripts import Again
 
     if address is not None and engine != "ray":
         raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
@@ -128,7 +137,7 @@ def command(
         rpm=rpm,
         tpm=tpm,
         replay=replay,
-        retry_failed=retry_failed,
+        again=Again(failed=retry_failed, degraded=retry_degraded),
         budget=budget,
         engine=engine,
         address=address,
@@ -155,7 +164,7 @@ def command(
             done = f"{len(directory.done)} of {len(questions) * repeats} questions"
             typer.echo(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
             raise typer.Exit(exit_status(interrupt)) from None
-    _show_scores(out, meter, budget.prices, retried=retry_failed and not replay)
+    _show_scores(out, meter, budget.prices, retried=retry_failed and not replay, retried_degraded=retry_degraded)
 
 
 def _show_plan(job: Job, pools: Path | None, out: Path, prices: Prices) -> None:
@@ -170,7 +179,7 @@ def _show_plan(job: Job, pools: Path | None, out: Path, prices: Prices) -> None:
     show_plans([Planner(prices=prices).plan(job.variant.name, job, pool_of)], prices, REPLY_TOKENS)
 
 
-def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool) -> None:
+def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool, retried_degraded: bool) -> None:
     """Write and show scores and report; exit status 1 where questions failed, which the same command may retry."""
     from madke.cli.console import output
     from madke.cli.progress import why_stopped
@@ -192,6 +201,9 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool) -> N
         typer.echo(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
         for reason, count in list(scores.failures.items())[:_REASONS]:
             typer.echo(printable(f"  {count} x {reason}"), err=True)
+    degraded = max(0, scores.degraded - scores.failed)
+    if degraded and not retried_degraded:
+        typer.echo(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
     if meter.left_over:
         typer.echo(printable(f"madke: stopped: {why_stopped(meter)}"), err=True)
         typer.echo(f"not done: {out / 'unfinished.jsonl'}", err=True)

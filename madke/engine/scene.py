@@ -13,6 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Cut, PoolEntry, StageUsage
 from madke.engine.parse import without_reasoning
 from madke.engine.protocol import Protocol
+from madke.engine.replies import checked
 from madke.engine.seeds import call_seed
 from madke.engine.view import Group, Spoken
 from madke.tasks.base import Task
@@ -133,6 +134,10 @@ class Scene:
                 seed=call_seed(self.seed, purpose),
             )
             completion = await self.cast[agent].complete(request)
+            if completion.text.strip() and self.protocol.marker != "text":
+                # Models in runs are checked before they are stored; one of a caller's own may only reason, too. Where
+                # the whole reply is the answer, the caller's reply is taken as it is.
+                completion = checked(completion, request.max_tokens)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
                 break
@@ -140,9 +145,6 @@ class Scene:
                 break
             kept, cut = smaller
         said = _writable(without_reasoning(completion.text))
-        if completion.outcome == "ok" and completion.text.strip() and not said and self.protocol.marker != "text":
-            # It was cut off while it reasoned, say. Where the whole reply is the answer, an empty one is one.
-            completion = replace(completion, outcome="empty", error="the reply holds hidden reasoning and nothing else")
         self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         if said != completion.text or error is not None:

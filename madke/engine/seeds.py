@@ -18,3 +18,15 @@ def call_seed(seed: int | None, purpose: Purpose) -> int | None:
     parts = (seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat)
     digest = sha256(repr(parts).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
+
+
+def retry_seed(seed: int | None, attempt: int) -> int | None:
+    """The seed of a further attempt of one call, derived from the call's own; None stays None.
+
+    Args:
+        seed: The call's seed.
+        attempt: Which attempt, from 2: the first one takes the call's own seed.
+    """
+    if seed is None:
+        return None
+    return int.from_bytes(sha256(repr((seed, attempt)).encode()).digest()[:4], "big") >> 1

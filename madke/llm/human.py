@@ -11,6 +11,9 @@ from collections.abc import Callable
 from madke.core.chat import ChatRequest, Completion
 from madke.terminal import printable
 
+SILENCE = "silence"
+"""Finish reason of a person who says nothing, and is not asked again."""
+
 _SYSTEM_SHOWN = 200
 """Characters of the system message that a person is shown; the rest is written for models."""
 
@@ -42,7 +45,7 @@ class HumanChat:
                 return Completion(outcome="failed", error="the person left", finish_reason="error")
         seconds = time.monotonic() - started
         if not text.strip():
-            return Completion(outcome="empty", error="the person said nothing", seconds=seconds)
+            return Completion(outcome="empty", error="the person said nothing", finish_reason=SILENCE, seconds=seconds)
         return Completion(text=text, seconds=seconds)
 
 

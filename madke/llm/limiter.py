@@ -17,6 +17,13 @@ SLOW_START = 16
 LONGEST_PAUSE = 120.0
 """Seconds for which one response can make everybody wait; :class:`madke.llm.RetryPolicy` waits no longer in all."""
 
+TOLERATED = 0.2
+"""Share of calls that a server may reject (429, 503) without being overloaded. Some reject calls at random, whatever
+the load."""
+
+EVIDENCE = 3.75
+"""Score at which rejections count as an overload: five of them in a row, or more where calls succeed between them."""
+
 _SHORTEST = 1e-6
 """Rounding would ask for waits below that, too short to move the clock."""
 
@@ -35,7 +42,7 @@ class LimiterState:
     lowest: int
     """Lowest limit so far."""
     episodes: int
-    """How often the server was overloaded and the limit was halved."""
+    """How often the server was found overloaded and the limit was halved."""
     paused_seconds: float
     """How long the server made everybody wait, in all."""
 
@@ -44,14 +51,24 @@ class Limiter:
     """A bound that all calls of a run share; ``async with limiter:`` waits for room, first come, first served.
 
     **How many at once.** The limit starts low and grows while calls wait for room: by one for each call that succeeds
-    and was in flight while others waited, so that it doubles with each round of calls, up to what was wanted. When the
-    server says that it is overloaded it is halved (from what is in flight, if that is less), once an *episode*: calls
-    that began before the cut say nothing new. From then on it grows by one for each round of calls. This is TCP's slow
-    start and congestion avoidance (RFC 5681). It never exceeds ``concurrency``.
+    and was in flight while others waited. It so doubles with each round of calls, up to what was wanted (TCP's slow
+    start, RFC 5681). It never exceeds ``concurrency``.
 
-    **Pauses.** A server's Retry-After, or rate headers that say that nothing is left, hold every call back until
-    then. One longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and calls that fail say so sooner
-    than calls that wait. Models with several endpoints share the limit and the pauses, as debates need them all.
+    **Overload.** A single rejection proves nothing. Each rejection raises a score by ``1 - TOLERATED``, each success
+    lowers it by ``TOLERATED``, down to 0 (Page's CUSUM test, 1954). At :data:`EVIDENCE` the server is overloaded, and
+    the limit is halved (from what is in flight, if that is less). Rejections of less than a fifth of the calls, as
+    random ones usually are, so change nothing; a server that takes half of the calls is found out within fifteen.
+    A cut is one *episode*: the score starts anew, and calls that began before the cut say nothing new.
+
+    **Recovery.** After a cut the limit grows by half of its distance to the limit that was cut for each round of calls,
+    and by at least one: fast while it is far below, slowly near it, and faster again once it is well beyond (as CUBIC
+    does, RFC 9438). A wrong cut is made up for within a few rounds.
+
+    **Pauses.** Rate headers that say that nothing is left hold every call back until then, and so does the Retry-After
+    of an overload, or of a first call. That of a stray rejection holds back its own call only, in
+    :class:`madke.llm.Retrying`. A pause longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and calls
+    that fail say so sooner than calls that wait. Models with several endpoints share the limit and the pauses, as
+    debates need them all.
 
     **Rates** are kept by token buckets that hold one second's worth, so no minute sees more than a sixtieth above
     its share. What a call costs in tokens is known only afterwards: calls start while the bucket is not overdrawn,
@@ -90,6 +107,13 @@ class Limiter:
         """Calls in flight and waiting when one last came and found no room."""
         self._peak = 0
         self._episodes = 0
+        self._score = 0.0
+        """Evidence of an overload since the last cut."""
+        self._suspected = 0
+        """Calls in flight when that evidence began."""
+        self._succeeded = False
+        self._cut_at = 0.0
+        """The limit that was cut last."""
         self._paused_until = 0.0
         self._paused_seconds = 0.0
         self._closed = False
@@ -113,16 +137,28 @@ class Limiter:
         """Count the tokens of a call that has ended."""
         self._tokens.take(tokens)
 
-    def back_off(self, began: int) -> None:
-        """Halve the limit, unless it was since the call began that tells of the overload.
+    def back_off(self, began: int) -> bool:
+        """Count a rejection; halve the limit where it completes the evidence of an overload.
 
         Args:
             began: What ``async with limiter as began:`` gave: the number of episodes before the call.
+
+        Returns:
+            Whether it is part of an overload. Where no call has succeeded yet it is taken for one.
         """
-        if began == self._episodes:
-            self._episodes += 1
-            self._limit = max(1.0, min(self._limit, self._in_flight) / 2)
-            self._lowest = min(self._lowest, int(self._limit))
+        if began != self._episodes:
+            return True
+        if not self._score:
+            self._suspected = self._in_flight
+        self._score += 1 - TOLERATED
+        if self._score < EVIDENCE:
+            return not self._succeeded
+        self._episodes += 1
+        self._score = 0.0
+        self._cut_at = max(1.0, min(self._limit, self._suspected))
+        self._limit = max(1.0, self._cut_at / 2)
+        self._lowest = min(self._lowest, int(self._limit))
+        return True
 
     def pause(self, seconds: float) -> None:
         """Let no call begin for so long; without effect beyond :data:`LONGEST_PAUSE`."""
@@ -163,10 +199,17 @@ class Limiter:
             self._crowded = self._in_flight
         # Calls that end together leave nobody waiting until their debates ask for the next ones: all of them count.
         room_is_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._most)
-        if kind is None and room_is_short:
-            self._limit += 1 / self._limit if self._episodes else 1
+        if kind is None:
+            self._succeeded = True
+            self._score = max(0.0, self._score - TOLERATED)
+            if room_is_short:
+                self._limit += self._growth() / self._limit if self._episodes else 1
         self._crowded = max(0, self._crowded - 1)
         self._leave()
+
+    def _growth(self) -> float:
+        """By how much the limit grows in a round of calls, after an episode."""
+        return max(1.0, abs(self._cut_at - self._limit) / 2)
 
     def _room(self) -> bool:
         return self._in_flight < int(self._limit) and not self._closed
@@ -230,8 +273,7 @@ class Limited:
             try:
                 completion = await self._model.complete(request)
             except CallError as error:
-                if error.overloaded:
-                    self._limiter.back_off(began)
+                if error.overloaded and self._limiter.back_off(began):
                     self._limiter.pause(error.retry_after or 0.0)
                 raise
             finally:

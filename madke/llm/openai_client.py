@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
+from madke.core.addresses import SECRET, public_url, without_path_secrets
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
 from madke.llm.limiter import LONGEST_PAUSE
-from madke.llm.openai_wire import rates_wait, read_completion, read_error, refused_parameter, refused_prompt
+from madke.llm.openai_wire import rates_wait, read_broken, read_completion, read_refusal
+from madke.llm.server_error import ServerError, refused_parameter
 from madke.llm.transport import Transport, chosen_timeout, chosen_transport, open_transport
 
 if TYPE_CHECKING:
@@ -47,11 +49,13 @@ class _Chat(ABC):
     """
 
     def __init__(
-        self, model: str, *, name: str, key: str | None, timeout: float | None, transport: Transport | None
+        self, model: str, *, name: str, url: str, key: str | None, timeout: float | None, transport: Transport | None
     ) -> None:
         self.name = name
         self._model = model
+        self._url = url
         self._key = key
+        self._secret = key if key is not None and len(key) >= SECRET else None
         self._timeout = chosen_timeout() if timeout is None else timeout
         self._transport = transport or chosen_transport()
         self._free_at = 0.0
@@ -65,23 +69,19 @@ class _Chat(ABC):
     async def complete(self, request: ChatRequest) -> Completion:
         """Make one attempt.
 
+        What the model said is returned as it is. A reply that holds the API key is a failed attempt, since replies are
+        stored; a key of less than eight characters is a placeholder, and may be a word of the reply.
+
         Raises:
             CallError: It failed; :class:`madke.llm.Retrying` turns that into a value.
         """
         try:
             completion = await self._attempt(request)
+            if self._secret is not None and self._secret in completion.text + completion.reasoning:
+                raise CallError("the reply holds the API key, and is not kept", retryable=False)
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._fit(error.reason)}) from None
-        return self._without_key(completion)
-
-    def _without_key(self, completion: Completion) -> Completion:
-        """A server that repeats the key, in a reply too, must not bring it into the call store."""
-        if completion.error is not None:
-            completion = replace(completion, error=self._fit(completion.error))
-        if self._key and (self._key in completion.text or self._key in completion.reasoning):
-            text, reasoning = (said.replace(self._key, "[key]") for said in (completion.text, completion.reasoning))
-            completion = replace(completion, text=text, reasoning=reasoning)
-        return completion
+        return completion if completion.error is None else replace(completion, error=self._fit(completion.error))
 
     @property
     def hold(self) -> float:
@@ -112,15 +112,16 @@ class _Chat(ABC):
                         body=parameters,
                         options={"headers": _HEADERS, "security": {"bearer_auth": True}},
                     )
-            except Exception as error:
-                if isinstance(error, openai.BadRequestError) and (refused := refused_parameter(error)) in parameters:
-                    self._refused.add(refused)
+            except openai.APIStatusError as error:
+                told = ServerError.read(error.status_code, error.body)
+                if told.status == 400 and (named := refused_parameter(told)) in parameters:
+                    self._refused.add(named)
                     continue
-                failure = read_error(error)
+                return read_refusal(told, error.response, attempts=requests)
+            except Exception as error:
+                failure = read_broken(error)
                 if failure is None:
                     raise
-                if isinstance(error, openai.APIStatusError) and (outcome := refused_prompt(error)):
-                    return Completion(outcome=outcome, error=failure.reason, finish_reason="error", attempts=requests)
                 raise failure from None
             return read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
 
@@ -144,9 +145,10 @@ class _Chat(ABC):
         return parameters
 
     def _fit(self, reason: str) -> str:
-        """The reason, fit for a transcript: without keys, on one line, not too long."""
-        if self._key:
-            reason = reason.replace(self._key, "[key]")
+        """The reason, fit for a transcript: without secrets, on one line, not too long."""
+        if self._secret is not None:
+            reason = reason.replace(self._secret, "[key]")
+        reason = without_path_secrets(reason, self._url)
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
         return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
 
@@ -179,15 +181,15 @@ class OpenAIChat(_Chat):
         needs_key: bool = True,
         transport: Transport | None = None,
     ) -> None:
-        self._url = _endpoint(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=f"openai/{model}")
-        at_openai = urlsplit(self._url).hostname == urlsplit(OPENAI_URL).hostname
+        base = _endpoint(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=f"openai/{model}")
+        at_openai = urlsplit(base).hostname == urlsplit(OPENAI_URL).hostname
         key = _key("OPENAI_API_KEY")
         if key is None and at_openai and needs_key:
             raise UserError(
                 f"OPENAI_API_KEY is not set, and openai/{model} needs it; for a server without keys give its base URL"
             )
-        where = "" if at_openai else f"@{public_url(self._url)}"
-        super().__init__(model, name=f"openai/{model}{where}", key=key, timeout=timeout, transport=transport)
+        where = "" if at_openai else f"@{public_url(base)}"
+        super().__init__(model, name=f"openai/{model}{where}", url=base, key=key, timeout=timeout, transport=transport)
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI
@@ -227,14 +229,15 @@ class AzureChat(_Chat):
         url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT")
         if not url:
             raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and azure/{deployment} needs it (or a base URL)")
-        self._url = _endpoint(url, model=f"azure/{deployment}")
+        base = _endpoint(url, model=f"azure/{deployment}")
         self._api_version = api_version or os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
         key = _key("AZURE_OPENAI_API_KEY")
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and azure/{deployment} needs it")
         super().__init__(
             deployment,
-            name=f"azure/{deployment}@{public_url(self._url)} {self._api_version}",
+            name=f"azure/{deployment}@{public_url(base)} {self._api_version}",
+            url=base,
             key=key,
             timeout=timeout,
             transport=transport,
@@ -274,12 +277,3 @@ def _endpoint(url: str, *, model: str) -> str:
             f"the endpoint of {model}, {public_url(url)!r}, came with a user or a query; keys come from the environment"
         )
     return url
-
-
-def public_url(url: str) -> str:
-    """The URL without user, password, query and trailing slash: fit for names and logs."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "the base URL"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))

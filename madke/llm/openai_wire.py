@@ -1,6 +1,6 @@
 """What OpenAI-compatible servers answer, read without trust: a completion, or the reason of a failed attempt.
 
-Reasons hold the server's own words, whole: whoever shows them takes secrets out first, and shortens them then.
+Reasons hold the server's own words in full. The client redacts and shortens them.
 """
 
 from __future__ import annotations
@@ -10,68 +10,111 @@ import re
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
+from madke.core.addresses import bare_url
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.core.retry_after import retry_after
+from madke.engine.replies import checked
+from madke.llm.server_error import ServerError, as_text, field, outcome_of, read_failure, text_of
 from madke.llm.usage import estimated_usage
 
 if TYPE_CHECKING:
-    import openai
+    import httpx2
+
+_FAILED = {"error", "abort", "network_error", "insufficient_system_resource"}
+"""Finish reasons of a reply that broke off: OpenRouter and Mistral, vLLM, GLM, DeepSeek."""
 
 
 def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
     """The completion in a response with status 200, whatever the server calls its type.
 
     Args:
-        body: The response's.
-        request: What was asked, for the estimate of usage where the server sent none.
-        seconds: How long it took.
-        attempts: Requests it took.
+        body: The response's body.
+        request: What was asked. It is needed to estimate the usage where the server sends none.
+        seconds: How long the call took.
+        attempts: How many requests it took.
 
     Raises:
-        CallError: It is no chat completion (retryable: a proxy's page, an error with the wrong status).
+        CallError: It is no chat completion: a proxy's page, or an error, which is judged by its own code.
     """
     try:
         response = json.loads(body)
     except (ValueError, RecursionError):
         said = body.decode("utf-8", "replace")
         raise CallError(f"status 200 with a body that is not JSON: {said!r}", retryable=True) from None
-    choice = _first(_get(response, "choices"))
-    if choice is None:
-        told = _get(response, "error")
-        message = _message(told) if told is not None else "no choices in it"
-        raise CallError(f"status 200 without a reply: {message}", retryable=True)
-    content = _text(choice, "message", "content")
-    refusal = _text(choice, "message", "refusal")
-    reasoning = _text(choice, "message", "reasoning_content") or _text(choice, "message", "reasoning")
-    finish_reason = _text(choice, "finish_reason") or "stop"
-    outcome: Outcome = "ok"
-    error = None
+    choice = _first(field(response, "choices"))
+    finish_reason = text_of(choice, "finish_reason") or "stop"
+    told = field(choice, "error") or field(response, "error")
+    if choice is None and not told and (field(response, "message") or field(response, "detail")):
+        told = response
+    if choice is None or told or finish_reason in _FAILED:
+        default = "no choices in it" if choice is None else f"the finish reason is {finish_reason!r}"
+        error = ServerError.read(200, told or default)
+        if outcome := outcome_of(error):
+            return _refused(outcome, f"status 200 without a reply: {error.message}", attempts)
+        raise read_failure(error, "status 200 without a reply")
+    content, thoughts = _content(field(choice, "message", "content"))
+    refusal = text_of(choice, "message", "refusal")
+    reasoning = text_of(choice, "message", "reasoning_content") or text_of(choice, "message", "reasoning") or thoughts
+    outcome, reason = "ok", None
     if finish_reason == "content_filter":
-        outcome, error = "filtered", "the server's content filter cut the reply"
+        outcome, reason = "filtered", "the server's content filter cut the reply"
     elif refusal:
-        outcome, error = "refused", f"the model refused: {refusal}"
-    elif not content.strip():
-        outcome, error = "empty", f"the reply is empty (finish reason {finish_reason!r})"
-    return Completion(
-        text="" if outcome == "empty" else content or refusal,
+        outcome, reason = "refused", f"the model refused: {refusal}"
+    written = content + refusal + reasoning
+    completion = Completion(
+        text=content or refusal,
         reasoning=reasoning,
         outcome=outcome,
-        error=error,
+        error=reason,
         finish_reason=finish_reason,
-        usage=provider_usage(_get(response, "usage"))
-        or estimated_usage(request.messages, content + refusal + reasoning),
+        usage=provider_usage(field(response, "usage"), written) or estimated_usage(request.messages, written),
         seconds=seconds,
         attempts=attempts,
     )
+    return checked(completion, request.max_tokens)
 
 
-def read_error(error: Exception) -> CallError | None:
-    """The failed attempt behind an exception of the ``openai`` package; None if it is something else.
+def read_refusal(told: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
+    """The completion behind a status that is no success, where the server does not take this prompt.
 
-    408, 409, 429, 5xx, broken connections and time-outs may succeed later; other statuses will not, nor will headers
-    that are too long or a certificate that cannot be verified.
+    Args:
+        told: What the body says.
+        response: Its headers may ask to wait, or name another address.
+        attempts: How many requests it took.
+
+    Raises:
+        CallError: The attempt failed for another reason.
+    """
+    where = f"HTTP {told.status}{_redirected(response)}"
+    if outcome := outcome_of(told):
+        return _refused(outcome, f"{where}: {told.message}", attempts)
+    raise read_failure(told, where, retry_after=retry_after(response.headers))
+
+
+def _refused(outcome: Outcome, reason: str, attempts: int) -> Completion:
+    return Completion(outcome=outcome, error=reason, finish_reason="error", attempts=attempts)
+
+
+def _redirected(response: httpx2.Response) -> str:
+    """Where a response redirects to, for a person; nothing where it does not."""
+    location = response.headers.get("location") if response.is_redirect else None
+    if not location:
+        return ""
+    try:
+        target = bare_url(urljoin(str(response.request.url), location))
+    except ValueError:
+        target = "an address that is no URL"
+    return f" redirects to {target}, which is not followed: set the base URL to where the API is"
+
+
+def read_broken(error: Exception) -> CallError | None:
+    """The failed attempt behind an exception other than an error status; None if it is something else.
+
+    Broken connections and time-outs may succeed later. Headers that are too long and a certificate that cannot be
+    verified will not.
     """
     import aiohttp
     import openai
@@ -88,27 +131,19 @@ def read_error(error: Exception) -> CallError | None:
                     isinstance(cause, aiohttp.ConnectionTimeoutError | ConnectTimeout) for cause in causes
                 ),
             )
-        # The root, for through aiohttp the package takes a broken connection for a timeout.
+        # The root cause: through aiohttp the package takes a broken connection for a timeout.
         root = causes[-1]
         if isinstance(root, LineTooLong) or getattr(root, "error_status_hint", None) == _HEADERS_TOO_LARGE:
             return CallError("the server's headers are longer than can be read", retryable=False)
         trusted = not isinstance(root, ssl.SSLCertVerificationError)
         return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
-    if isinstance(error, openai.APIStatusError):
-        status = error.status_code
-        return CallError(
-            f"HTTP {status}: {_message(error.body)}",
-            retryable=status in (408, 409, 429) or status >= 500,
-            retry_after=retry_after(error.response.headers),
-            overloaded=status in _OVERLOADED,
-        )
     if isinstance(error, openai.APIError):
         return CallError(error.message, retryable=True)
     return None
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The exception, and what it came of, to the root."""
+    """The exception and its causes, the root last."""
     causes = [error]
     while cause := causes[-1].__cause__ or causes[-1].__context__:
         causes.append(cause)
@@ -117,49 +152,6 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 _HEADERS_TOO_LARGE = 431
 """The status that h11, under httpx, attaches to headers beyond its bound; aiohttp has an exception for a line."""
-
-_OVERLOADED = (429, 503, 529)
-"""Too many requests, no capacity now, and Anthropic's word for the latter."""
-
-_TOO_LONG_CODES = {"context_length_exceeded", "exceed_context_size_error"}
-"""OpenAI, Azure, Groq and others as ``code``; llama.cpp's server as ``type``."""
-
-_TOO_LONG = re.compile(
-    r"maximum context length"  # OpenAI, Azure, vLLM, SGLang, LiteLLM, DeepSeek, Mistral, OpenRouter
-    r"|(?:longer than|too long to fit into) the (?:model|maximum model length)"  # vLLM, SGLang
-    r"|exceeds? (?:the (?:available )?)?context (?:size|length|window)"  # llama.cpp, Ollama, LM Studio
-    r"|input length \(\d+ tokens\) exceeds"  # SGLang
-    r"|`inputs` tokens \+ `max_new_tokens` must be|`inputs` must have less than"  # text-generation-inference
-    r"|prompt is too long: \d+ tokens"  # Anthropic
-    r"|input token count \(\d+\) exceeds"  # Gemini
-)
-
-
-def refused_prompt(error: openai.APIStatusError) -> Outcome | None:
-    """``filtered`` or ``too_long`` where the server refuses this very prompt, else None.
-
-    A limit of tokens a minute is another matter; its status is 429.
-    """
-    if error.code == "content_filter":
-        return "filtered"
-    if error.status_code == 429:
-        return None
-    named = {str(error.code), str(error.type)}
-    return "too_long" if named & _TOO_LONG_CODES or _TOO_LONG.search(_message(error.body).casefold()) else None
-
-
-def refused_parameter(error: openai.BadRequestError) -> str | None:
-    """``max_tokens``, ``temperature`` or ``seed`` if the server says that it does not take it, else None.
-
-    A value that is merely too large is another matter, so the error must say that something is unsupported.
-    """
-    told = f"{error.code} {_message(error.body)}".lower()
-    if not any(word in told for word in ("unsupported", "not support", "unrecognized request argument")):
-        return None
-    # "Use 'max_completion_tokens' instead" names it only with quotes, or not at all.
-    named = [error.param, *re.findall(r"'(\w+)'", told), *re.findall(r"supplied: (\w+)", told)]
-    return next((p for p in ("max_tokens", "temperature", "seed") if p in named), None)
-
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms]|$)")
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001}
@@ -184,13 +176,18 @@ def rates_wait(headers: Mapping[str, str]) -> float:
     return longest
 
 
-def provider_usage(usage: Any) -> Usage | None:
+def provider_usage(usage: Any, written: str = "") -> Usage | None:
     """The token counts of a response's ``usage``; None where the provider sent none that can be true.
 
-    What is part of a count (cached of prompt, reasoning of completion) is at most that.
+    A prompt of zero tokens cannot be true, nor can zero tokens beside a text. A part of a count (cached of prompt,
+    reasoning of completion) is at most that count.
+
+    Args:
+        usage: The response's field.
+        written: What the model wrote, hidden reasoning included.
     """
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    if prompt is None or completion is None:
+    if not prompt or completion is None or (written and not completion):
         return None
     return Usage(
         prompt_tokens=prompt,
@@ -200,10 +197,19 @@ def provider_usage(usage: Any) -> Usage | None:
     )
 
 
-def _get(value: Any, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-    return value
+def _content(content: Any) -> tuple[str, str]:
+    """Text and reasoning of a message's content: a text, or a list of parts, as Mistral sends it."""
+    parts = content if isinstance(content, list) else [content]
+    thoughts = [part for part in parts if field(part, "type") in ("thinking", "reasoning")]
+    inner = [field(part, "thinking") or field(part, "reasoning") or field(part, "text") for part in thoughts]
+    said = [part for part in parts if field(part, "type") not in ("thinking", "reasoning")]
+    return _joined(said), "".join(_joined(part if isinstance(part, list) else [part]) for part in inner)
+
+
+def _joined(parts: list[Any]) -> str:
+    """The texts of some parts, each a text itself or a mapping with one."""
+    texts = (part if isinstance(part, str) else field(part, "text") for part in parts)
+    return as_text("".join(text for text in texts if isinstance(text, str)))
 
 
 _MOST_TOKENS = 10**9
@@ -211,26 +217,10 @@ _MOST_TOKENS = 10**9
 
 
 def _count(value: Any, *names: str) -> int | None:
-    found = _get(value, *names)
+    found = field(value, *names)
     valid = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST_TOKENS
     return found if valid else None
 
 
-def _text(value: Any, *names: str) -> str:
-    found = _get(value, *names)
-    return _writable(found) if isinstance(found, str) else ""
-
-
-def _writable(text: str) -> str:
-    """The text without lone surrogates, which could be sent to no server again and written to no file."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else None
-
-
-def _message(body: Any) -> str:
-    """The server's own words in an error's body."""
-    message = _get(body, "message") or _get(body, "detail") or body
-    return _writable(message) if isinstance(message, str) else json.dumps(message, default=str)

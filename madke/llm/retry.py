@@ -9,16 +9,25 @@ from dataclasses import dataclass, replace
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
+from madke.engine.replies import CUT, checked
+from madke.engine.seeds import retry_seed
+from madke.llm.human import SILENCE
+from madke.llm.usage import added
+
+_NOT_AGAIN = CUT | {SILENCE}
+"""Finish reasons of replies without text that are not asked for again: the next one would cost and end the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryPolicy:
-    """How often, and for how long, a call is tried."""
+    """How often and for how long a call is tried."""
 
     attempts: int = 6
     """Requests at most, the first one included."""
     timeouts: int = 2
     """Requests at most that are not answered in time: what was generated until then is lost, and may be charged."""
+    empties: int = 3
+    """Further requests at most after replies without text."""
     total_wait: float = 120.0
     """Seconds at most between all attempts of one call; a longer wait is not begun."""
     first_wait: float = 1.0
@@ -30,10 +39,13 @@ class RetryPolicy:
 class Retrying:
     """A model whose retryable failures are tried again, and whose calls never raise :class:`CallError`.
 
-    The n-th wait is ``min(first_wait * 2**(n-1), longest_wait)``, of which a random half is taken off. A server's
-    Retry-After is a lower bound of it, with up to ``first_wait`` on top, so that waiting clients do not return at
-    once. A call that is given up is a completion with outcome ``failed`` and the last reason. Exceptions other than
-    CallError are bugs or bad input, and pass.
+    The n-th wait is ``min(first_wait * 2**(n-1), longest_wait)``, less a random part of up to half of it. A server's
+    Retry-After is a lower bound of the wait, with up to ``first_wait`` on top, so that waiting clients do not return
+    all at once. A call that is given up is a completion with outcome ``failed`` and the last reason. Exceptions other
+    than CallError are bugs or bad input, and pass.
+
+    A reply without text is asked for again at once, each time with a seed derived from the call's own, unless it was
+    cut off at ``max_tokens``. It is the same logical call: the completion's usage and seconds are those of all replies.
 
     Args:
         model: Who is asked; it raises CallError for a failed attempt.
@@ -61,31 +73,45 @@ class Retrying:
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Ask until an attempt succeeds or the policy's bounds are reached."""
-        attempt = 1
-        timeouts = 0
-        left = self._policy.total_wait
+        policy, asked = self._policy, request
+        attempts = timeouts = empties = 0
+        left = policy.total_wait
+        spent: Completion | None = None
+        """The replies without text so far, added up."""
         while True:
             try:
-                completion = await self._model.complete(request)
-                return replace(completion, attempts=attempt - 1 + completion.attempts) if attempt > 1 else completion
+                said = checked(await self._model.complete(asked), request.max_tokens)
             except CallError as error:
                 failure = error
+            else:
+                attempts += said.attempts
+                said = _together(spent, replace(said, attempts=attempts))
+                again = said.outcome == "empty" and said.finish_reason.casefold() not in _NOT_AGAIN
+                if not again or empties >= policy.empties or attempts >= policy.attempts:
+                    return said
+                spent = said
+                empties += 1
+                asked = replace(request, seed=retry_seed(request.seed, attempts + 1))
+                if self._on_event:
+                    self._on_event(CallError(said.error or said.outcome, retryable=True), 0.0)
+                continue
+            attempts += 1
             timeouts += failure.timed_out
-            if not failure.retryable or attempt >= self._policy.attempts or timeouts >= self._policy.timeouts:
-                return _failed(failure.reason, attempt)
-            if (asked := failure.retry_after) is not None and asked > self._policy.total_wait:
-                longest = f"{self._policy.total_wait:g} s"
-                return _failed(
-                    f"{failure.reason} (the server asks to wait longer than {longest}; a used-up quota?)", attempt
-                )
-            wait = self._wait(attempt, asked)
-            if wait > left:
-                return _failed(f"{failure.reason} (to wait {wait:.0f} s more is beyond the limit)", attempt)
-            if self._on_event:
-                self._on_event(failure, wait)
-            await self._sleep(wait)
-            left -= wait
-            attempt += 1
+            reason, wait = failure.reason, self._wait(attempts, failure.retry_after)
+            if failure.retryable and attempts < policy.attempts and timeouts < policy.timeouts:
+                if failure.retry_after is not None and failure.retry_after > policy.total_wait:
+                    reason += f" (the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?)"
+                elif wait > left:
+                    reason += f" (to wait {wait:.0f} s more is beyond the limit)"
+                else:
+                    if self._on_event:
+                        self._on_event(failure, wait)
+                    await self._sleep(wait)
+                    left -= wait
+                    continue
+            return _together(
+                spent, Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
+            )
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
         policy = self._policy
@@ -95,5 +121,8 @@ class Retrying:
         return max(backoff, retry_after + self._random() * policy.first_wait)
 
 
-def _failed(reason: str, attempts: int) -> Completion:
-    return Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
+def _together(spent: Completion | None, last: Completion) -> Completion:
+    """The last reply of a call, with the usage and the seconds of those before it, which are paid for too."""
+    if spent is None:
+        return last
+    return replace(last, usage=added(spent.usage, last.usage), seconds=spent.seconds + last.seconds)

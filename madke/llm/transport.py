@@ -15,6 +15,7 @@ being closed fails and is repeated.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import urllib.request
@@ -102,6 +103,8 @@ def open_transport(
         # JSON is UTF-8; the header's charset may name a codec that makes no text, at which the package breaks.
         response.encoding = "utf-8"
 
+    # At INFO it logs every address in full, and a path may hold a secret.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     client = openai.DefaultAioHttpClient if transport == "aiohttp" else openai.DefaultAsyncHttpxClient
     try:
         return client(

@@ -26,5 +26,16 @@ def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
     )
 
 
+def added(one: Usage, two: Usage) -> Usage:
+    """The usage of two requests together; an estimate where one of them is."""
+    return Usage(
+        prompt_tokens=one.prompt_tokens + two.prompt_tokens,
+        cached_tokens=one.cached_tokens + two.cached_tokens,
+        completion_tokens=one.completion_tokens + two.completion_tokens,
+        reasoning_tokens=one.reasoning_tokens + two.reasoning_tokens,
+        estimated=one.estimated or two.estimated,
+    )
+
+
 def _tokens(characters: int) -> int:
     return -(-characters // _CHARACTERS_PER_TOKEN)

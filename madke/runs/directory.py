@@ -17,7 +17,7 @@ from madke.files import alone_with, foreign, replacing, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.config import RunConfig
 from madke.runs.run_json import RunFiles, Session, add_session, begin_run, moved, read_config, run_files
-from madke.runs.transcripts import Key, OutcomeLine, read_outcomes
+from madke.runs.transcripts import FAILED_AGAIN, Again, Key, OutcomeLine, read_outcomes
 
 _POOLS = "pools.jsonl"
 
@@ -67,19 +67,19 @@ class RunDirectory:
         return _is_run(self.path)
 
     def pending(
-        self, questions: Sequence[Question], repeats: int, *, retry_failed: bool = True
+        self, questions: Sequence[Question], repeats: int, *, again: Again = FAILED_AGAIN
     ) -> list[tuple[Question, int]]:
         """What has no outcome yet, repeat by repeat. It can be asked for before :meth:`begin`.
 
         Args:
             questions: The dataset.
             repeats: How often each question is debated.
-            retry_failed: Whether failed ones are to be done again.
+            again: Which questions with an outcome are to be done again.
 
         Raises:
             UserError: A line of the directory is no transcript.
         """
-        done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(retry_failed)}
+        done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(again)}
         return [
             (question, repeat)
             for repeat in range(repeats)
@@ -99,18 +99,20 @@ class RunDirectory:
         else:
             begin_run(self.path, config, files)
 
-    def resume(self, *, retry_failed: bool = True) -> None:
+    def resume(self, *, again: Again = FAILED_AGAIN) -> None:
         """See which questions are done, and open the transcripts for more.
 
-        A last line that a kill cut off is dropped; so are failed questions when ``retry_failed`` is set, since they
-        will be run again.
+        A last line that a kill cut off is dropped; so are the questions that will be debated again.
+
+        Args:
+            again: Which these are.
 
         Raises:
             UserError: A line is no transcript.
         """
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
-            self._recover(retry_failed)
+            self._recover(again)
             self._file = self._target.open("ab")
         else:
             self._had_outcome = {line.key for line in self._lines if line}
@@ -200,11 +202,11 @@ class RunDirectory:
         """What the transcripts were when the directory was opened."""
         return list(read_outcomes(self._target)) if self._target.exists() else []
 
-    def _recover(self, retry_failed: bool) -> None:
+    def _recover(self, again: Again) -> None:
         """See what is done; rewrite the file, whole, where it holds lines that must go."""
         keep: list[bool] = []
         for line in self._lines:
-            kept = line is not None and line.kept(retry_failed) and line.key not in self.done
+            kept = line is not None and line.kept(again) and line.key not in self.done
             if line is not None and kept:
                 self.done.add(line.key)
             keep.append(kept)

@@ -32,6 +32,7 @@ from madke.runs.pools import RunPools, depth
 from madke.runs.run_json import RunFiles, read_config, tokens_of_sessions
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.stopping import drained, until_stopped
+from madke.runs.transcripts import FAILED_AGAIN, Again
 from madke.tasks import get_task
 from madke.variants import Variant
 from madke.workers import Engine
@@ -90,7 +91,8 @@ class Effort:
     rpm: int | None = None
     tpm: int | None = None
     replay: bool = False
-    retry_failed: bool = True
+    again: Again = FAILED_AGAIN
+    """Which questions with an outcome are debated again."""
     calls: Path | None = None
     """The call store; None for the run's own. The arms of an experiment share one."""
     payer: str = ""
@@ -132,7 +134,7 @@ def play(
         Interrupted: A signal stopped the run; all that had ended is kept.
     """
     started = datetime.now(UTC)
-    pending = directory.pending(job.questions, job.repeats, retry_failed=effort.retry_failed)
+    pending = directory.pending(job.questions, job.repeats, again=effort.again)
     # A replay makes no call, nor does a run that has nothing left to do: no weights are loaded, no key is needed.
     named_only = effort.replay or not pending
     budget = None if effort.replay else effort.budget
@@ -159,9 +161,11 @@ def play(
         with CallStore(files.calls) as store:
             if budget is not None and pending and not budget.tokens:
                 _catch_up(budget, store, directory)
-            if meter.stopped:  # before anything begins: what failed before is no less known for that
-                pending = directory.pending(job.questions, job.repeats, retry_failed=False)
-            directory.resume(retry_failed=effort.retry_failed and not meter.stopped)
+            # Where a limit is reached before anything begins, no outcome is given up for one that will not come.
+            again = Again(failed=False) if meter.stopped else effort.again
+            if meter.stopped:
+                pending = directory.pending(job.questions, job.repeats, again=again)
+            directory.resume(again=again)
             meter.resumed = len(directory.done)
             calls = _Calls(effort=effort, store=store, meter=meter, limiter=limiter, services=services)
             debated = _player(job, calls, models, run_pools, live, estimator)

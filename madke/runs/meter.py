@@ -9,14 +9,19 @@ from datetime import datetime
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
+from madke.engine.replies import CUT
 from madke.llm import Limiter
 from madke.runs.budget import Budget
 from madke.runs.run_json import Session
 
 HOPELESS = 20
-"""Calls of one model that fail, or come back empty, one after the other before no further question begins: a revoked
-key or a server that is gone would otherwise fail every question that is left, each after all its retries. With many
-calls at once it takes two for each, since one short failure can hit all of them."""
+"""Calls of one model in a row that fail, or come back empty, before no further question begins: a revoked key or a
+server that is gone would otherwise fail every question that is left, each after all its retries. With many calls at
+once the bound is twice their number, since one short failure can hit all of them."""
+
+HOPELESSLY_CUT = 3
+"""Calls of one model in a row that reach ``max_tokens`` without visible text before no further question begins: it
+reasons for longer than it may, and would in every question that is left."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -51,6 +56,8 @@ class Meter:
     """Failed calls of one model in a row after which it is stopped."""
     in_a_row: dict[str, int] = field(default_factory=dict)
     """Model -> failed calls since the last one that did not fail."""
+    cut_in_a_row: dict[str, int] = field(default_factory=dict)
+    """Model -> calls cut off without text since the last one that was not."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
@@ -71,11 +78,13 @@ class Meter:
         self.too_long += completion.outcome == "too_long"
         failed = completion.outcome not in ("ok", "too_long")
         self.failed_calls += failed
-        # Only what the endpoint did: a refusal, or a filter, is about one prompt.
+        # Only what the endpoint did counts: a refusal or a filter is about one prompt.
         row = self.in_a_row.get(model, 0) + 1 if completion.outcome in ("failed", "empty") else 0
         self.in_a_row[model] = row
-        if row >= self.hopeless and not service and not self.ended:
-            self.ended = f"the last {row} calls of {model} all failed: {completion.error}"
+        cut = completion.outcome == "empty" and completion.finish_reason.casefold() in CUT
+        cuts = self.cut_in_a_row[model] = self.cut_in_a_row.get(model, 0) + 1 if cut else 0
+        if (row >= self.hopeless or cuts >= HOPELESSLY_CUT) and not service and not self.ended:
+            self.ended = f"the last {cuts or row} calls of {model} all failed: {completion.error}"
         self.prompt_tokens += completion.usage.prompt_tokens
         self.cached_tokens += completion.usage.cached_tokens
         self.completion_tokens += completion.usage.completion_tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,15 +30,29 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     yield from _transcripts(file)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """Which questions with an outcome are debated again when a run goes on."""
+
+    failed: bool = True
+    degraded: bool = False
+    """Those on whose way a call failed: they lost a debater, a verdict or a search."""
+
+
+FAILED_AGAIN = Again()
+"""Failed ones only, which is the default everywhere."""
+
+
 class OutcomeLine(NamedTuple):
     """What a line of the transcripts says of its question."""
 
     key: Key
     failed: bool
+    degraded: bool
 
-    def kept(self, retry_failed: bool) -> bool:
+    def kept(self, again: Again) -> bool:
         """Whether it stays when the run goes on."""
-        return not (self.failed and retry_failed)
+        return not (again.failed if self.failed else self.degraded and again.degraded)
 
 
 def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
@@ -48,8 +63,9 @@ def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
             return
         try:
             record = from_json(line)
-            yield OutcomeLine((str(record["id"]), int(record["repeat"])), record["status"] == "failed")
-        except (ValueError, TypeError, KeyError):
+            key = (str(record["id"]), int(record["repeat"]))
+            yield OutcomeLine(key, record["status"] == "failed", record.get("degraded") is True)
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise _no_transcript(path, number) from None
 
 

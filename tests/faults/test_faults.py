@@ -15,6 +15,7 @@ import pytest
 
 from madke.core.transcript import to_json
 from madke.data import read_questions
+from madke.engine.seeds import retry_seed
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
 from madke.llm.bounded_reply import MAX_REPLY
 from madke.runs import cast
@@ -43,6 +44,16 @@ class Wrong:
     reason: str
     """Words in the reason that the transcript gives, where the call fails for good."""
     timeout: float = 20.0
+
+
+KEY = "sk-faults-31415926"
+
+
+def broken_off(text, **failure):
+    """OpenRouter's form of a reply whose provider failed on the way."""
+    status, headers, body = chat(text, finish_reason="error")
+    body["choices"][0]["error"] = {"message": "Provider returned error", **failure}
+    return status, headers, body
 
 
 def reset(server):
@@ -92,14 +103,26 @@ PASSING = {
     "html": Wrong((200, {"Content-Type": "text/html"}, f"<html>The answer is [{TRAP}].</html>"), "not JSON"),
     "error-with-200": Wrong(error(200, f"The answer is [{TRAP}]."), "without a reply"),
     "no-choices": Wrong((200, {}, {"choices": []}), "without a reply"),
+    "error-in-the-choice": Wrong(broken_off(f"The answer is [{TRAP}].", code=502), "without a reply"),
+    "finish-reason-error": Wrong(chat(f"The answer is [{TRAP}].", finish_reason="error"), "without a reply"),
 }
 """What a server says that may pass."""
+
+EMPTY = {
+    "empty": Wrong(chat(""), "empty"),
+    "null": Wrong(chat(None), "empty"),
+    "only-reasoning": Wrong(chat(f"<think>It is [{TRAP}]</think>"), "hidden reasoning"),
+    "only-thinking-parts": Wrong(chat([{"type": "thinking", "thinking": f"It is [{TRAP}]."}]), "hidden reasoning"),
+}
+"""Replies without text: they are asked for again, with another seed."""
 
 LASTING = {
     "401": Wrong(error(401, f"No key for [{TRAP}]"), "HTTP 401"),
     "404-wrong-model": Wrong(error(404, f"The model [{TRAP}] does not exist", code="model_not_found"), "HTTP 404"),
-    "empty": Wrong(chat(""), "empty"),
-    "null": Wrong(chat(None), "empty"),
+    "no-quota": Wrong(error(429, f"Pay for [{TRAP}]", code="insufficient_quota"), "HTTP 429"),
+    "no-key-with-200": Wrong(error(200, f"No key for [{TRAP}]", code="invalid_api_key"), "without a reply"),
+    "only-reasoning-at-length": Wrong(chat(f"<think>It is [{TRAP}]", finish_reason="length"), "max_tokens"),
+    "the-key": Wrong(chat(f"The answer is [{TRAP}]. Bearer {KEY}"), "API key"),
     "refusal": Wrong(chat(None, refusal=f"I will not say [{TRAP}]."), "refused"),
     "content-filter": Wrong(chat(f"The answer is [{TRAP}].", finish_reason="content_filter"), "filter"),
     "filtered-prompt": Wrong(error(400, f"[{TRAP}]", code="content_filter"), "HTTP 400"),
@@ -113,6 +136,10 @@ def is_hit(body):
     return stage_of(body) == "speak" and f"survey {HIT[1:]}?" in body["messages"][-1]["content"]
 
 
+def seeds_of(body):
+    return [body["seed"], *(retry_seed(body["seed"], attempt) for attempt in range(2, 2 + ATTEMPTS))]
+
+
 def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
     """One run. Transcripts by id, how often the hit call was asked, and the server's record."""
     questions, pools = write_dataset(folder, QUESTIONS)
@@ -120,8 +147,8 @@ def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
 
     def is_wrong(body):
         with lock:
-            # The other debater's first call differs in its seed.
-            if wrong is None or not is_hit(body) or body != (hits[0] if hits else body):
+            # The other debater's first call differs in its seed, and further attempts take seeds that follow from it.
+            if wrong is None or not is_hit(body) or (hits and body["seed"] not in seeds_of(hits[0])):
                 return False
             hits.append(body)
             return len(hits) <= times
@@ -134,6 +161,7 @@ def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
     async def no_sleep(seconds):
         await asyncio.sleep(0)
 
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with openai_server(reply) as server:
         model = OpenAIChat("m", base_url=server.url, transport=transport, timeout=wrong.timeout if wrong else 20.0)
         policy = RetryPolicy(attempts=ATTEMPTS)
@@ -219,9 +247,22 @@ def test_what_may_pass_is_repeated_and_nothing_else_changes(tmp_path, monkeypatc
     assert_repeated_once(transcripts, asked, calm)
 
 
-@pytest.mark.parametrize("name", ["reset", "not-http", *PASSING])
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_reply_without_text_is_asked_for_again_with_another_seed(tmp_path, monkeypatch, calm, name):
+    transcripts, asked, server = debated(tmp_path, monkeypatch, wrong=EMPTY[name], times=1)
+    assert_others_are_calm(transcripts, calm)
+    hit = transcripts[HIT]
+    assert (asked, total(hit, "retries"), total(hit, "failed"), hit["degraded"]) == (2, 1, 0, False)
+    assert TRAP not in json.dumps(hit)
+    speaking = [seen.body for seen in server.requests if is_hit(seen.body)]
+    assert len({body["seed"] for body in speaking}) == len(speaking) == 3
+    paid = sum(used["prompt_tokens"] for used in hit["usage"].values())
+    assert paid == 20 * (total(hit, "calls") + 1)  # the empty reply is paid for too
+
+
+@pytest.mark.parametrize("name", ["reset", "not-http", *PASSING, *EMPTY])
 def test_what_does_not_pass_is_given_up_after_the_last_attempt(tmp_path, monkeypatch, calm, name):
-    wrong = {**BROKEN, **PASSING}[name]
+    wrong = {**BROKEN, **PASSING, **EMPTY}[name]
     transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=wrong, times=99)
     assert_failed_for_good(transcripts, asked, calm, reason=wrong.reason, attempts=ATTEMPTS)
 

@@ -1,5 +1,7 @@
 import asyncio
+from contextlib import suppress
 from itertools import pairwise
+from random import Random
 
 import pytest
 
@@ -242,8 +244,21 @@ def test_an_overload_halves_the_limit_once_however_many_calls_it_hits():
 
 def test_a_limit_that_was_not_used_is_cut_to_half_of_what_was():
     limiter = Limiter(64, start=64)
-    with_calls(limiter, 8, lambda gate: gate.end(1, overloaded()))
+    with_calls(limiter, 8, lambda gate: gate.end(5, overloaded()))
     assert limiter.state().limit == 4
+
+
+def test_a_few_rejections_among_successes_are_no_overload():
+    limiter = Limiter(64, start=64)
+
+    async def play(gate):
+        for _ in range(20):
+            await gate.end(8)
+            await gate.end(1, overloaded(retry_after=5.0))
+        return limiter.state()
+
+    state = with_calls(limiter, 400, play)
+    assert (state.limit, state.episodes, state.paused_seconds) == (64, 0, 0.0)
 
 
 def test_a_call_that_began_after_the_cut_makes_another_episode():
@@ -254,38 +269,108 @@ def test_a_call_that_began_after_the_cut_makes_another_episode():
         # The 24 oldest of those in flight began before the cut; the others after it.
         await gate.end(24, overloaded())
         before = limiter.state().episodes
-        await gate.end(1, overloaded())
+        await gate.end(5, overloaded())
         return before, limiter.state().episodes
 
     assert with_calls(limiter, 200, play) == (1, 2)
 
 
-def test_after_an_episode_the_limit_grows_by_one_for_each_round_of_calls():
-    limiter = Limiter(64, start=16)
+def test_after_an_episode_the_limit_grows_fast_up_to_where_it_was_cut_and_slowly_there():
+    limiter = Limiter(64, start=32)
 
     async def play(gate):
-        await gate.end(1, overloaded())
-        await gate.end(15)
+        await gate.end(5, overloaded())
+        await gate.end(27)
         seen = [len(gate.inside)]
-        for _ in range(4):
+        for _ in range(10):
             await gate.end(len(gate.inside))
             seen.append(len(gate.inside))
         return seen
 
-    rounds = with_calls(limiter, 300, play)
-    assert rounds[0] in (8, 9)
-    assert [later - earlier for earlier, later in pairwise(rounds)] == [1, 1, 1, 1]
+    rounds = with_calls(limiter, 600, play)
+    steps = [later - earlier for earlier, later in pairwise(rounds)]
+    assert steps[0] >= 3
+    assert set(steps[3:6]) == {1}
+    assert rounds[-1] > 35
+
+
+def ended_by(reject, *, concurrency, steps, random=None):
+    """Calls without an end at a server that answers all of them, or a random half, at each step.
+
+    Args:
+        reject: Which of the calls in flight, the oldest first, the server turns away when they end.
+        concurrency: The limiter's bound.
+        steps: How many.
+        random: Chooses those that end; None: all do.
+
+    Returns:
+        How many calls succeeded, and the limit after each step.
+    """
+    limiter, gate = Limiter(concurrency), Gate()
+    succeeded, limits = 0, []
+
+    async def ask_on(model):
+        while True:
+            with suppress(CallError):
+                await model.complete(chat_request())
+
+    async def run():
+        nonlocal succeeded
+        asking = [asyncio.create_task(ask_on(Limited(gate, limiter))) for _ in range(concurrency)]
+        await settle()
+        for _ in range(steps):
+            rejected = reject(gate.inside)
+            ending = [call for call in gate.inside if random is None or random.random() < 0.5]
+            gate.inside = [call for call in gate.inside if call not in set(ending)]
+            for call in ending:
+                if call in rejected:
+                    call.set_exception(overloaded())
+                else:
+                    succeeded += 1
+                    call.set_result(Completion(text="yes"))
+            await settle()
+            limits.append(limiter.state().limit)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    asyncio.run(run())
+    return succeeded, limits
+
+
+@pytest.mark.parametrize("concurrency", [16, 64])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_rejections_that_do_not_depend_on_load_leave_more_than_half_of_the_throughput(concurrency, seed):
+    at_random = Random(100 + seed)
+    calm, calm_limits = ended_by(lambda inside: set(), concurrency=concurrency, steps=150, random=Random(seed))
+    succeeded, limits = ended_by(
+        lambda inside: {call for call in inside if at_random.random() < 0.075},
+        concurrency=concurrency,
+        steps=150,
+        random=Random(seed),
+    )
+    assert succeeded > 0.75 * calm
+    assert sum(limits) > 0.75 * sum(calm_limits)
+    assert limits[-1] > concurrency / 2
+
+
+@pytest.mark.parametrize("concurrency", [16, 64, 256])
+def test_a_server_that_takes_eight_calls_at_once_is_found_out_and_kept_busy(concurrency):
+    succeeded, limits = ended_by(lambda inside: set(inside[8:]), concurrency=concurrency, steps=200)
+    assert max(limits[20:]) <= 16
+    assert min(limits[20:]) >= 4
+    assert succeeded > 0.9 * 8 * 200
 
 
 def test_the_limit_is_never_less_than_one():
     limiter = Limiter(4)
 
     async def play(gate):
-        for _ in range(5):
+        for _ in range(14):
             await gate.end(len(gate.inside), overloaded())
         return len(gate.inside)
 
-    assert with_calls(limiter, 30, play) == 1
+    assert with_calls(limiter, 60, play) == 1
     assert limiter.state().lowest == 1
 
 

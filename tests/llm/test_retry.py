@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from madke.core.chat import Completion
+from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError
-from madke.llm import Retrying, RetryPolicy, ScriptedChat
+from madke.llm import HumanChat, Retrying, RetryPolicy, ScriptedChat
 from tests.support.chat_requests import chat_request
 
 
@@ -19,11 +19,11 @@ def busy(retry_after=None):
     return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after)
 
 
-def retried(replies, *, policy=None, random=lambda: 0.0, on_event=None):
+def retried(replies, *, policy=None, random=lambda: 0.0, on_event=None, seed=None):
     """The completion, the model, and the waits."""
     waits, model = Waits(), ScriptedChat(replies)
     patient = Retrying(model, policy or RetryPolicy(), sleep=waits, random=random, on_event=on_event)
-    return asyncio.run(patient.complete(chat_request())), model, waits
+    return asyncio.run(patient.complete(chat_request(seed=seed))), model, waits
 
 
 def test_a_success_is_passed_on_as_it_is():
@@ -119,3 +119,57 @@ def test_a_server_that_asks_for_more_than_the_limit_is_not_waited_for(asked):
     said, model, waits = retried([busy(asked), "never"])
     assert said.error == "HTTP 429: busy (the server asks to wait longer than 120 s; a used-up quota?)"
     assert (model.calls, waits) == (1, [])
+
+
+def nothing(finish_reason="stop", text="", **fields):
+    used = Usage(prompt_tokens=10, completion_tokens=3)
+    outcome = "ok" if text else "empty"
+    return Completion(text=text, outcome=outcome, finish_reason=finish_reason, usage=used, seconds=1.0, **fields)
+
+
+def test_a_reply_without_text_is_asked_for_again_at_once_with_another_seed():
+    said, model, waits = retried([nothing(), nothing(), nothing(), nothing(text="yes")], seed=7)
+    assert (said.text, said.outcome, said.attempts, waits) == ("yes", "ok", 4, [])
+    seeds = [request.seed for request in model.requests]
+    assert seeds[0] == 7
+    assert len(set(seeds)) == 4
+    assert seeds == [request.seed for request in retried([nothing()] * 4, seed=7)[1].requests]
+    assert len({(request.messages, request.purpose) for request in model.requests}) == 1
+
+
+def test_what_was_paid_for_replies_without_text_is_counted():
+    said, _, _ = retried([nothing(), busy(), nothing(text="yes")])
+    assert (said.usage, said.seconds) == (Usage(prompt_tokens=20, completion_tokens=6), 2.0)
+    failed, _, _ = retried([nothing(), CallError("no", retryable=False)])
+    assert (failed.outcome, failed.usage.prompt_tokens, failed.attempts) == ("failed", 10, 2)
+
+
+def test_after_three_further_attempts_it_fails():
+    told = []
+    said, model, _ = retried(
+        [nothing(error="the reply is empty")] * 9, on_event=lambda failure, wait: told.append(wait)
+    )
+    assert (said.outcome, said.attempts, model.calls, told) == ("empty", 4, 4, [0.0] * 3)
+
+
+def test_a_server_that_draws_its_own_seed_is_left_to_it():
+    _, model, _ = retried([nothing(), "yes"])
+    assert [request.seed for request in model.requests] == [None, None]
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "MAX_TOKENS"])
+def test_reasoning_that_was_cut_off_is_not_paid_for_again_and_names_max_tokens(finish_reason):
+    said, model, _ = retried([nothing(finish_reason, text="<think>so long")])
+    assert (said.outcome, said.text, model.calls) == ("empty", "", 1)
+    assert "max_tokens = 64" in said.error
+
+
+def test_hidden_reasoning_and_nothing_else_is_no_reply():
+    said, model, _ = retried([nothing(text="<think>It may be A.</think> "), "A"])
+    assert (said.text, said.attempts, model.calls) == ("A", 2, 2)
+
+
+def test_a_person_who_says_nothing_is_not_asked_again():
+    silent = HumanChat(lambda shown: " ")
+    said = asyncio.run(Retrying(silent).complete(chat_request()))
+    assert (said.outcome, said.attempts) == ("empty", 1)

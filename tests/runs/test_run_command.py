@@ -180,6 +180,55 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path)
     assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
 
 
+def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path):
+    broken = True
+
+    def sometimes(body, n):
+        hit = broken and "survey 1?" in body["messages"][-1]["content"] and stage_of(body) == "judge"
+        return error(400, "no") if hit else debating(body, n)
+
+    with openai_server(sometimes) as server:
+        args = arguments(tmp_path, server, n=3)
+        done = madke(*args)
+        assert done.returncode == 0
+        assert "1 questions lost a debater or a verdict; --retry-degraded retries them" in done.stderr
+        assert [t.id for t in read_transcripts(tmp_path / "out") if t.degraded] == ["q1"]
+        broken, sent = False, len(server.requests)
+        assert madke(*args).returncode == 0
+        assert len(server.requests) == sent, "a degraded question has an outcome"
+        again = madke(*args, "--retry-degraded")
+        assert (again.returncode, "degraded" in again.stderr) == (0, False)
+        anew = [stage_of(seen.body) for seen in server.requests[sent:]]
+        assert anew[0] == "judge"
+        assert "select" not in anew
+    assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
+    assert not any(t.degraded for t in read_transcripts(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_call_store_that_is_removed_under_the_run_ends_it_with_one_line(tmp_path, replaced):
+    store = tmp_path / "out" / "calls.sqlite"
+
+    def removing(body, n):
+        if n == 20:
+            store.unlink()
+            if replaced:
+                store.write_bytes(b"")
+        return debating(body, n)
+
+    with openai_server(removing) as server:
+        args = arguments(tmp_path, server, "--concurrency", "1", n=6)
+        done = madke(*args)
+        assert done.returncode == 2
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("madke: ")]
+        assert "calls.sqlite: was removed or replaced" in line
+        assert "Traceback" not in done.stderr
+        finished = set(finished_ids(tmp_path))
+        assert 0 < len(finished) < 6
+        assert madke(*args).returncode == 0
+    assert finished_ids(tmp_path) == [f"q{n}" for n in range(6)]
+
+
 def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path):
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=3)

@@ -30,7 +30,7 @@ from madke.runs.transcripts import read_transcripts
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
-from tests.support.openai_server import error, openai_server
+from tests.support.openai_server import chat, error, openai_server
 
 TOKENS_EACH = 25
 """Of one call to the loopback server."""
@@ -270,6 +270,42 @@ def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_n
     meter.count("openai/a", down)
     meter.count("openai/a", Completion(text="late"))
     assert meter.stopped == f"the last {HOPELESS} calls of openai/a all failed: HTTP 401: no"
+
+
+def test_three_calls_in_a_row_that_reason_up_to_max_tokens_stop_a_run():
+    meter = Meter(total=1)
+    cut = Completion(outcome="empty", finish_reason="length", error="cut off at max_tokens = 64")
+    for completion in (cut, cut, Completion(text="x"), cut, Completion(outcome="empty"), cut, cut):
+        meter.count("openai/a", completion)
+        meter.count("openai/b", Completion(text="x"))
+    assert meter.stopped is None
+    meter.count("openai/a", cut)
+    assert meter.stopped == "the last 3 calls of openai/a all failed: cut off at max_tokens = 64"
+
+
+def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_tokens(tmp_path):
+    with openai_server(chat("<think>Let me see", finish_reason="length")) as server:
+        args = arguments(tmp_path, server, "--concurrency", "2", n=40)
+        done = madke(*args)
+        sent = len(server.requests)
+        assert madke(*args).returncode == 1
+        assert len(server.requests) > sent, "what was no reply is asked again"
+    assert done.returncode == 1
+    assert re.search(r"stopped: the last 3 calls of openai/m@\S+ all failed: .* max_tokens = \d+", done.stderr)
+    assert sent <= 3 + 2 * 2 * 2
+    assert len(unfinished(tmp_path)) > 30
+
+
+def test_a_token_budget_is_kept_where_the_server_counts_no_tokens(tmp_path):
+    def uncounted(body, n):
+        status, headers, reply = debating(body, n)
+        return status, headers, {**reply, "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}
+
+    with openai_server(uncounted) as server:
+        done = madke(*arguments(tmp_path, server, "--concurrency", "1", "--token-budget", 10, n=5))
+    assert done.returncode == 1
+    assert "--token-budget is reached" in done.stderr
+    assert finished(tmp_path) == {"q0"}
 
 
 def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path):

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from madke.assets import cache_dir
+from madke.core.addresses import public_url
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.knowledge.sources.serper_cache import Kept, ReplyCache
@@ -80,7 +81,7 @@ class SerperSource:
                 "SERPER_BASE_URL holds a user or a query; expected the address alone (the key is SERPER_API_KEY)"
             )
         changed = self._options.changed
-        self.description = f"web search through {self._base_url}" + (f" ({changed})" if changed else "")
+        self.description = f"web search through {public_url(self._base_url)}" + (f" ({changed})" if changed else "")
         self._key = os.environ.get("SERPER_API_KEY", "").strip()
         self._cache = ReplyCache(cache or cache_dir("serper") / "answers.sqlite", self._base_url)
         self._sleep = sleep
@@ -89,7 +90,7 @@ class SerperSource:
         self._spent = Spent(source=name)
         self._counting = threading.Lock()
         if not self._key and self._cache.is_empty():
-            raise UserError(f"source {name!r} asks {self._base_url}, which needs a key; set SERPER_API_KEY")
+            raise UserError(f"source {name!r} asks {public_url(self._base_url)}, which needs a key; set SERPER_API_KEY")
 
     @property
     def spent(self) -> Spent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ class CallStore:
                     raise
                 recover(path)
                 self._db = self._opened()
+        self._file = path.stat()
         open_here[path.resolve()] += 1
         self._pieces = Pieces(self._db)
 
@@ -105,6 +107,9 @@ class CallStore:
 
         Calls that end in the same turn of the event loop are one transaction. One that is cancelled while it waits is
         written all the same: it is paid for.
+
+        Raises:
+            UserError: The file was removed or replaced, or cannot be written.
         """
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
@@ -178,6 +183,9 @@ class CallStore:
                 written.set_exception(failure)
 
     def _commit(self, calls: Sequence[Finished]) -> None:
+        if not self._is_there():  # SQLite would go on writing into a file without a name, and all would be lost
+            why = "was removed or replaced while it was in use; the same command again goes on with what is there now"
+            raise UserError(why, file=self.path)
         with self._errors():
             try:
                 with _transaction(self._db):
@@ -185,6 +193,12 @@ class CallStore:
             except BaseException:
                 self._pieces.forget()
                 raise
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(self._file, self.path.stat())
+        except OSError:
+            return False
 
     def _opened(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=30, isolation_level=None)

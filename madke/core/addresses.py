@@ -1,0 +1,59 @@
+"""Addresses of servers as names, files and logs may show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+SECRET = 8
+"""Characters that a secret has at least. Shorter values (``k``, ``none``, ``EMPTY``, ``ollama``) are placeholders."""
+
+_API_WORDS = re.compile(
+    r"v\d+(?:(?:alpha|beta)\d*)?|api|openai|chat|completions|compatible-mode|compatibility|inference|deployments|models"
+    r"|endpoints|serving-endpoints|applications|projects|accounts|gateway"
+)
+"""Parts of a path that the APIs themselves prescribe."""
+
+
+def bare_url(url: str) -> str:
+    """The URL without user, password, query and trailing slash; where it is none, words for it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the base URL"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def public_url(url: str) -> str:
+    """The bare URL with a short hash for each part of its path that may be a secret (some gateways put a token there).
+
+    Parts that APIs prescribe and parts of less than eight characters stay. Equal addresses have equal names, so that
+    runs resume.
+    """
+    bare = bare_url(url)
+    if "://" not in bare:
+        return bare
+    parts = urlsplit(bare)
+    return urlunsplit(parts._replace(path="/".join(map(_shown, parts.path.split("/")))))
+
+
+def without_path_secrets(text: str, url: str) -> str:
+    """A text in which a server may have repeated the URL that it was asked at."""
+    for part, shown in _secrets(url):
+        text = text.replace(part, shown)
+    return text
+
+
+def _secrets(url: str) -> Iterator[tuple[str, str]]:
+    """(Part of the path, what is shown for it), for each that may be a secret."""
+    for part in urlsplit(url).path.split("/"):
+        if (shown := _shown(part)) != part:
+            yield part, shown
+            yield unquote(part), shown
+
+
+def _shown(part: str) -> str:
+    harmless = len(part) < SECRET or _API_WORDS.fullmatch(part)
+    return part if harmless else f"~{sha256(part.encode()).hexdigest()[:8]}"

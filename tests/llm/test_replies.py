@@ -1,0 +1,343 @@
+"""Replies as servers really send them: errors inside a 200, lists of parts, keys, usage that cannot be true."""
+
+import asyncio
+import json
+
+import pytest
+
+from madke.core.addresses import public_url
+from madke.core.chat import Usage
+from madke.core.errors import CallError
+from madke.llm import AzureChat, OpenAIChat, close
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import chat, error, openai_server
+
+
+def ask(reply, request=None, *, path="/v1"):
+    """The completion of one request."""
+
+    async def once(url):
+        model = OpenAIChat("m", base_url=url, timeout=5.0)
+        try:
+            return await model.complete(request or chat_request())
+        finally:
+            await close(model)
+
+    with openai_server(reply) as server:
+        return asyncio.run(once(server.url.removesuffix("/v1") + path))
+
+
+def failure(reply, **where):
+    with pytest.raises(CallError) as caught:
+        ask(reply, **where)
+    return caught.value
+
+
+def in_the_choice(message="Provider returned error", text="The answer is [Ladoga].", **fields):
+    """OpenRouter's form of a reply whose provider failed on the way."""
+    status, headers, body = chat(text, finish_reason="error")
+    body["choices"][0]["error"] = {"message": message, **fields}
+    return status, headers, body
+
+
+def beside_choices(**fields):
+    status, headers, body = chat("The answer is [Ladoga].")
+    return status, headers, {**body, "error": fields}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        in_the_choice(code=502),
+        in_the_choice(code=429),
+        in_the_choice(code="503"),
+        in_the_choice(),
+        beside_choices(message="upstream timed out", code=504),
+        chat("The answer is [Ladoga].", finish_reason="error"),
+        chat("The answer is [Ladoga].", finish_reason="insufficient_system_resource"),
+        error(200, "slow down", code="rate_limit_exceeded"),
+        error(200, "try later", code=529),
+        (200, {}, {"object": "error", "message": "the worker is gone", "code": 500}),
+        (200, {}, {"error": "the backend is down"}),
+    ],
+)
+def test_a_failed_reply_with_status_200_is_a_failed_call_that_is_tried_again(reply):
+    failed = failure(reply)
+    assert failed.retryable
+    assert failed.reason.startswith("status 200 without a reply: ")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        in_the_choice("Insufficient credits", code=402),
+        in_the_choice(code=401),
+        in_the_choice(code="403"),
+        error(200, "Pay first.", code="insufficient_quota"),
+        error(200, "Who are you?", code="invalid_api_key"),
+        error(200, "Who are you?", type="authentication_error"),
+        error(200, "Your credit balance is too low to access the API.", type="invalid_request_error"),
+        error(200, "There is no such model.", code=404),
+        error(200, "It cannot be.", code="model_not_found"),
+        (200, {}, {"message": "Unauthorized", "code": 401}),
+        error(429, "You exceeded your current quota, see your plan.", code="insufficient_quota"),
+        error(429, "You exceeded your current quota, see your plan.", type="insufficient_quota"),
+        error(429, "Your account is suspended.", type="exceeded_current_quota_error"),
+        error(429, "Your team has used all available credits or reached its monthly spending limit."),
+        error(402, "Insufficient Balance"),
+    ],
+)
+def test_quota_credit_and_authentication_end_a_call_at_once(reply):
+    failed = failure(reply)
+    assert not failed.retryable
+    assert not failed.overloaded
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(429, "Rate limit reached for requests", code="rate_limit_exceeded", type="requests"),
+        # Gemini says so of a quota of one minute.
+        error(429, "You exceeded your current quota, see your plan.", code=429, type="RESOURCE_EXHAUSTED"),
+        error(200, "slow down", code=429),
+    ],
+)
+def test_a_rate_limit_is_tried_again_and_counts_as_load(reply):
+    failed = failure(reply)
+    assert (failed.retryable, failed.overloaded) == (True, True)
+
+
+RAW = json.dumps({"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}})
+
+TOO_LONG = {
+    "xAI": error(400, "This model's maximum prompt length is 131072 but the request contains 136973 tokens."),
+    "LM Studio": error(
+        400,
+        "Trying to keep the first 15857 tokens when context the overflows. However, the model is loaded with context "
+        "length of only 4096 tokens, which is not enough. Try to load the model with a larger context length",
+    ),
+    "LM Studio, generating": error(
+        400, "Reached context length of 4096 tokens with model (arch: qwen3) that does not support overflow."
+    ),
+    "LM Studio, later": (
+        400,
+        {},
+        {"error": "The number of tokens to keep from the initial prompt is greater than the context length"},
+    ),
+    "Bedrock": error(400, "ValidationException: Input is too long for requested model.", type="ValidationException"),
+    "Bedrock, by message": (
+        400,
+        {},
+        {"message": "The model returned the following errors: Input is too long for requested model."},
+    ),
+    "Anthropic": (
+        400,
+        {},
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000",
+            },
+        },
+    ),
+    "Anthropic, prompt": error(400, "prompt is too long: 210000 tokens > 200000 maximum", type="invalid_request_error"),
+    "Anthropic, bytes": error(413, "Request exceeds the maximum size", type="request_too_large"),
+    "GitHub Models": error(
+        413, "Request body too large for gpt-4o model. Max size: 8000 tokens.", code="tokens_limit_reached"
+    ),
+    "GitHub Models, by message": (
+        413,
+        {},
+        {"message": "Request body too large for o1-mini model. Max size: 4000 tokens."},
+    ),
+    "TabbyAPI": (400, {}, {"detail": "Request length 71599 + 2048 is greater than max_seq_len 65536"}),
+    "TabbyAPI, older": (
+        503,
+        {},
+        {"detail": {"error": {"message": "Prompt length 5000 is greater than max_seq_len 4096"}}},
+    ),
+    "Cohere": (
+        400,
+        {},
+        {"message": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292."},
+    ),
+    "Cohere, size": (
+        400,
+        {},
+        {"message": "too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs."},
+    ),
+    "OpenRouter": in_the_choice(
+        "This endpoint's maximum context length is 131072 tokens. However, you requested 150000", code=400
+    ),
+    "OpenRouter, top level": error(200, "This endpoint's maximum context length is 8192 tokens.", code=400),
+    "OpenRouter, raw": in_the_choice(code=400, metadata={"raw": RAW, "provider_name": "P"}),
+    "OpenAI in a 200": error(200, "Shorten it.", code="context_length_exceeded"),
+    "OpenAI, window": error(400, "Your input exceeds the context window of this model. Adjust it and try again."),
+    "Groq": error(400, "Please reduce the length of the messages or completion.", param="messages"),
+    "Mistral": error(400, "Prompt contains 140000 tokens, too large for model with 131072 maximum context length"),
+    "Moonshot": error(400, "Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)"),
+    "MiniMax": error(400, "invalid params, context window exceeds limit"),
+    "Alibaba": error(400, "Range of input length should be [1, 129024]", code="invalid_parameter_error"),
+    "Ollama": error(400, "prompt too long; exceeded max context length by 5000 tokens"),
+}
+
+
+@pytest.mark.parametrize("server", TOO_LONG)
+def test_every_servers_word_for_a_prompt_that_is_too_long_is_known(server):
+    said = ask(TOO_LONG[server])
+    assert (said.outcome, said.text) == ("too_long", "")
+    assert said.error
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(429, "Too many tokens, please wait before trying again."),
+        error(400, "Too many tokens, please wait before trying again."),
+        error(413, "Request too large for model on tokens per minute (TPM): Limit 6000", code="rate_limit_exceeded"),
+        error(400, "max_tokens is greater than the maximum allowed"),
+        in_the_choice(code=502),
+    ],
+)
+def test_other_limits_are_no_prompt_that_is_too_long(reply):
+    assert failure(reply).reason
+
+
+SAID = "Tokyo, not Kyoto: the token EMPTY is none of ollama's keys [k]."
+
+
+@pytest.mark.parametrize("key", ["k", "none", "EMPTY", "ollama", "token"])
+def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    said = ask(chat(SAID, reasoning_content=SAID))
+    assert (said.text, said.reasoning, said.outcome) == (SAID, SAID, "ok")
+    assert failure(error(500, SAID)).reason == f"HTTP 500: {SAID}"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda key: chat(f"The answer is [{key}]."),
+        lambda key: chat("[A]", reasoning_content=f"it says {key}"),
+        lambda key: chat(None, refusal=f"no {key}"),
+        lambda key: chat([{"type": "text", "text": key}]),
+    ],
+)
+def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(monkeypatch, reply):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-8char")
+    failed = failure(reply("sk-8char"))
+    assert (failed.reason, failed.retryable) == ("the reply holds the API key, and is not kept", False)
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ([{"type": "text", "text": "It is "}, {"type": "text", "text": "[Baikal]."}], "It is [Baikal].", ""),
+        (
+            [
+                {
+                    "type": "thinking",
+                    "thinking": [{"type": "text", "text": "deep "}, {"type": "text", "text": "water"}],
+                },
+                {"type": "text", "text": "[Baikal]"},
+            ],
+            "[Baikal]",
+            "deep water",
+        ),
+        ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "[Baikal]"}], "[Baikal]", "hm"),
+        (["[Bai", "kal]"], "[Baikal]", ""),
+        ([{"type": "text", "text": "[Baikal]"}, {"type": "image_url", "image_url": {}}, None, 7], "[Baikal]", ""),
+    ],
+)
+def test_content_may_be_a_list_of_parts(content, text, reasoning):
+    said = ask(chat(content))
+    assert (said.text, said.reasoning, said.outcome) == (text, reasoning, "ok")
+
+
+@pytest.mark.parametrize(
+    "content", [[], [{"type": "text", "text": " "}], [{"type": "thinking", "thinking": "hm"}], {}, 7]
+)
+def test_parts_without_text_are_an_empty_reply(content):
+    assert ask(chat(content)).outcome == "empty"
+
+
+def test_reasoning_and_nothing_else_is_an_empty_reply_before_it_is_stored():
+    said = ask(chat("<think>It may be [Baikal].</think>\n"))
+    assert (said.outcome, said.text) == ("empty", "")
+    assert said.reasoning == "<think>It may be [Baikal].</think>"
+    assert "hidden reasoning and nothing else" in said.error
+
+
+@pytest.mark.parametrize(
+    "message", [{"text": "<think>so long"}, {"text": "", "reasoning_content": "so long"}, {"text": None}]
+)
+def test_where_a_reply_without_text_was_cut_off_the_reason_names_max_tokens(message):
+    said = ask(chat(**message, finish_reason="length"))
+    assert said.outcome == "empty"
+    assert "max_tokens = 64" in said.error
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (12, 0), (0, 5)])
+def test_zero_tokens_beside_a_text_are_estimated(counts):
+    usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": 0}
+    said = ask(chat("y" * 8, usage=usage), chat_request("x" * 41, system=None))
+    assert said.usage == Usage(prompt_tokens=11, completion_tokens=2, estimated=True)
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://elsewhere.example/v1/chat/completions", "https://elsewhere.example/v1/chat/completions"),
+        ("https://me:pw@elsewhere.example/v2/?k=secret", "https://elsewhere.example/v2"),
+        ("/login", "/login"),
+    ],
+)
+def test_a_redirect_names_its_target(location, shown):
+    failed = failure((307, {"Location": location}, {}))
+    assert not failed.retryable
+    assert failed.reason.startswith("HTTP 307 redirects to ")
+    assert shown in failed.reason
+    assert "pw" not in failed.reason
+    assert "secret" not in failed.reason
+
+
+def test_a_redirect_to_nowhere_is_an_error_like_others():
+    assert "no URL" in failure((308, {"Location": "http://[1"}, {})).reason
+
+
+PATH_SECRET = "tok-2718281828459045"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/v1", "/v1"),
+        ("/v1/", "/v1"),
+        ("/openai/v1", "/openai/v1"),
+        ("/api/v1", "/api/v1"),
+        ("/v1beta/openai", "/v1beta/openai"),
+        ("/compatible-mode/v1", "/compatible-mode/v1"),
+        ("/proxy/v1", "/proxy/v1"),
+        ("", ""),
+    ],
+)
+def test_the_path_of_an_api_is_shown_as_it_is(path, shown):
+    assert public_url(f"https://host:8000{path}") == f"https://host:8000{shown}"
+
+
+def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch):
+    url = f"https://host:8000/{PATH_SECRET}/v1"
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "sk-31415926")
+    name = OpenAIChat("m", base_url=url).name
+    assert name == OpenAIChat("m", base_url=url).name
+    assert name != OpenAIChat("m", base_url=url.replace("tok-", "tic-")).name
+    for told in (name, AzureChat("m", endpoint=url).name):
+        assert PATH_SECRET not in told
+        assert "https://host:8000/~" in told
+    for reply in (
+        error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
+        (308, {"Location": f"/{PATH_SECRET}/v2/chat/completions"}, {}),
+        (200, {}, f"<html>{PATH_SECRET}</html>"),
+    ):
+        assert PATH_SECRET not in failure(reply, path=f"/{PATH_SECRET}/v1").reason
