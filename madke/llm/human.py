@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from collections.abc import Callable
 
 from madke.core.chat import ChatRequest, Completion
-from madke.terminal import printable
+from madke.terminal import say
 
 _SYSTEM_SHOWN = 200
 """Characters of the system message that a person is shown; the rest is written for models."""
@@ -52,8 +51,7 @@ def ask_terminal(shown: str) -> str:
     Raises:
         EOFError: Input ended before anything was said.
     """
-    sys.stderr.write(f"\n{shown}\n\nYour reply; an empty line ends it:\n")
-    sys.stderr.flush()
+    say(f"\n{shown}\n\nYour reply; an empty line ends it:", err=True)
     lines: list[str] = []
     while True:
         try:
@@ -77,7 +75,7 @@ def _shown(request: ChatRequest) -> str:
             parts.append(brief if len(brief) <= _SYSTEM_SHOWN else f"{brief[:_SYSTEM_SHOWN]}...")
         else:
             parts.append(message.content if message.role == "user" else f"You said: {message.content}")
-    return printable("\n\n".join(parts))
+    return "\n\n".join(parts)
 
 
 async def _in_daemon_thread(ask: Callable[[], str]) -> str:
