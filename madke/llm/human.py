@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from madke.core.chat import ChatRequest, Completion
-from madke.terminal import say
+from madke.terminal import printable, say
 
 _SYSTEM_SHOWN = 200
 """Characters of the system message that a person is shown; the rest is written for models."""
@@ -75,7 +75,7 @@ def _shown(request: ChatRequest) -> str:
             parts.append(brief if len(brief) <= _SYSTEM_SHOWN else f"{brief[:_SYSTEM_SHOWN]}...")
         else:
             parts.append(message.content if message.role == "user" else f"You said: {message.content}")
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts))
 
 
 async def _in_daemon_thread(ask: Callable[[], str]) -> str:

@@ -110,7 +110,13 @@ class CommandScorer:
     def _start(self) -> _Started:
         pipe = subprocess.PIPE
         # Before the command, so that there is no moment in which nobody guards it.
-        guard = subprocess.Popen([sys.executable, "-I", "-S", "-c", _GUARD], stdin=pipe, start_new_session=True)
+        guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _GUARD],
+            stdin=pipe,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
         except (OSError, ValueError) as error:

@@ -28,7 +28,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def __init__(self, *folders: Path) -> None:
         super().__init__(
-            loader=_Loader(folders),
+            loader=_TemplateLoader(folders),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -93,7 +93,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.globals
 
 
-class _Loader(BaseLoader):
+class _TemplateLoader(BaseLoader):
     """Finds templates in folders, the first first."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
