@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jinja2 import nodes, pass_environment
+from jinja2 import nodes, pass_context, pass_environment
 from jinja2.environment import Environment
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.filters import FILTERS, make_attrgetter
 from jinja2.runtime import Context
-from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
 MAX_STEPS = 1_000_000
