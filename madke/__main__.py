@@ -10,7 +10,9 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        print("madke: interrupted", file=sys.stderr)
+        from madke.terminal import say
+
+        say("madke: interrupted", err=True)
         sys.exit(130)
 
 

@@ -169,6 +169,17 @@ def alone_with(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
         yield opened
 
 
+def is_held(file: Path, opened: IO[bytes]) -> bool:
+    """Whether what :func:`alone_with` opened is still the file of that name: nobody removed or replaced it.
+
+    Without it another process can make a file of that name, and hold that.
+    """
+    try:
+        return os.path.samestat(os.fstat(opened.fileno()), file.stat())
+    except OSError:
+        return False
+
+
 @contextmanager
 def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Iterator[int]:
     """Make the folder, open the path, and hold it; without ``busy``, wait for whoever does."""

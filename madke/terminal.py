@@ -1,16 +1,182 @@
-"""Text of models, the web and datasets, made fit for a terminal, and keys kept out of what is shown or written."""
+"""The one place that prints. Text of models, the web, datasets and strangers' runs cannot steer the terminal.
+
+Everything that a command shows goes through :func:`say`, :func:`say_json`, :func:`renew` or a :func:`console`; log
+lines go through :func:`log_handler`. All of them leave out control and formatting characters. Styling is added after.
+"""
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import re
+import sys
 import unicodedata
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _STEERING = ("Cc", "Cf", "Cs", "Co")
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _SECRET_LENGTH = 8
 """A shorter value is a switch, such as that of TOKENIZERS_PARALLELISM."""
+
+_PIPED_WIDTH = 140
+
+
+class OutputError(Exception):
+    """Standard output cannot be written. It is no OSError, so that nothing takes it for an error of a file.
+
+    Args:
+        error: What the system said.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror or error
+        super().__init__(f"standard output cannot be written: {why}")
+        self.reader_left = error.errno == errno.EPIPE
+        """Whether a reader such as ``head`` has closed the pipe."""
+
+
+def say(text: str, *, err: bool = False, end: str = "\n") -> None:
+    """Print a text without control and formatting characters; newlines and tabs stay.
+
+    Args:
+        text: May quote anything.
+        err: Print to standard error, whose failures are ignored.
+        end: What comes after it.
+
+    Raises:
+        OutputError: Standard output cannot be written.
+    """
+    _write(printable(text) + end, err=err)
+
+
+def say_json(json_text: str, *, end: str = "\n") -> None:
+    """Print JSON of the same value: what cannot be shown is escaped, also what the encoding of standard output lacks.
+
+    Raises:
+        OutputError: Standard output cannot be written.
+    """
+    shown = printable_json(json_text)
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        shown.encode(encoding)
+    except UnicodeEncodeError:
+        shown = "".join(c if c.isascii() else _escaped(c) for c in shown)
+    _write(shown + end, err=False)
+
+
+def renew(line: str, *, last: bool) -> None:
+    """Show a line of progress on standard error: in the place of the one before on a terminal, else below it.
+
+    Args:
+        line: The text; it may quote anything.
+        last: Whether the line stays.
+    """
+    if sys.stderr.isatty():
+        _write(f"\r\x1b[2K{printable(line)}" + ("\n" if last else ""), err=True)
+    else:
+        say(line, err=True)
+
+
+def console() -> Console:
+    """Tables and styled text on standard output; the text of whatever it prints is made printable.
+
+    In a pipe or a file tables keep a fixed width, so that they do not depend on the terminal. Printing raises
+    :class:`OutputError`, as :func:`say` does.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class PrintableConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+        def print(self, *objects: Any, **settings: Any) -> None:
+            try:
+                super().print(*objects, **settings)
+            except OSError as error:
+                raise OutputError(error) from None
+
+        def on_broken_pipe(self) -> None:
+            raise OutputError(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+
+    return PrintableConsole(width=None if sys.stdout.isatty() else _PIPED_WIDTH, markup=False, highlight=False)
+
+
+def log_handler() -> logging.Handler:
+    """Writes log lines to standard error; see :class:`PrintableFormatter`."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
+    return handler
+
+
+class PrintableFormatter(logging.Formatter):
+    """Log lines quote titles and file names from outside, which must not steer the terminal, and addresses with keys.
+
+    A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, fit for a terminal."""
+        ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
+        return without_keys(printable(f"madke: {record.getMessage()}" if ours else super().format(record)))
+
+
+def open_streams() -> None:
+    """Give this process all three standard streams, and let text print that their encoding lacks (``?``).
+
+    Without this the first file that is opened takes the number of a stream that the caller closed (``>&-``), and
+    whatever prints would write into it. A closed standard output refuses what is written; the others are empty.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is this one.
+            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)
+    sys.stdin = sys.stdin or _stream(0, "r")
+    sys.stdout = sys.stdout or _stream(1, "w")
+    sys.stderr = sys.stderr or _stream(2, "w")
+    with suppress(AttributeError):  # a stream of a test's
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+
+def _stream(number: int, mode: str) -> IO[str]:
+    return open(number, mode, encoding="utf-8", closefd=False)
+
+
+def close_output() -> OutputError | None:
+    """Write what is still buffered; where that fails, drop it and let Python's own exit find nothing to write.
+
+    Returns:
+        The failure, if there is one.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        return OutputError(error)
+    return None
+
+
+def _write(text: str, *, err: bool) -> None:
+    stream = sys.stderr if err else sys.stdout
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        if not err:
+            raise OutputError(error) from None
 
 
 def printable(text: str) -> str:

@@ -24,8 +24,24 @@ _FORM = re.compile(r"[-\[]")
 """In pydantic's names for the forms of a value (``constrained-int``), and in no field's name."""
 
 
+_MAX_VALUES = 50_000
+_MAX_DIGITS = 100
+
+
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice in a mapping, of which YAML's own loader keeps the last without a word."""
+    """YAML's safe loader, which refuses some more.
+
+    - A key that stands twice in a mapping, of which YAML's own loader keeps the last without a word.
+    - Aliases that expand to more than 50,000 values, or that contain themselves: a few lines can stand for billions.
+    - Numbers of more than 100 characters, which take long to read and to show.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        """The document, if it is no larger than it looks."""
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None:
+            _expanded(node, {})
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping, if its keys differ."""
@@ -40,6 +56,35 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _expanded(node: yaml.Node, sizes: dict[yaml.Node, int | None]) -> int:
+    """How many values a node stands for once its aliases are expanded.
+
+    Args:
+        node: The node.
+        sizes: Those of other nodes; None for one that is being counted.
+    """
+    if node in sizes:
+        if (size := sizes[node]) is None:
+            raise _refused("an alias stands inside what it stands for", node)
+        return size
+    sizes[node] = None
+    size = 1
+    if isinstance(node, yaml.MappingNode):
+        size += sum(_expanded(part, sizes) for pair in node.value for part in pair)
+    elif isinstance(node, yaml.SequenceNode):
+        size += sum(_expanded(part, sizes) for part in node.value)
+    elif len(node.value) > _MAX_DIGITS and node.tag.endswith((":int", ":float")):
+        raise _refused(f"a number of {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
+    if size > _MAX_VALUES:
+        raise _refused(f"aliases and lists expand to more than {_MAX_VALUES:,} values", node)
+    sizes[node] = size
+    return size
+
+
+def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
 def read_yaml(path: Path, model: type[M]) -> M:
     """The model that the file describes.
 
@@ -49,13 +94,17 @@ def read_yaml(path: Path, model: type[M]) -> M:
     return validated(read_mapping(path), model, file=path)
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
+def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
     """The mapping in a YAML file; the empty one if the file holds nothing.
+
+    Args:
+        path: The file.
+        text: What it holds, where that has been read.
 
     Raises:
         UserError: The file is missing or is no YAML mapping.
     """
-    content = _read(path, lambda text: yaml.load(text, Loader=_Loader))
+    content = _read(path, lambda text: yaml.load(text, Loader=_Loader), text)
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -71,7 +120,7 @@ def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
     """
 
     def entries(text: str) -> dict[str, tuple[int, Any]]:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         top = loader.get_single_node()
         found: dict[str, tuple[int, Any]] = {}
         if top is None:
@@ -90,9 +139,9 @@ def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
     return _read(path, entries)
 
 
-def _read(path: Path, load: Callable[[str], T]) -> T:
+def _read(path: Path, load: Callable[[str], T], text: str | None = None) -> T:
     try:
-        return load(path.read_text(encoding="utf-8"))
+        return load(path.read_text(encoding="utf-8") if text is None else text)
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:

@@ -13,7 +13,7 @@ from madke.cli import options
 from madke.cli.console import resumable
 from madke.cli.outputs import question_files, refuse_own_files
 from madke.core.errors import UserError
-from madke.terminal import printable
+from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
@@ -146,14 +146,13 @@ def command(
 def _list_recipes() -> None:
     from rich.table import Table
 
-    from madke.cli.console import output
     from madke.experiments.recipe import read_recipe, recipe_files
 
     table = Table("recipe", "what", "after")
     for name in recipe_files():
         recipe = read_recipe(name)
         table.add_row(name, recipe.title, recipe.source)
-    output().print(table)
+    console().print(table)
 
 
 def _check(setting: Setting) -> None:
@@ -170,7 +169,7 @@ def _check(setting: Setting) -> None:
     setting.open_all()
     datasets = {str(name) for question in setting.questions if (name := question.metadata.get("dataset"))}
     for remark in remarks(setting.recipe, datasets):
-        typer.echo(printable(f"madke: {setting.file}: {remark}"), err=True)
+        say(f"madke: {setting.file}: {remark}", err=True)
 
 
 def _questions(
@@ -219,26 +218,25 @@ def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
     from madke.report.published import published_table
 
     for error in setting.unknown_sources():
-        typer.echo(printable(f"madke: --pools, or a source, is missing: {error}"), err=True)
+        say(f"madke: --pools, or a source, is missing: {error}", err=True)
     plans = planned(setting, planner)
     if as_json:
-        typer.echo(json.dumps(plans_as_json(plans)))
+        say_json(json.dumps(plans_as_json(plans)))
         return
     recipe = setting.recipe
-    typer.echo(printable(f"{recipe.title} ({recipe.source})"))
+    say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
-        typer.echo(printable(recipe.about.strip()))
-    typer.echo(f"{len(setting.questions):,} questions of {printable(setting.data)}")
+        say(recipe.about.strip())
+    say(f"{len(setting.questions):,} questions of {setting.data}")
     show_plans(plans, planner.prices, planner.reply_tokens)
     _show_tables([published_table(recipe)])
 
 
 def _show_tables(tables: Sequence[Table | None]) -> None:
-    from madke.cli.console import output
     from madke.report.side_by_side import rich_table
 
     for table in filter(None, tables):
-        output().print(rich_table(table))
+        console().print(rich_table(table))
 
 
 def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: Budget) -> None:
@@ -269,7 +267,7 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
             if reason := experiment.waits_for(arm):
                 unfinished[arm.name] = reason
                 continue
-            typer.echo(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
+            say(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
             try:
                 meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: showing(meter.line))
             except UserError as error:  # what other arms have, or will have, paid for is theirs
@@ -281,24 +279,23 @@ def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: 
                 if not meter.stopped:
                     continue  # a replay that lacks calls
                 if later := len(setting.arms) - number:
-                    typer.echo(f"madke: {later} arms after {arm.name!r} have not begun", err=True)
+                    say(f"madke: {later} arms after {arm.name!r} have not begun", err=True)
                 break
         show_spent(asked)
         if wrong and not read_experiment(out)[1]:
             raise wrong[0]
         failed = _show_results(experiment, plans, budget)
     for name, reason in unfinished.items():
-        typer.echo(printable(f"madke: arm {name!r} is not finished: {reason}"), err=True)
+        say(f"madke: arm {name!r} is not finished: {reason}", err=True)
     if unfinished or failed:
         which = "the command without --replay" if effort.replay else "the same command again"
         again = f"{f'a higher {budget.reached}' if budget.reached else which} goes on"
-        typer.echo(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
+        say(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
         raise typer.Exit(1)
 
 
 def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budget) -> int:
     """Score all arms that have begun, show and write everything; returns how many debates failed."""
-    from madke.cli.console import output
     from madke.experiments.record import read_experiment
     from madke.llm import CallStore
     from madke.report.html import write_page
@@ -313,7 +310,7 @@ def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budg
     recipe = experiment.setting.recipe
     _, folders = read_experiment(experiment.path)
     scores = {folder: score_run(folder, prices=budget.prices) for folder in folders}
-    output().print(score_table([(folder.name, found) for folder, found in scores.items()]))
+    console().print(score_table([(folder.name, found) for folder, found in scores.items()]))
     with CallStore(experiment.calls) as store:
         spent = spending_table(plans, scores, store.paid(without=SERVICE_STAGES), budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
@@ -323,7 +320,7 @@ def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budg
     named = {arm.name: scores[arm.path] for arm in arms}
     own = write_page(arms, named, page, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
-        output().print(rich_table(tests, NO_ROOM))
+        console().print(rich_table(tests, NO_ROOM))
     _show_tables(tables)
-    typer.echo(f"arms: {experiment.path / 'arms'}\nreport: {page}")
+    say(f"arms: {experiment.path / 'arms'}\nreport: {page}")
     return sum(found.failed for found in scores.values())

@@ -10,7 +10,7 @@ import typer
 
 from madke.cli import arms, options
 from madke.core.errors import UserError
-from madke.terminal import printable, printable_json
+from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,8 +44,8 @@ def sheet(
     from madke.report.annotation import write_sheet
 
     key_file, key = write_sheet(arms.open_arms(paths, data, dataset, task), out, sample=sample, seed=seed)
-    typer.echo(f"sheet: {out}: {len(key.rows)} answers; to fill: {', '.join(key.scales)}")
-    typer.echo(f"key: {key_file}: keep it away from those who fill the sheet")
+    say(f"sheet: {out}: {len(key.rows)} answers; to fill: {', '.join(key.scales)}")
+    say(f"key: {key_file}: keep it away from those who fill the sheet")
 
 
 @app.command()
@@ -58,20 +58,19 @@ def read(
     import json
     from dataclasses import asdict
 
-    from madke.cli.console import output
     from madke.report.annotation import read_key
     from madke.report.judgements import human_scores, read_sheet
 
     read = read_key(key)
     found = human_scores(read, {name: read_sheet(path, read) for name, path in _names(sheets).items()})
     if as_json:
-        typer.echo(printable_json(json.dumps(asdict(found), ensure_ascii=False)))
+        say_json(json.dumps(asdict(found), ensure_ascii=False))
         return
-    console = output()
-    console.print(_scores(found, read.scales))
-    console.print(_agreements(found))
+    screen = console()
+    screen.print(_scores(found, read.scales))
+    screen.print(_agreements(found))
     if found.ungraded:
-        typer.echo(
+        say(
             f"{found.ungraded} of {len(read.rows)} rows are not graded in full: scores are of the others, and "
             "abstentions weigh more than they should"
         )
@@ -144,4 +143,4 @@ def _figure(value: float | None) -> str:
 def _text(text: str) -> Text:
     from rich.text import Text
 
-    return Text(printable(text))
+    return Text(text)

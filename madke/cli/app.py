@@ -10,10 +10,9 @@ from typing import NoReturn
 import typer
 import typer.exceptions
 
-from madke.cli.console import PrintableFormatter
 from madke.core.errors import UserError
 from madke.files import DISK_FULL
-from madke.terminal import printable, without_keys
+from madke.terminal import OutputError, close_output, log_handler, open_streams, say, without_keys
 
 app = typer.Typer(
     help="Answer questions in batches by debate between language models over shared, retrieved knowledge.",
@@ -21,12 +20,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_READER_LEFT = 141
+"""128 and SIGPIPE, as shells report it."""
+
 
 def _version(show: bool) -> None:
     if show:
         from madke import __version__
 
-        typer.echo(f"madke {__version__}")
+        say(f"madke {__version__}")
         raise typer.Exit
 
 
@@ -37,25 +39,37 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-    handler = logging.StreamHandler()
-    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+        say(context.get_help())
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[log_handler()])
 
 
 def main() -> None:
-    """Run the command line. Exit status: 0 done, 1 some questions failed, 2 bad input, 130 interrupted."""
+    """Run the command line.
+
+    Exit status: 0 done, 1 some questions failed, 2 bad input or output, 130 interrupted, 141 nobody reads the output.
+    """
+    open_streams()
     try:
         _register()
-        sys.exit(app(standalone_mode=False))
+        status = app(standalone_mode=False)
+        if unwritten := close_output():
+            raise unwritten
+        sys.exit(status)
+    except OutputError as error:
+        close_output()
+        if error.reader_left:
+            sys.exit(_READER_LEFT)
+        _complain(str(error))
     except UserError as error:
         _complain(str(error))
     except typer.exceptions.TyperException as error:
         _complain(error.format_message())
     except (typer.Abort, KeyboardInterrupt):
-        print("madke: interrupted", file=sys.stderr)
+        say("madke: interrupted", err=True)
         sys.exit(130)
     except OSError as error:
+        if unwritten := close_output():  # Typer's own help
+            _complain(str(unwritten))
         # A full disk, a read-only folder: nothing that a traceback would help with.
         if error.errno in DISK_FULL:
             _complain("the disk is full; make room, and the same command goes on from here")
@@ -64,13 +78,13 @@ def main() -> None:
         _complain("a text or a file name holds half characters that are not UTF-8")
     except Exception:
         # A bug; its message may quote anything.
-        sys.stderr.write(without_keys(printable(traceback.format_exc())))
+        say(without_keys(traceback.format_exc()), err=True, end="")
         sys.exit(1)
 
 
 def _complain(message: str) -> NoReturn:
-    """Bad input is one line for people, with no way for what it quotes to steer the terminal."""
-    print(f"madke: {printable(' '.join(message.split()))}", file=sys.stderr)
+    """Bad input is one line for people."""
+    say(f"madke: {' '.join(message.split())}", err=True)
     sys.exit(2)
 
 

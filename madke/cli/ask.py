@@ -10,7 +10,7 @@ import typer
 
 from madke.cli import options
 from madke.core.errors import UserError
-from madke.terminal import printable_json
+from madke.terminal import say, say_json
 
 if TYPE_CHECKING:
     from madke.core.chat import ChatModel
@@ -55,7 +55,10 @@ def command(
     opened = open_sources(specs)
     transcript = asyncio.run(_debated(asked, variant, models, opened, scorer, seed))
     show_spent(opened)
-    typer.echo(printable_json(to_json(transcript).decode()) if as_json else debate_text(transcript))
+    if as_json:
+        say_json(to_json(transcript).decode())
+    else:
+        say(debate_text(transcript))
     if transcript.status == "failed":
         raise typer.Exit(1)
 

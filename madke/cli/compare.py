@@ -9,7 +9,7 @@ import typer
 
 from madke.cli import arms, options
 from madke.core.errors import UserError
-from madke.terminal import printable, printable_json
+from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
@@ -80,18 +80,17 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
     import json
     from dataclasses import asdict
 
-    from madke.cli.console import output
     from madke.report.compare import compare
     from madke.report.side_by_side import debate_columns
 
     debates = {arm.name: _debates_of(question, arm) for arm in results}
     (compared,) = compare(debates).questions
     if as_json:
-        typer.echo(printable_json(json.dumps(asdict(compared), ensure_ascii=False)))
+        say_json(json.dumps(asdict(compared), ensure_ascii=False))
         return
     first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates.values()]
-    console = output()
-    console.print(debate_columns(compared, first, console.width))
+    screen = console()
+    screen.print(debate_columns(compared, first, screen.width))
 
 
 def _debates_of(question: str, arm: Results) -> list[Transcript]:
@@ -124,7 +123,7 @@ def _show_json(
         "repeat_tests": [asdict(test) for test in across],
         "notes": notes(comparison, scores),
     }
-    typer.echo(printable_json(json.dumps(found, ensure_ascii=False)))
+    say_json(json.dumps(found, ensure_ascii=False))
 
 
 def _show_tables(
@@ -134,24 +133,23 @@ def _show_tables(
     tests: Sequence[PairedTest],
     across: Sequence[PairedTest],
 ) -> None:
-    from madke.cli.console import output
     from madke.report.compare import notes, scores_of_compared
     from madke.report.side_by_side import NO_ROOM, pair_table, question_table, rich_table
     from madke.report.tables import cost_table, paired_table
     from madke.report.text import score_table
 
-    console = output()
+    screen = console()
     if shown:
-        console.print(question_table(shown))
+        screen.print(question_table(shown))
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
-    typer.echo(printable("; ".join(f"{what}: {count}" for what, count in counts.items())))
+    say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     scores = scores_of_compared(results, comparison)
-    console.print(score_table([*scores.items()]))
-    console.print(rich_table(cost_table(scores)))
-    console.print(pair_table(comparison.pairs))
-    console.print(rich_table(paired_table(tests), NO_ROOM))
+    screen.print(score_table([*scores.items()]))
+    screen.print(rich_table(cost_table(scores)))
+    screen.print(pair_table(comparison.pairs))
+    screen.print(rich_table(paired_table(tests), NO_ROOM))
     if across:
-        console.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))
+        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))
     for note in notes(comparison, scores):
-        typer.echo(printable(note))
+        say(note)

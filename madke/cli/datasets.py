@@ -11,6 +11,7 @@ import typer
 from madke.cli import options
 from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
+from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
@@ -36,7 +37,6 @@ def _list(
     from rich import box
     from rich.table import Table
 
-    from madke.cli.console import output
     from madke.data.cards import cards
     from madke.data.formats import get_format
 
@@ -44,12 +44,12 @@ def _list(
     if as_json:
         for name, task, card in known:
             record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
-            typer.echo(json.dumps(record, ensure_ascii=False))
+            say_json(json.dumps(record, ensure_ascii=False))
         return
     table = Table("name", "dataset", "task", "questions", "licence", box=box.SIMPLE_HEAD)
     for name, task, card in known:
         table.add_row(name, card.title, task, _sizes(card), card.licence)
-    output().print(table)
+    console().print(table)
 
 
 @app.command()
@@ -67,18 +67,16 @@ def show(
         import json
 
         record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
-        typer.echo(json.dumps(record, ensure_ascii=False))
+        say_json(json.dumps(record, ensure_ascii=False))
         return
     from rich.table import Table
-
-    from madke.cli.console import output
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for label, text in _lines(name, shown, task.name, task.metrics):
         table.add_row(label, text)
-    output().print(table)
+    console().print(table)
 
 
 def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tuple[str, str]]:
@@ -164,9 +162,9 @@ def convert(
         passages = _write_pools(name, chosen, pools)
     with replacing(out) as file:
         file.writelines(question_to_json(entry.question) + b"\n" for entry in chosen)
-    typer.echo(f"{out}: {len(chosen)} questions, ids {ids_fingerprint(entry.question.id for entry in chosen)}")
+    say(f"{out}: {len(chosen)} questions, ids {ids_fingerprint(entry.question.id for entry in chosen)}")
     if pools is not None:
-        typer.echo(f"{pools}: {passages} passages")
+        say(f"{pools}: {passages} passages")
 
 
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:

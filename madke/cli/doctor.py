@@ -11,6 +11,7 @@ import typer
 
 from madke.cli import options
 from madke.core.errors import UserError
+from madke.terminal import say
 
 _QUESTION = "Which lake is the deepest?"
 _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
@@ -38,7 +39,6 @@ def command(
 
 
 def _works(name: str, check: Callable[[], str]) -> bool:
-    from madke.terminal import printable
 
     try:
         found, works = check(), True
@@ -46,7 +46,7 @@ def _works(name: str, check: Callable[[], str]) -> bool:
         found, works = f"FAILED: {error}", False
     except Exception as error:  # whatever a broken file or package does, the other checks go on
         found, works = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}", False
-    typer.echo(printable(f"{name:<22} {found}"))
+    say(f"{name:<22} {found}")
     return works
 
 

@@ -9,6 +9,7 @@ import typer
 
 from madke.cli.console import resumable
 from madke.core.errors import UserError
+from madke.terminal import console, say
 
 
 def command(
@@ -35,19 +36,17 @@ def command(
 
     with resumable():
         fetched = fetch(name, into=out, recipes=recipes, counter=counter)
-    typer.echo(f"{name}: {'already here, ' if fetched.already else ''}{fetched.folder}")
+    say(f"{name}: {'already here, ' if fetched.already else ''}{fetched.folder}")
 
 
 def _show(recipes: Path | None) -> None:
     from rich import box
     from rich.table import Table
 
-    from madke.cli.console import output
     from madke.indexing.published import published_indexes
-    from madke.terminal import printable
 
     table = Table("name", "download", "on disk", "documents", "what it is", box=box.SIMPLE_HEAD)
     for name, index in published_indexes(recipes).items():
         sizes = (f"{size / 1e9:,.1f} GB" for size in (index.size, index.unpacked))
-        table.add_row(name, *sizes, f"{index.documents:,}", printable(index.about))
-    output().print(table)
+        table.add_row(name, *sizes, f"{index.documents:,}", index.about)
+    console().print(table)

@@ -11,6 +11,7 @@ from madke.cli import fetch, options, passages
 from madke.cli.console import resumable
 from madke.cli.outputs import refuse_overwriting
 from madke.core.errors import UserError
+from madke.terminal import say, say_json
 
 app = typer.Typer(help="Make passages; build, fetch, search and check indexes of them.", no_args_is_help=True)
 app.command("passages")(passages.command)
@@ -113,10 +114,10 @@ def build(
                     vectors=vectors,
                 ),
             )
-    typer.echo(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
+    say(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
     if isinstance(manifest.index, DenseSettings) and manifest.exactness is not None:
         chosen_for = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
-        typer.echo(
+        say(
             f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.exactness.recall_at_5:.3f} "
             f"±{manifest.exactness.margin:.3f} of an exact search"
         )
@@ -139,7 +140,6 @@ def search(
     from dataclasses import asdict
 
     from madke.indexing.named import known_sources, open_source
-    from madke.terminal import printable, printable_json
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
     (hits,) = source.search([query], k)
@@ -147,10 +147,10 @@ def search(
         raise UserError(f"the search failed: {hits.error}")
     for passage in hits.passages:
         if as_json:
-            typer.echo(printable_json(json.dumps(asdict(passage), ensure_ascii=False)))
+            say_json(json.dumps(asdict(passage), ensure_ascii=False))
         else:
-            typer.echo(printable(f"{passage.rank + 1}. {passage.title} ({passage.key}, {passage.score:.4f})"))
-            typer.echo(printable(f"   {passage.text}"))
+            say(f"{passage.rank + 1}. {passage.title} ({passage.key}, {passage.score:.4f})")
+            say(f"   {passage.text}")
 
 
 @app.command()
@@ -158,26 +158,23 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     """Show an index's manifest: corpus, settings, size, versions; of one in pyserini's format, what it is."""
     from madke.knowledge.manifest import read_manifest
     from madke.knowledge.pyserini import describe
-    from madke.terminal import printable, printable_json
 
     if (description := describe(index)) is not None:
-        typer.echo(printable(description))
+        say(description)
         return
     manifest = read_manifest(index)
     if as_json:
-        typer.echo(printable_json(manifest.model_dump_json(indent=2)))
+        say_json(manifest.model_dump_json(indent=2))
         return
-    typer.echo(printable(f"corpus    {manifest.corpus.path}\nsha256    {manifest.corpus.sha256}"))
-    typer.echo(f"passages  {manifest.passages:,}\nsize      {manifest.size / 1e6:,.1f} MB")
+    say(f"corpus    {manifest.corpus.path}\nsha256    {manifest.corpus.sha256}")
+    say(f"passages  {manifest.passages:,}\nsize      {manifest.size / 1e6:,.1f} MB")
     for name, value in manifest.index.model_dump().items():
         if value != "":
-            typer.echo(printable(f"{name:<9} {value}"))
+            say(f"{name:<9} {value}")
     if manifest.exactness is not None:
         measured = manifest.exactness
-        typer.echo(
-            f"recall@5  {measured.recall_at_5} ±{measured.margin} of an exact search ({measured.queries} queries)"
-        )
-    typer.echo(printable("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items())))
+        say(f"recall@5  {measured.recall_at_5} ±{measured.margin} of an exact search ({measured.queries} queries)")
+    say("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
 
 
 @app.command()
@@ -187,4 +184,4 @@ def verify(index: Folder) -> None:
 
     if problems := problems_of(index):
         raise UserError("; ".join(problems), file=index)
-    typer.echo(f"{index}: all files are as they were built, and the corpus has not changed")
+    say(f"{index}: all files are as they were built, and the corpus has not changed")

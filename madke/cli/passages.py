@@ -13,6 +13,7 @@ import typer
 from madke.cli import options
 from madke.cli.console import resumable
 from madke.core.errors import UserError
+from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.indexing.passages.folder import Counts
@@ -58,9 +59,9 @@ def command(
     ):
         manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
     if before is not None and before.finished and before.manifest == manifest:
-        typer.echo(f"{out}: finished before, nothing to do")
+        say(f"{out}: finished before, nothing to do")
     _show(manifest.counts, kind)
-    typer.echo(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
+    say(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
 
 
 @contextmanager
@@ -85,11 +86,9 @@ def _show(counts: Counts, kind: str) -> None:
     from rich import box
     from rich.table import Table
 
-    from madke.cli.console import output
-
     table = Table("files" if kind == "text" else "pages", "", box=box.SIMPLE_HEAD, show_header=False)
     table.columns[1].justify = "right"
     for name, count in counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             table.add_row(name.replace("_", " "), f"{count:,}")
-    output().print(table)
+    console().print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import typer
+from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.experiments.plan import Load, Planned
@@ -16,17 +16,15 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     """Print what runs take, from the shortest debates to the longest, and how the figures come about."""
     from rich.table import Table
 
-    from madke.cli.console import output
     from madke.experiments.plan import Load
     from madke.report.spending import planned_range
-    from madke.terminal import printable
 
     table = Table("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
     for column in table.columns[1:]:
         column.justify = "right"
     for plan in plans:
         table.add_row(
-            printable(plan.name),
+            plan.name,
             f"{plan.debates:,}",
             *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced),
         )
@@ -34,7 +32,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
         least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
         table.add_section()
         table.add_row("together", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
-    output().print(table)
+    console().print(table)
     notes = [
         "From debates that end as early as they can to debates that never settle, if no call fails. Tokens are those "
         f"of the paid calls, estimated: four characters for one in prompts, {reply_tokens} a reply."
@@ -44,17 +42,17 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
             "A call that an earlier run makes too, with the same prompt for the same purpose, is paid once; replies "
             "that happen to be alike make more of them. What an earlier run does not come to, a later one pays."
         )
-    if assumed := [printable(plan.name) for plan in plans if plan.assumed_passages]:
+    if assumed := [plan.name for plan in plans if plan.assumed_passages]:
         which = "" if len(assumed) == len(plans) else f" of {', '.join(assumed)}"
         notes.append(f"Passages{which} are assumed, a hundred words each: no pool file holds them yet.")
-    if sized := [f"{printable(p.name)} {planned_range(*p.debaters)}" for p in plans if p.debaters]:
+    if sized := [f"{p.name} {planned_range(*p.debaters)}" for p in plans if p.debaters]:
         notes.append(f"Debaters that cost what another run will have cost, as estimated: {', '.join(sized)}.")
     unpriced = sorted({model for plan in plans for model in plan.unpriced})
     if unpriced and prices:
         notes.append(f"No price for {', '.join(unpriced)}.")
     if not prices:
         notes.append("No prices are given (--prices), so there is no cost.")
-    typer.echo("\n".join(notes))
+    say("\n".join(notes))
 
 
 def plans_as_json(plans: Sequence[Planned]) -> Sequence[Mapping[str, object]]:

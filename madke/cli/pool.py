@@ -12,6 +12,7 @@ from madke.cli.console import resumable
 from madke.cli.outputs import question_files, refuse_overwriting
 from madke.cli.sources import open_sources, show_found, show_spent
 from madke.core.errors import UserError
+from madke.terminal import say
 
 app = typer.Typer(help="Build pool files.", no_args_is_help=True)
 
@@ -65,4 +66,4 @@ def build(
         found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
     show_found(found)
     show_spent(opened)
-    typer.echo(f"pools: {out}")
+    say(f"pools: {out}")

@@ -9,19 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from madke.terminal import renew
+
 if TYPE_CHECKING:
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
 _PLAIN_SECONDS = 10.0
-
-
-def _write(line: str, *, last: bool) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[2K{line}" + ("\n" if last else ""))
-    else:
-        sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 @asynccontextmanager
@@ -31,7 +25,7 @@ async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
     async def tick() -> None:
         while True:
             await asyncio.sleep(_pause())
-            _write(line(), last=False)
+            renew(line(), last=False)
 
     ticker = asyncio.create_task(tick())
     try:
@@ -40,7 +34,7 @@ async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
         ticker.cancel()
         with suppress(asyncio.CancelledError):
             await ticker
-        _write(line(), last=True)
+        renew(line(), last=True)
 
 
 def why_stopped(meter: Meter) -> str:
@@ -63,7 +57,7 @@ def counter(what: str) -> Callable[[int, int | None], None]:
     def show(done: int, total: int | None) -> None:
         if done == total or due():
             of = "" if total is None else f"/{total:,}"
-            _write(f"{what}: {done:,}{of}", last=done == total)
+            renew(f"{what}: {done:,}{of}", last=done == total)
 
     return show
 
@@ -73,10 +67,10 @@ def now_and_then() -> Iterator[Callable[[str], None]]:
     """Shows the lines that it is given, not more often than people can read; none stays on a terminal."""
     due = _due()
     try:
-        yield lambda line: _write(line, last=False) if due() else None
+        yield lambda line: renew(line, last=False) if due() else None
     finally:
         if sys.stderr.isatty():
-            _write("", last=False)
+            renew("", last=False)
 
 
 def _due() -> Callable[[], bool]:

@@ -8,6 +8,7 @@ import typer
 
 from madke.cli import options
 from madke.core.errors import UserError
+from madke.terminal import console, say, say_json
 
 app = typer.Typer(help="List the debate variants, or draw one: madke protocols show NAME.")
 
@@ -31,23 +32,21 @@ def _list(
     from rich.table import Table
     from rich.text import Text
 
-    from madke.cli.console import output
-    from madke.terminal import printable, printable_json
     from madke.variants import load_variant, variant_folders
 
     variants = [load_variant(name, prompts) for name in variant_folders(prompts)]
     if as_json:
         for variant in variants:
             record = {"name": variant.name, "source": variant.protocol.source, "folder": str(variant.folder)}
-            typer.echo(printable_json(json.dumps(record, ensure_ascii=False)))
+            say_json(json.dumps(record, ensure_ascii=False))
         return
     table = Table("protocol", "debaters", "rounds", "knowledge", "stop", "finish", "source", box=box.SIMPLE_HEAD)
     for variant in variants:
         protocol = variant.protocol
         knowledge = "+".join(protocol.knowledge.sources) if protocol.knowledge else "none"
         settings = (str(len(protocol.cast)), str(protocol.rounds), knowledge, protocol.stop, protocol.finish)
-        table.add_row(*(Text(printable(cell)) for cell in (variant.name, *settings, protocol.source)))
-    output().print(table)
+        table.add_row(*(Text(cell) for cell in (variant.name, *settings, protocol.source)))
+    console().print(table)
 
 
 @app.command()
@@ -62,4 +61,4 @@ def show(
     from madke.variants.load import setting
 
     variant = load_variant(name, prompts).with_settings(dict(setting(text) for text in settings or ()))
-    typer.echo(diagram(variant.name, variant.protocol))
+    say(diagram(variant.name, variant.protocol))

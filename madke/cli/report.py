@@ -11,6 +11,7 @@ import typer
 from madke.cli import arms, options
 from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
+from madke.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +69,7 @@ def command(
     scores = {arm.name: scores_of(arm) for arm in results}
     title, source, published = _experiment(paths)
     own = write_page(results, scores, page, title=title, source=source, tables=published)
-    typer.echo(f"report: {page}")
+    say(f"report: {page}")
     if figures is not None:
         _write_figures(results, scores, page.parent / "figures", figures)
     if tables is not None:
@@ -96,9 +97,9 @@ def _write_figures(
 
     written = write_figures(results, scores, folder, form)
     for path in written:
-        typer.echo(f"figure: {path}")
+        say(f"figure: {path}")
     if not written:
-        typer.echo(f"no figure: there is nothing to draw of {'this run' if len(results) == 1 else 'these runs'}")
+        say(f"no figure: there is nothing to draw of {'this run' if len(results) == 1 else 'these runs'}")
 
 
 def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
@@ -107,14 +108,14 @@ def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
     for name, table in tables.items():
         path = folder / f"{name}.{form}"
         write_table(table, path)
-        typer.echo(f"table: {path}")
+        say(f"table: {path}")
 
 
 def _write_answers(results: Sequence[Results], path: Path) -> None:
     from madke.report.answers import write_answers
 
     write_answers(results, path)
-    typer.echo(f"answers: {path}")
+    say(f"answers: {path}")
 
 
 def _show_debates(results: Sequence[Results], question: str) -> None:
@@ -127,4 +128,4 @@ def _show_debates(results: Sequence[Results], question: str) -> None:
         for transcript in found:
             several = len(results) > 1 or len(found) > 1
             where = f"== {arm.path}, repeat {transcript.repeat}\n" if several else ""
-            typer.echo(where + debate_text(transcript))
+            say(where + debate_text(transcript))

@@ -12,6 +12,7 @@ import typer
 from madke.cli import options
 from madke.cli.outputs import question_files, refuse_own_files
 from madke.core.errors import UserError
+from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
@@ -162,7 +163,7 @@ def command(
                 show_spent(opened())
         except KeyboardInterrupt as interrupt:
             done = f"{len(directory.done)} of {len(questions) * repeats} questions"
-            typer.echo(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
+            say(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
             raise typer.Exit(exit_status(interrupt)) from None
     _show_scores(out, meter, budget.prices, retried=retry_failed and not replay, retried_degraded=retry_degraded)
 
@@ -181,12 +182,10 @@ def _show_plan(job: Job, pools: Path | None, out: Path, prices: Prices) -> None:
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool, retried_degraded: bool) -> None:
     """Write and show scores and report; exit status 1 where questions failed, which the same command may retry."""
-    from madke.cli.console import output
     from madke.cli.progress import why_stopped
     from madke.report.html import write_report
     from madke.report.text import score_table
     from madke.runs.scored import kept_scores, score_run
-    from madke.terminal import printable
 
     page, metrics = out / "report.html", out / "metrics.json"
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
@@ -194,19 +193,19 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, *, retried: bool, retr
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report({out: scores}, page)
-    output().print(score_table([(str(out), scores)]))
-    typer.echo(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
+    console().print(score_table([(str(out), scores)]))
+    say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         again = "the same command again" if retried else "the command without --keep-failed and --replay"
-        typer.echo(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
+        say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
         for reason, count in list(scores.failures.items())[:_REASONS]:
-            typer.echo(printable(f"  {count} x {reason}"), err=True)
+            say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not retried_degraded:
-        typer.echo(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
+        say(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
     if meter.left_over:
-        typer.echo(printable(f"madke: stopped: {why_stopped(meter)}"), err=True)
-        typer.echo(f"not done: {out / 'unfinished.jsonl'}", err=True)
+        say(f"madke: stopped: {why_stopped(meter)}", err=True)
+        say(f"not done: {out / 'unfinished.jsonl'}", err=True)
     if scores.failed or meter.left_over:
         raise typer.Exit(1)
 

@@ -12,7 +12,7 @@ import typer
 from madke.cli import arms, options
 from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import printable_json
+from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
     from madke.runs.external import CommandScorer
@@ -98,7 +98,6 @@ def command(
 
     Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.
     """
-    from madke.cli.console import output
     from madke.files import replacing
     from madke.llm.prices import read_prices
     from madke.report.answers import write_answers
@@ -149,18 +148,18 @@ def command(
     if as_json:
         for arm, scores in scored:
             text = _by_name(apart[arm.name]) if by_dataset else scores_to_json(scores, indent=None).decode()
-            typer.echo(printable_json(text), nl=False)
+            say_json(text, end="")
     else:
         rows = [(arm.name, scores) for arm, scores in scored]
         if by_dataset:
             rows = [
                 (of_dataset(arm, dataset), scores) for arm, each in apart.items() for dataset, scores in each.items()
             ]
-        output().print(score_table(rows))
+        console().print(score_table(rows))
         for arm, scores in scored if details else ():
-            typer.echo(f"{arm.path}\n{score_details(scores)}\n")
+            say(f"{arm.path}\n{score_details(scores)}\n")
     if failed:
-        typer.echo(f"madke: {failed} answers have no grade; the same command again asks for them", err=True)
+        say(f"madke: {failed} answers have no grade; the same command again asks for them", err=True)
         raise typer.Exit(1)
 
 

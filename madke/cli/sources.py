@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import typer
-
-from madke.terminal import printable
+from madke.terminal import say
 
 if TYPE_CHECKING:
     from madke.core.knowledge import Source
@@ -17,9 +15,7 @@ if TYPE_CHECKING:
 def show_found(found: Mapping[str, SourceCounts]) -> None:
     """Say on stderr for how many questions each source found something, and for how many it failed."""
     for name, count in found.items():
-        typer.echo(
-            printable(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed"), err=True
-        )
+        say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
 
 
 def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
@@ -29,7 +25,7 @@ def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
     opened = [open_source(name, spec) for name, spec in specs.items()]
     for source in opened:
         sample = "; the shipped sample, --sources names your own" if is_sample(source.name, specs[source.name]) else ""
-        typer.echo(printable(f"source {source.name}: {source.description}{sample}"), err=True)
+        say(f"source {source.name}: {source.description}{sample}", err=True)
     return opened
 
 
@@ -39,4 +35,4 @@ def show_spent(sources: Iterable[Source]) -> None:
 
     for source in sources:
         if isinstance(source, SerperSource):
-            typer.echo(source.spent.line(), err=True)
+            say(source.spent.line(), err=True)

@@ -94,7 +94,7 @@ def _explained(path: Path) -> Iterator[tuple[int, PoolRecord]]:
 
 
 def _changed(path: Path) -> UserError:
-    return UserError("was changed while a run read it; the same command goes on with it", file=path)
+    return UserError("was changed while a run read it; put the old file back and run again", file=path)
 
 
 class PoolLines:

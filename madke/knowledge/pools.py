@@ -1,8 +1,8 @@
 """Building pool files from sources, and the pool of a question from a line of one.
 
 Choosing sources, removing duplicates, capping and numbering happen when a pool is loaded, so that the arms of an
-ablation read one frozen file. Until a pool file is whole, the answers to each chunk of its questions are kept in a
-hidden folder beside it; the same command goes on from them.
+ablation read one frozen file. Until a pool file is whole, what each source answered to each chunk of its questions is
+kept in a hidden folder beside it; the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
@@ -36,10 +36,13 @@ _FIRST_WORDS = re.compile(r"(\w+)(?:\W+(\w+))?(?:\W+(\w+))?")
 _Marked = tuple[Passage, set[str]]
 """A passage, and what it may have in common with another one: see :attr:`madke.core.knowledge.Passage.marks`."""
 
+S = TypeVar("S", Source, RemoteSource)
+
 _NONE_REMOTE: Mapping[str, SourceSpec] = MappingProxyType({})
 
 _CHUNK = 500
-"""Questions that each source is asked at a time, here or by a worker, and that a kill loses. It is fixed, as the last
+"""Questions that each source is asked at a time, here or by a worker, and that a kill loses. (A web search stores each
+answer for itself.) It is fixed, as the last
 bits of a query's vector depend on the queries that are encoded with it: whoever does the work, and however many do, the
 pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
 
@@ -66,10 +69,10 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
-    A build that is killed, or stopped by an error, leaves its finished chunks of questions in the folder
-    ``.NAME.asking`` beside ``out``. The same call then asks only for the others; a chunk of other questions, ``k`` or
-    sources (their names and descriptions) is made again. A chunk in which a source failed for a question is not
-    finished. The folder is removed once ``out`` is written.
+    What a source answered to a chunk of questions is stored in the folder ``.NAME.asking`` next to ``out`` as soon as
+    the source returns, before the next one is asked. After a kill or an error the same call asks only for what is
+    missing: chunks of other questions, of another ``k``, source or description, and those in which the source failed
+    for a question. The folder is removed once ``out`` is written.
 
     Args:
         questions: Their order is the file's; the query is the question, verbatim.
@@ -95,29 +98,29 @@ def build_pools(
         if source.name in remote
     )
     chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
-    inputs = [_inputs(chunk, sources, k) for chunk in chunks]
     done = 0
     with _kept_beside(out) as folder:
-        files = [folder / f"{number:06}.jsonl" for number in range(len(chunks))]
-        finished = [is_finished(*shard) for shard in zip(files, inputs, strict=True)]
+        kept = [_Kept(folder, number, chunk, sources, k) for number, chunk in enumerate(chunks)]
         queries = [
-            [question.question for question in chunk] for chunk, kept in zip(chunks, finished, strict=True) if not kept
+            [question.question for question in chunk]
+            for chunk, parts in zip(chunks, kept, strict=True)
+            if parts.missing(there)
         ]
         answers = workers.map(partial(ask_remotely, there, k), queries)
-        for chunk, file, made_from, kept in zip(chunks, files, inputs, finished, strict=True):
-            if kept:
-                records = _read_chunk(file)
-            else:
-                records = _records(chunk, sources, next(answers) | _ask_all(here, chunk, k))
-                _write_chunk(file, records, made_from)
-            for source in sources:
-                count[source.name] = _counted(count[source.name], source.name, records)
+        for chunk, parts in zip(chunks, kept, strict=True):
+            if parts.missing(there):
+                for name, hits in next(answers).items():
+                    parts.write(name, hits)
+            for source in parts.missing(here):
+                parts.write(source.name, ask(source, [question.question for question in chunk], k))
             done += len(chunk)
             progress(done, len(questions))
         with replacing(out) as whole:
-            for file in files:
-                with file.open("rb") as part:
-                    shutil.copyfileobj(part, whole)
+            for parts in kept:
+                records = parts.records()
+                whole.writelines(record_to_json(record) + b"\n" for record in records)
+                for source in sources:
+                    count[source.name] = _counted(count[source.name], source.name, records)
         shutil.rmtree(folder)
     return count
 
@@ -142,25 +145,62 @@ def _kept_beside(out: Path) -> Iterator[Path]:
                 shutil.rmtree(folder)
 
 
-def _inputs(chunk: Sequence[Question], sources: Sequence[Source], k: int) -> Inputs:
-    asked = json.dumps([(question.id, question.question) for question in chunk])
-    return {
-        "questions": sha256(asked.encode()).hexdigest(),
-        "k": k,
-        "sources": json.dumps([(source.name, source.description) for source in sources]),
-    }
+class _Kept:
+    """What sources answered to one chunk of questions, a file for each source.
+
+    Args:
+        folder: Where the files are.
+        number: The chunk's.
+        chunk: Its questions.
+        sources: All that are asked.
+        k: Passages per source and question.
+    """
+
+    def __init__(self, folder: Path, number: int, chunk: Sequence[Question], sources: Sequence[Source], k: int) -> None:
+        self._chunk = chunk
+        self._sources = {source.name: source for source in sources}
+        asked = json.dumps([(question.id, question.question) for question in chunk])
+        fingerprint = sha256(asked.encode()).hexdigest()
+        self._inputs: dict[str, Inputs] = {
+            source.name: {"questions": fingerprint, "k": k, "source": json.dumps([source.name, source.description])}
+            for source in sources
+        }
+        # Names of sources are no names of files.
+        self._files = {
+            name: folder / f"{number:06}.{sha256(name.encode()).hexdigest()[:16]}.jsonl" for name in self._sources
+        }
+        self._missing = {name for name, file in self._files.items() if not is_finished(file, self._inputs[name])}
+
+    def missing(self, sources: Sequence[S]) -> list[S]:
+        """Those of the sources that have not answered yet."""
+        return [source for source in sources if source.name in self._missing]
+
+    def write(self, name: str, hits: Sequence[Hits]) -> None:
+        """Store a source's answers."""
+        records = _records(self._chunk, [self._sources[name]], {name: hits})
+        with replacing(self._files[name]) as file:
+            file.writelines(record_to_json(record) + b"\n" for record in records)
+        self._missing.discard(name)
+        if not any(record.partial for record in records):
+            finish(self._files[name], self._inputs[name])
+
+    def records(self) -> list[PoolRecord]:
+        """The chunk's lines of the pool file, once no source is missing."""
+        parts = [[record_from_json(line) for line in _lines(file)] for file in self._files.values()]
+        return [
+            replace(
+                of_one[0],
+                passages=tuple(passage for record in of_one for passage in record.passages),
+                partial={name: reason for record in of_one for name, reason in record.partial.items()},
+                sources={name: served_by for record in of_one for name, served_by in record.sources.items()},
+            )
+            for of_one in zip(*parts, strict=True)
+        ]
 
 
-def _write_chunk(file: Path, records: Sequence[PoolRecord], inputs: Inputs) -> None:
-    with replacing(file) as chunk:
-        chunk.writelines(record_to_json(record) + b"\n" for record in records)
-    if not any(record.partial for record in records):
-        finish(file, inputs)
-
-
-def _read_chunk(file: Path) -> list[PoolRecord]:
-    with file.open("rb") as chunk:
-        return [record_from_json(line) for line in chunk]
+def _lines(file: Path) -> list[bytes]:
+    with file.open("rb") as lines:
+        return list(lines)
 
 
 def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
@@ -177,11 +217,8 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
     Raises:
         UserError: A source cannot work at all.
     """
-    return _records(questions, sources, _ask_all(sources, questions, k))
-
-
-def _ask_all(sources: Sequence[Source], questions: Sequence[Question], k: int) -> dict[str, list[Hits]]:
-    return {source.name: ask(source, [question.question for question in questions], k) for source in sources}
+    queries = [question.question for question in questions]
+    return _records(questions, sources, {source.name: ask(source, queries, k) for source in sources})
 
 
 def _records(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from collections.abc import Callable
 
 from madke.core.chat import ChatRequest, Completion
-from madke.terminal import printable
+from madke.terminal import printable, say
 
 SILENCE = "silence"
 """Finish reason of a person who says nothing, and is not asked again."""
@@ -55,8 +54,7 @@ def ask_terminal(shown: str) -> str:
     Raises:
         EOFError: Input ended before anything was said.
     """
-    sys.stderr.write(f"\n{shown}\n\nYour reply; an empty line ends it:\n")
-    sys.stderr.flush()
+    say(f"\n{shown}\n\nYour reply; an empty line ends it:", err=True)
     lines: list[str] = []
     while True:
         try:

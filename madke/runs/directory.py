@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from typing import IO, Self
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
-from madke.files import alone_with, foreign, replacing, unfinished
+from madke.files import alone_with, foreign, is_held, replacing, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.config import RunConfig
 from madke.runs.run_json import RunFiles, Session, add_session, begin_run, moved, read_config, run_files
@@ -112,8 +113,11 @@ class RunDirectory:
         """
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
+            self._file = self._opened()
             self._recover(again)
-            self._file = self._target.open("ab")
+            if not is_held(self._target, self._file):  # it was rewritten
+                self._file.close()
+                self._file = self._opened()
         else:
             self._had_outcome = {line.key for line in self._lines if line}
             self._answered = {line.key for line in self._lines if line and not line.failed}
@@ -131,6 +135,7 @@ class RunDirectory:
         """
         if self._replayed is not None:
             return  # it asks nobody, and may be refused at the end
+        self.check_lock()
         add_session(self.path, session)
         if left:
             with replacing(self.path / "unfinished.jsonl") as file:
@@ -143,9 +148,10 @@ class RunDirectory:
             Whether it is an outcome. A question that had none before, and whose calls a replay does not find, has none.
 
         Raises:
-            UserError: The file cannot be written (a full disk).
+            UserError: The file cannot be written (a full disk), or as :meth:`check_lock`.
         """
         assert self._file is not None, "resume() comes first"
+        self.check_lock()
         key = (transcript.id, transcript.repeat)
         if self._replayed is not None and transcript.status == "failed" and key not in self._had_outcome:
             return False
@@ -159,17 +165,42 @@ class RunDirectory:
             self._lost += transcript.status == "failed" and key in self._answered
         return True
 
+    def check_lock(self) -> None:
+        """Check that this command still holds the directory.
+
+        Raises:
+            UserError: The lock was removed or replaced, so that another command may write here too.
+        """
+        if not is_held(self.path / "lock", self._lock):
+            raise UserError(
+                "its lock was removed or replaced while this command was writing; it stops, so that no two commands "
+                "write here. Wait until no other one does; then the same command goes on from there",
+                file=self.path,
+            )
+
     def __enter__(self) -> Self:
         if self._replayed is not None and not (_is_run(self.path) and run_files(self.path).calls.is_file()):
             raise UserError("holds no calls to replay: there is no calls.sqlite of a run", file=self.path)
         if not _is_run(self.path) and (others := foreign(self.path, _MADE_BEFORE, _OURS)):
             raise UserError(f"holds no run, but {others[0]!r}; choose another --out", file=self.path)
         self._made = not self.path.exists()
-        busy = UserError("another process is writing this run; wait for it or choose another --out", file=self.path)
-        self._held.enter_context(alone_with(self.path / "lock", busy))
+        self._lock = self._held.enter_context(alone_with(self.path / "lock", self._busy()))
         for part in unfinished(self.path, _OURS):
             part.unlink()
         return self
+
+    def _busy(self) -> UserError:
+        return UserError("another process is writing this run; wait for it or choose another --out", file=self.path)
+
+    def _opened(self) -> IO[bytes]:
+        """The transcripts, open and held too: nobody can remove that without removing what is in them."""
+        file = self._target.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise self._busy() from None
+        return file
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

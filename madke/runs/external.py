@@ -33,6 +33,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -61,7 +62,8 @@ class Item:
 class CommandScorer:
     """A scorer behind a command.
 
-    The command is started without a shell, once for each batch. It gets one JSON object a line on standard input,
+    The command is started without a shell, once for each batch, and ends with this process, with whatever it started in
+    its process group: also when this process is killed. It gets one JSON object a line on standard input,
     ``{"source": ..., "candidate": ..., "references": [...]}``, then the end of the input, and answers with one line
     for each, in order: a JSON number, or ``{"score": number}``. Blank lines are passed over.
 
@@ -98,22 +100,36 @@ class CommandScorer:
         """Like :meth:`scores`, while the loop goes on. Cancelling it kills the command."""
         if not items:
             return []
-        process = self._start()
+        started = self._start()
         try:
-            return await asyncio.to_thread(self._read, process, items)
+            return await asyncio.to_thread(self._read, started, items)
         except asyncio.CancelledError:
-            _kill(process)
+            _kill(started.process)
             raise
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> _Started:
         pipe = subprocess.PIPE
+        # Before the command, so that there is no moment in which nobody guards it.
+        guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _GUARD],
+            stdin=pipe,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
-            return subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+            process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
         except (OSError, ValueError) as error:
+            _dismiss(guard)
             why = getattr(error, "strerror", None) or error
             raise self._error(f"cannot be started: {why}; expected a program that is there") from None
+        assert guard.stdin is not None
+        guard.stdin.write(b"%d\n" % process.pid)
+        guard.stdin.flush()
+        return _Started(process=process, guard=guard)
 
-    def _read(self, process: subprocess.Popen[bytes], items: Sequence[Item]) -> list[float]:
+    def _read(self, started: _Started, items: Sequence[Item]) -> list[float]:
+        process = started.process
         # ASCII only: any text at all can be sent, half characters too, whatever the program takes for its encoding.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
         timeout = max(_PATIENCE, _EACH * len(items)) if self._timeout is None else self._timeout
@@ -125,6 +141,8 @@ class CommandScorer:
                 if isinstance(error, subprocess.TimeoutExpired):
                     raise self._error(f"did not end within {timeout:g} s") from None
                 raise
+            finally:
+                _dismiss(started.guard)
         if process.returncode:
             said = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
             why = f"; it said: {_quoted(said[-1])}" if said else ""
@@ -144,6 +162,29 @@ class CommandScorer:
 
     def _error(self, what: str) -> UserError:
         return UserError(f"scorer {_quoted(self.command)}: {what}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Started:
+    process: subprocess.Popen[bytes]
+    """The command, first of its own process group."""
+    guard: subprocess.Popen[bytes]
+    """Ends the group when this process ends, however it does: its standard input is closed then."""
+
+
+_GUARD = """
+import os, signal, sys
+group = sys.stdin.readline()
+sys.stdin.read()
+if group:
+    os.killpg(int(group), signal.SIGKILL)
+"""
+
+
+def _dismiss(guard: subprocess.Popen[bytes]) -> None:
+    """The command has ended; nobody needs to end it."""
+    guard.kill()
+    guard.communicate()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -168,7 +168,7 @@ def play(
             directory.resume(again=again)
             meter.resumed = len(directory.done)
             calls = _Calls(effort=effort, store=store, meter=meter, limiter=limiter, services=services)
-            debated = _player(job, calls, models, run_pools, live, estimator)
+            debated = _player(job, calls, models, run_pools, live, estimator, directory)
             drain = partial(drained, limiter, services)
 
             async def played() -> None:
@@ -192,6 +192,7 @@ def play(
             try:
                 with swept_seldom():
                     asyncio.run(played())
+                run_pools.check()
             except BaseException as error:
                 meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else "an error"
                 with suppress(UserError):  # the disk is full, say: what happened first is what counts
@@ -259,6 +260,7 @@ def _player(
     pools: RunPools,
     live: LiveSearch | None,
     estimator: QualityEstimator | None,
+    directory: RunDirectory,
 ) -> Play:
     """Debates one question."""
     knowledge = job.variant.protocol.knowledge
@@ -267,6 +269,7 @@ def _player(
     estimate = estimating(calls.service(estimator)) if estimator else None
 
     async def debated(question: Question, repeat: int) -> Transcript:
+        directory.check_lock()
         return await debate(
             question,
             job.variant.protocol,

@@ -56,6 +56,7 @@ class RunPools:
         questions: Sequence[Question],
         known: RunConfig | None = None,
     ) -> None:
+        self._state = _state(file)
         self.sha256 = fingerprint(file) if file else None
         self.sources: Mapping[str, str] = {}
         """Chosen source -> what served it when the pools were built."""
@@ -77,7 +78,34 @@ class RunPools:
             return EMPTY_POOL
         if self._lines is None:
             self._lines = PoolLines(self._file, {question.id for question in self._questions}, self._starts)
-        return pool_of(self._lines[question.id], self._knowledge)
+        record = self._lines[question.id]
+        self.check()
+        return pool_of(record, self._knowledge)
+
+    def check(self) -> None:
+        """Check that the file still is what it was; it is read again only where it may have changed.
+
+        Raises:
+            UserError: It was replaced or changed. No pool was read from the new file.
+        """
+        if self._file is None or (state := _state(self._file)) == self._state:
+            return
+        if fingerprint(self._file) != self.sha256:
+            raise UserError(
+                f"was replaced or changed while this run read it. All debates so far used the file with SHA-256 "
+                f"{self.sha256}; put it back and give the same command again, or choose another --out",
+                file=self._file,
+            )
+        self._state = state
+
+
+def _state(file: Path | None) -> tuple[int, ...] | None:
+    """What changes with the content of a file, or when it is replaced."""
+    try:
+        found = file.stat() if file else None
+    except OSError:
+        return None
+    return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> tuple[dict[str, str], dict[str, int]]:

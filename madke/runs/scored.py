@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,6 +69,8 @@ class _Scored:
 def score_run(directory: Path, *, prices: Prices = MappingProxyType({}), tokenizer: str | None = None) -> Scores:
     """Score a run, as :func:`scores_of`, and write its ``metrics.json``, with what its calls cost and share.
 
+    The scores of a directory that is read-only are not kept; a warning says so.
+
     Reading all prompts takes long, so what was counted of these transcripts' calls is kept unless prices or a tokenizer
     are given.
 
@@ -87,8 +90,13 @@ def score_run(directory: Path, *, prices: Prices = MappingProxyType({}), tokeniz
         spending=(kept and kept.spending) or run_spending(directory, prices, tokenizer),
         scored=state,
     )
-    with replacing(directory / _METRICS) as file:
-        file.write(scores_to_json(scores))
+    try:
+        with replacing(directory / _METRICS) as file:
+            file.write(scores_to_json(scores))
+    except UserError as error:
+        if os.access(directory, os.W_OK):
+            raise
+        _log.warning("%s; the scores are not kept", error)
     return scores
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from madke.core.chat import Message
@@ -65,7 +69,7 @@ def run_spending(
             if call.completion.outcome == "ok" and stage not in _NO_PROMPTS:
                 yield call.model, call.purpose.question, tokens.get(call.model, as_text)(call.messages)
 
-    with CallStore(calls) as store:
+    with _opened(calls) as store:
         found = shared_prefix(prompts(), block=BLOCK * unit)
     if not recorded:
         return None
@@ -79,6 +83,21 @@ def run_spending(
         shared_within_question=found.within / max(found.total, 1),
         shared_across_questions=found.across / max(found.total, 1),
     )
+
+
+@contextmanager
+def _opened(calls: Path) -> Iterator[CallStore]:
+    """The call store; a copy of it where it is read-only, since SQLite writes beside a store that it reads."""
+    if os.access(calls, os.W_OK) and os.access(calls.parent, os.W_OK):
+        with CallStore(calls) as store:
+            yield store
+        return
+    with TemporaryDirectory() as folder:
+        for file in (calls, calls.with_name(f"{calls.name}-wal")):
+            if file.exists():
+                shutil.copyfile(file, Path(folder, file.name))
+        with CallStore(Path(folder, calls.name)) as store:
+            yield store
 
 
 def _tokens_of(models: Set[str], tokenizer: str | None) -> dict[str, _Tokens]:

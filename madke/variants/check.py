@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def check_templates(variant: Variant) -> None:
 def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[str]) -> set[str]:
     """The values that a template uses, in itself and in what it includes or extends; all must be allowed."""
     environment = variant.environment
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
     left, seen = [path.name], set[str]()
     used: set[str] = set()
@@ -114,8 +115,13 @@ def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[st
         raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
     except TemplateNotFound as error:
         raise UserError(f"needs a template {error.name!r}, which is not there", file=path) from None
-    except UnicodeDecodeError:
-        raise UserError("is not UTF-8 text, or needs a template that is not", file=path) from None
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ) as error:  # of Python, which compiles what Jinja makes
+        raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
     own, inherited = _block_names(variant, path.name)
     if stray := sorted(own - inherited - {*BLOCKS, OPENING} if inherited else ()):
         raise UserError(f"has a block {stray[0]!r}, which nothing that it extends has", file=path)

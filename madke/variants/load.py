@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from madke.engine.marker import marked
 from madke.engine.protocol import Knowledge, Protocol
 from madke.tasks.choice import lettered
 from madke.variants.check import OPENING, check_templates
+from madke.variants.folder import read_prompt
 from madke.variants.sandbox import Sandbox
 from madke.variants.tasks import TaskPrompt, task_prompt
 from madke.yaml_file import read_mapping, validated
@@ -63,6 +65,7 @@ class Variant:
             raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
 
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
+        self.environment.budget.renew()
         context = self.environment.get_template(name).new_context(values)
         context.blocks = self.blocks(name)
         texts = {
@@ -103,7 +106,7 @@ class Variant:
 
     def _template(self, stage: str, prompt: str | None) -> str:
         own = f"{stage}.{prompt}.j2"
-        return own if prompt and (self.folder / own).is_file() else f"{stage}.j2"
+        return own if prompt and os.path.lexists(self.folder / own) else f"{stage}.j2"
 
     def with_settings(self, settings: Mapping[str, Any]) -> Variant:
         """The same variant with some protocol fields replaced.
@@ -157,7 +160,7 @@ class Variant:
         """SHA-256 of every file that can change a prompt, by name; frozen into a run."""
         folders = (self.folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
         return {
-            f"{folder.name}/{path.relative_to(folder)}": sha256(path.read_bytes()).hexdigest()
+            f"{folder.name}/{path.relative_to(folder)}": sha256(read_prompt(path).encode()).hexdigest()
             for folder in folders
             for path in sorted(folder.iterdir())
             if path.suffix in (".j2", ".yaml") and not path.name.startswith(".")
@@ -191,7 +194,8 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
         raise unknown("protocol", name, folders)
     folder = folders[name]
     file = folder / "protocol.yaml"
-    variant = Variant(name=name, folder=folder, protocol=validated(read_mapping(file), Protocol, file=file))
+    content = read_mapping(file, read_prompt(file))
+    variant = Variant(name=name, folder=folder, protocol=validated(content, Protocol, file=file))
     check_templates(variant)
     return variant
 

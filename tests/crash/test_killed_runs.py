@@ -1,6 +1,8 @@
 """``madke run`` in a real process that is killed, again and again, or finds no room: what is there in the end."""
 
+import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import threading
@@ -148,6 +150,104 @@ def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path):
         assert first.returncode == 0
         assert set(outcomes(tmp_path / "out")) == {"q0", "q1"}
         assert stored(tmp_path / "out") == len(server.requests)
+
+
+def said_by(done):
+    """Its lines on stderr but for progress."""
+    return [line for line in done.stderr.splitlines() if "questions, " not in line]
+
+
+def in_mid_run(act):
+    """A server that acts once, while the second debate goes on."""
+
+    def reply(body, n):
+        if n == 10:
+            act()
+        return debating(body, n)
+
+    return openai_server(reply)
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_lock_that_is_gone_in_mid_run_stops_it_and_no_two_write(tmp_path, how):
+    out = tmp_path / "out"
+    others = []
+
+    def remove():
+        (out / "lock").unlink()
+        if how == "replaced":
+            (out / "lock").touch()
+        others.append(madke(*run(tmp_path, server, out, n=4)))
+
+    with in_mid_run(remove) as server:
+        command = run(tmp_path, server, out, n=4)
+        stopped = madke(*command)
+        assert (stopped.returncode, stopped.stdout) == (2, "")
+        assert len(said_by(stopped)) == 1
+        assert "its lock was removed or replaced" in stopped.stderr
+        (other,) = others
+        assert other.returncode == 2
+        assert "another process is writing this run" in other.stderr
+
+        assert madke(*command).returncode == 0
+        assert set(outcomes(out)) == {"q0", "q1", "q2", "q3"}
+        assert len(server.requests) <= stored(out) + 2 * CONCURRENCY
+
+
+@pytest.mark.parametrize("how", ["replaced", "changed", "removed"])
+def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path, how):
+    out, pools = tmp_path / "out", tmp_path / "pools.jsonl"
+    before = tmp_path / "before.jsonl"
+
+    def change():
+        shutil.copy(pools, before)
+        new = pools.read_bytes().replace(b"1,642 metres", b"9,999 metres")
+        if how == "changed":
+            pools.write_bytes(new)
+            return
+        pools.unlink()
+        if how == "replaced":
+            (tmp_path / "new.jsonl").write_bytes(new)
+            (tmp_path / "new.jsonl").rename(pools)
+
+    with in_mid_run(change) as server:
+        command = run(tmp_path, server, out, n=12)
+        stopped = madke(*command)
+        assert (stopped.returncode, stopped.stdout) == (2, "")
+        assert len(said_by(stopped)) == 1
+        assert f"{pools}: " in stopped.stderr
+        assert how == "removed" or "was replaced or changed while this run read it" in stopped.stderr
+        assert json.loads((out / "run.json").read_text())["sessions"][-1]["ended"] == "an error"
+        assert not any("9,999" in json.dumps(seen.body) for seen in server.requests)
+
+        before.rename(pools)
+        assert madke(*command).returncode == 0
+        assert len(outcomes(out)) == 12
+
+
+def test_a_pool_file_that_is_replaced_after_the_last_pool_was_read_is_noticed_at_the_end(tmp_path):
+    out, pools = tmp_path / "out", tmp_path / "pools.jsonl"
+
+    def change():
+        (tmp_path / "new.jsonl").write_bytes(pools.read_bytes().replace(b"1,642 metres", b"9,999 metres"))
+        (tmp_path / "new.jsonl").rename(pools)
+
+    with in_mid_run(change) as server:
+        stopped = madke(*run(tmp_path, server, out, n=2))
+        assert (stopped.returncode, stopped.stdout) == (2, "")
+        assert "was replaced or changed while this run read it" in stopped.stderr
+        assert len(outcomes(out)) == 2
+
+
+def test_a_pool_file_that_is_copied_over_itself_is_the_same(tmp_path):
+    pools = tmp_path / "pools.jsonl"
+
+    def copy():
+        shutil.copy(pools, tmp_path / "new.jsonl")
+        (tmp_path / "new.jsonl").rename(pools)
+
+    with in_mid_run(copy) as server:
+        assert madke(*run(tmp_path, server, tmp_path / "out", n=6)).returncode == 0
 
 
 def test_a_disk_that_fills_up_in_mid_run_is_one_line_and_the_same_command_goes_on(tmp_path, small_disk):

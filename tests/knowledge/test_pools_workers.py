@@ -129,7 +129,8 @@ def test_only_missing_chunks_go_to_the_workers(folder: Path, tmp_path: Path) -> 
     sent.clear()
     build(Web())
 
-    assert sent == [[q.question for q in QUESTIONS[500:1_000]], [q.question for q in QUESTIONS[1_000:]]]
+    # What the workers answered to the second chunk was stored before the web search stopped the build.
+    assert sent == [[q.question for q in QUESTIONS[1_000:]]]
 
 
 def test_a_node_without_the_index_is_named(folder: Path, workers: Workers, tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sqlite3
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -22,6 +24,7 @@ from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools
 from madke.knowledge.sources.serper import SerperSource, Spent
 from madke.knowledge.sources.serper_options import SerperOptions
+from tests.support.cli import command, madke
 
 KEY = "canary-7f3a"
 Reply = tuple[int, dict[str, str], bytes]
@@ -323,6 +326,38 @@ def test_a_server_that_asks_to_be_left_alone_is(server: Server, source: SerperSo
 
     assert len(server.requests) <= 8
     assert found[-1].error == "not asked: HTTP 429, and asked to wait 3600 s"
+
+
+def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: Server, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    lines = [{"id": f"id{n}", "question": f"q{n}", "golden_answers": ["x"]} for n in range(40)]
+    questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    stored = 20
+    held, go_on = threading.Event(), threading.Event()
+
+    def answer_some(query: str, before: int) -> Reply:
+        if len(server.requests) > stored and not go_on.is_set():
+            if len(server.requests) == stored + 8:  # each of the eight that ask has stored what it got before
+                held.set()
+            go_on.wait(60)
+        return OK
+
+    server.reply = answer_some
+    env = {"SERPER_BASE_URL": server.url, "MADKE_CACHE": str(tmp_path / "cache")}
+    words = ("pool", "build", questions, "--sources", "web=serper", "--out", tmp_path / "p.jsonl")
+    with subprocess.Popen(command(*words), env={**os.environ, **env}, stderr=subprocess.DEVNULL) as process:
+        assert held.wait(60)
+        process.kill()
+    go_on.set()
+    asked = {request["body"]["q"] for request in server.requests}
+    assert len(asked) == len(server.requests) == stored + 8
+    server.requests.clear()
+
+    done = madke(*words, **env)
+
+    assert done.returncode == 0, done.stderr
+    assert len(server.requests) == 40 - stored
+    assert len(read_pools(tmp_path / "p.jsonl")) == 40
 
 
 def test_what_was_spent_is_counted(server: Server, source: SerperSource) -> None:

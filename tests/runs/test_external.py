@@ -1,14 +1,18 @@
 """Scorers behind a command: a number an item, or one line that says why not; nothing hangs or is left running."""
 
 import asyncio
+import json
 import os
+import select
 import shlex
+import signal
 import sys
 
 import pytest
 
 from madke.core.errors import UserError
 from madke.runs.external import CommandScorer, Item
+from tests.support.cli import started
 
 LENGTHS = """
 for line in sys.stdin:
@@ -154,6 +158,19 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering):
     command, held = lingering
     with pytest.raises(UserError, match="did not end within 1 s"):
         CommandScorer(command, timeout=1).scores(items("a"))
+    assert all_of(held) == b"x"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
+def test_a_command_ends_with_the_one_who_started_it(lingering, tmp_path, number):
+    command, held = lingering
+    answers, questions = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
+    answers.write_text(json.dumps({"id": "q", "answer": "x"}) + "\n")
+    questions.write_text(json.dumps({"id": "q", "question": "Which?", "golden_answers": ["x"]}) + "\n")
+    with started("score", answers, "--data", questions, "--scorer", f"slow={command}") as process:
+        select.select([held], [], [])  # the command's own child runs
+        process.send_signal(number)
+        process.wait()
     assert all_of(held) == b"x"
 
 

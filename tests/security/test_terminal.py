@@ -1,14 +1,23 @@
 """What is shown on a terminal cannot steer it: no escape sequence, control character or bidi override gets through."""
 
+import ast
 import json
 import logging
+import os
+import subprocess
+import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 
-from madke.cli.console import PrintableFormatter
-from madke.terminal import printable, printable_json
-from tests.support.cli import madke
+import madke as package
+from madke.cli.app import main
+from madke.core.transcript import PoolEntry, StageUsage
+from madke.terminal import PrintableFormatter, printable, printable_json
+from tests.support.cli import command, madke
+from tests.support.run_folder import write_run
+from tests.support.transcripts import transcript
 
 HOSTILE = {
     "clipboard": "\x1b]52;c;aGk=\x07",
@@ -123,3 +132,206 @@ def test_a_bug_whose_message_is_hostile_does_not_steer(tmp_path, monkeypatch, ca
     assert "a bug" in said
     assert "canary" not in said
     assert not steering(said)
+
+
+IN_A_NAME = ALL.replace("/", "")
+"""As part of a file's name."""
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory):
+    """Files that a stranger sent: two run directories, an index, prompts, sources and a recipe, hostile throughout."""
+    folder = tmp_path_factory.mktemp("stranger")
+    debate = transcript(
+        f"q{ALL}",
+        said=[ALL, "x"],
+        consensus=False,
+        answer="x",
+        stop_reason=f"rounds{ALL}",
+        pool=(PoolEntry(n=0, source=f"s{ALL}", key=ALL, title=ALL),),
+        pool_partial={f"source{ALL}": f"reason{ALL}"},
+        usage={f"stage{ALL}": StageUsage(calls=2, paid=1, prompt_tokens=3, completion_tokens=4)},
+    )
+    for name in ("a", "b"):
+        write_run(folder / f"{name}{IN_A_NAME}", debate, models={f"role{ALL}": f"m{ALL}"})
+    broken = write_run(folder / f"broken{IN_A_NAME}")
+    (broken / "run.json").write_text("{}")
+
+    index = folder / f"index{IN_A_NAME}"
+    index.mkdir()
+    (index / "manifest.json").write_text(json.dumps({ALL: ALL}))
+    variant = folder / "prompts" / "mine"
+    variant.mkdir(parents=True)
+    text = json.dumps(f"somebody{ALL}")
+    (variant / "protocol.yaml").write_text(
+        f"source: {text}\nknowledge: null\ndebaters: 1\nrounds: 1\nstop: never\nfinish: only\n"
+    )
+    (variant / "speak.j2").write_text("{% block system %}s{% endblock %}{% block user %}u{% endblock %}")
+    (folder / "sources.yaml").write_text(json.dumps({f"mine{ALL}": {"index": f"nowhere{ALL}"}}))
+    questions = [{"id": "q", "question": f"Which {ALL}?", "golden_answers": ["x"]}]
+    (folder / f"data{IN_A_NAME}.jsonl").write_text(json.dumps(questions[0]) + "\n")
+    recipe = {
+        "title": f"t{ALL}",
+        "source": f"s{ALL}",
+        "about": ALL,
+        "base": {"protocol": "standard"},
+        "arms": {"a": {}},
+    }
+    (folder / "recipe.yaml").write_text(json.dumps(recipe))
+    return folder
+
+
+STRANGERS = {
+    "report": ("report", "A", "B", "--question", f"q{ALL}"),
+    "report of a question that is not there": ("report", "A", "--question", "x"),
+    "report as a page": ("report", "A", "--out", "PAGE"),
+    "score with details": ("score", "A", "B", "--details"),
+    "score by dataset": ("score", "A", "--by-dataset"),
+    "score of a broken run": ("score", "BROKEN"),
+    "compare": ("compare", "A", "B"),
+    "compare one question": ("compare", "A", "B", "--question", f"q{ALL}"),
+    "annotate": ("annotate", "sample", "A", "--out", "SHEET"),
+    "index verify": ("index", "verify", "INDEX"),
+    "index info": ("index", "info", "INDEX"),
+    "index search": ("index", "search", "INDEX", "q"),
+    "protocols": ("protocols", "--prompts", "prompts"),
+    "protocols as JSON": ("protocols", "--prompts", "prompts", "--json"),
+    "protocols show": ("protocols", "show", "mine", "--prompts", "prompts"),
+    "doctor": ("doctor",),
+    "ask a source": ("ask", "q", "--sources", f"mine{ALL}"),
+    "ablate": ("ablate", "recipe.yaml", "--data", "DATA", "--out", "EXPERIMENT", "--plan"),
+    "run": ("run", "DATA", "--protocol", "standard", "--out", "OUT", "--plan"),
+    "datasets": ("datasets", "show", ALL),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_a_stranger_sent_does_not_steer(stranger, name, monkeypatch, capsys):
+    places = {
+        "A": stranger / f"a{IN_A_NAME}",
+        "B": stranger / f"b{IN_A_NAME}",
+        "BROKEN": stranger / f"broken{IN_A_NAME}",
+        "INDEX": stranger / f"index{IN_A_NAME}",
+        "DATA": stranger / f"data{IN_A_NAME}.jsonl",
+        **{place: stranger / f"{place}{IN_A_NAME}" for place in ("PAGE", "SHEET", "EXPERIMENT", "OUT")},
+    }
+    # In this process, which is faster; doctor starts a Java of its own.
+    words = [str(places.get(word, word)) for word in STRANGERS[name]]
+    if name == "doctor":
+        done = madke(*words, cwd=stranger)
+        said = done.stdout + done.stderr
+    else:
+        monkeypatch.chdir(stranger)
+        monkeypatch.setattr(sys, "argv", ["madke", *words])
+        with pytest.raises(SystemExit):
+            main()
+        said = "".join(capsys.readouterr())
+    assert said.strip()
+    assert "Traceback" not in said, said[-2000:]
+    assert not steering(said)
+
+
+def test_a_terminal_shows_styles_of_ours_and_none_of_the_datas(monkeypatch, capsys):
+    from rich.table import Table
+    from rich.text import Text
+
+    from madke.terminal import console
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    table = Table(f"head{ALL}", title=ALL)
+    table.add_row(f"cell{ALL}")
+    console().print(table, Text(f"styled{ALL}", style="red"))
+    shown = capsys.readouterr().out
+    assert "\x1b[31mstyled" in shown
+    assert not steering(shown) - {"\x1b"}
+    for hostile in ("]52;c", "]8;;", "]0;owned"):
+        assert f"\x1b{hostile}" not in shown
+
+
+SOURCE = {path: path.read_text(encoding="utf-8") for path in Path(package.__file__).parent.rglob("*.py")}
+STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")
+
+
+def prints(text):
+    """Calls that write to the terminal, or make something that does."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        last = called.rpartition(".")[2]
+        to_stream = last in ("write", "writelines") and any(f"sys.{stream}" in called for stream in STREAMS)
+        if to_stream or called in ("print", "rich.print", "pprint", "os.write") or last in FORBIDDEN_CALLS:
+            yield called
+
+
+FORBIDDEN_CALLS = ("echo", "secho", "Console", "StreamHandler", "print_exc", "print_json", "basicConfig")
+
+
+def test_only_one_place_prints():
+    found = {path.name: called for path, text in SOURCE.items() if (called := sorted(prints(text)))}
+    # basicConfig gets its handler from there.
+    assert found.pop("app.py") == ["logging.basicConfig"]
+    assert set(found) == {"terminal.py"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["print(x)", "typer.echo(x)", "Console().print(x)", "sys.stderr.write(x)", "sys.stdout.buffer.write(x)"],
+)
+def test_the_test_of_the_source_finds_what_it_is_for(line):
+    assert list(prints(line))
+
+
+def test_text_that_the_encoding_lacks_is_replaced_and_json_says_the_same(stranger):
+    ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    asked = ("ask", "Zürich, 日本?", "--sources", "none", "--protocol", "standard")
+    done = madke(*asked, **ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Z?rich, ??" in done.stdout
+    done = madke(*asked, "--json", **ascii_only)
+    assert done.stdout.isascii()
+    assert json.loads(done.stdout)["question"] == "Zürich, 日本?"
+
+
+OUTPUTS = [("datasets",), ("datasets", "--json")]
+"""Commands that print through the console, and as plain text."""
+
+
+@pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
+def test_a_reader_that_leaves_ends_the_command_quietly(words):
+    read, write = os.pipe()
+    os.close(read)
+    assert redirected(words, write) == (141, "")
+
+
+@pytest.mark.parametrize("words", [*OUTPUTS, ("--help",)], ids=" ".join)
+def test_an_output_that_cannot_be_written_is_one_true_line(words):
+    status, said = redirected(words, os.open("/dev/full", os.O_WRONLY))
+    assert status == 2
+    assert said.count("\n") == 1
+    assert said.startswith("madke: ")
+    assert "No space left" in said or "disk is full" in said
+
+
+@pytest.mark.parametrize("words", [*OUTPUTS, ("--help",)], ids=" ".join)
+def test_a_closed_output_is_one_true_line(words):
+    shell = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command(*words)], capture_output=True, text=True)
+    assert (shell.returncode, shell.stderr) == (2, "madke: standard output cannot be written: it is closed\n")
+
+
+def test_no_file_takes_the_number_of_a_closed_stream(stranger, tmp_path):
+    """A run without standard streams writes what one with them writes."""
+    words = ("run", stranger / f"data{IN_A_NAME}.jsonl", "--protocol", "standard", "--sources", "none", "--out")
+    closed = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command(*words, tmp_path / "closed")])
+    assert closed.returncode == 2
+    assert madke(*words, tmp_path / "open").returncode == 0
+    lines = [json.loads((tmp_path / name / "transcripts.jsonl").read_text()) for name in ("closed", "open")]
+    assert [line["answer"] for line in lines[:1]] == [line["answer"] for line in lines[1:]]
+    assert (tmp_path / "closed" / "report.html").exists()
+
+
+def redirected(words, output):
+    done = subprocess.run(command(*words), stdout=output, stderr=subprocess.PIPE, text=True)
+    os.close(output)
+    return done.returncode, done.stderr

@@ -60,7 +60,8 @@ def ask_all(
 
     Args:
         asked: Query -> the parameters of its request.
-        answered: Called with each query's answer as it comes, in this thread.
+        answered: Called with each query's answer as it comes, one at a time, before its thread asks for another: what
+            has been paid for is stored then.
         base_url: The API's address.
         key: Sent as a header.
         sleep: Waits that many seconds between two attempts; by default until then or until the search is over.
@@ -68,11 +69,17 @@ def ask_all(
     with _Session() as session:
         session.mount(base_url, requests.adapters.HTTPAdapter(pool_maxsize=_CONCURRENCY))
         search = _Search(session, f"{base_url}/search", key, sleep)
+        one_at_a_time = threading.Lock()
+
+        def ask(query: str, parameters: Parameters) -> None:
+            answer = search.ask(parameters)
+            with one_at_a_time:
+                answered(query, answer)
+
         pool = ThreadPoolExecutor(_CONCURRENCY)
         try:
-            queries = {pool.submit(search.ask, parameters): query for query, parameters in asked.items()}
-            for done in as_completed(queries):
-                answered(queries[done], done.result())
+            for done in as_completed([pool.submit(ask, query, parameters) for query, parameters in asked.items()]):
+                done.result()
         finally:
             search.end("stopped")
             pool.shutdown(cancel_futures=True)
