@@ -66,7 +66,7 @@ class Binary:
         return found(self._value(bare), "bare", bare.span(1)) if bare else abstained(None)
 
     def _value(self, marker: re.Match[str]) -> bool:
-        return marker.group(1).lower() == self._yes
+        return marker.group(1).lower() in self._yes.split("|")
 
 
 def _counts(text: str, marker: re.Match[str]) -> bool:

@@ -12,7 +12,7 @@ from madke.engine.parse.names import named, sole_name
 from madke.engine.parse.record import ANSWER_KEY, REASON_KEY, Record, records
 from madke.engine.parse.result import Parsed, abstained, found
 
-_MARKER = Binary("yes", "no")
+_MARKER = Binary("yes|same|keep", "no|different|revise")
 _ASKS_WHETHER = re.compile(r"^(?:whether|is|are|has|have|do|does|did)\b")
 _SETTLED_KEY = re.compile(
     r"\b(?:preference|settled|consensus|agree(?:d|ment)?|verdict|decision|resolved|conclusive|consistent|same)\b"
