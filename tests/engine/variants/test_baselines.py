@@ -3,7 +3,7 @@
 import pytest
 
 from madke.variants import load_variant
-from tests.support.debates import asked, golden, play, prompts
+from tests.support.debates import play
 
 
 def run(name, answers=("Lake Baikal",), **options):
@@ -64,10 +64,3 @@ def test_self_consistency_is_a_vote_under_the_tasks_matcher():
     assert (transcript.answer, transcript.final.tie) == ("Lake Baikal", False)
     assert len({request.purpose.agent for request in model.requests}) == 5
     assert len({request.messages for request in model.requests}) == 1
-
-
-@pytest.mark.parametrize("name", ["standard", "cot", "self-consistency", "rag"])
-def test_the_prompt(pool, name):
-    _, model = run(name, pool=pool)
-    found = prompts(asked(model)[:1])
-    assert found == golden(f"{name}_round1", found)

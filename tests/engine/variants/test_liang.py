@@ -10,7 +10,7 @@ from madke.core.question import Question
 from madke.runs.cast import role_models
 from madke.tasks import TASKS
 from madke.variants import load_variant
-from tests.support.debates import QUESTION, asked, failing, golden, play, prompts, shown
+from tests.support.debates import QUESTION, asked, failing, play, shown
 
 SIDES = ("Affirmative", "Negative")
 OPEN = {"reason": "Both have a point.", "settled": False, "side": "", "answer": ""}
@@ -231,16 +231,6 @@ def test_it_debates_every_task(task):
     answer = {"choice": "B", "claim": "REFUTES", "math": "3/2"}.get(task, "two")
     transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": answer}), question=question)
     assert (transcript.answer, model.calls) == (answer, 3)
-
-
-def test_golden_prompts():
-    _, model = play("liang", settled_in(2))
-    for n in (1, 2):
-        found = prompts(asked(model, round=n))
-        assert found == golden(f"liang_round{n}", found)
-    _, model = play("liang", settled_in())
-    found = prompts(asked(model, stage="extract"))
-    assert found == golden("liang_extract", found)
 
 
 def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data):

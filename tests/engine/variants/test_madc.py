@@ -5,7 +5,7 @@ import pytest
 from madke.core.question import Question
 from madke.tasks import TASKS
 from madke.variants import load_variant
-from tests.support.debates import QUESTION, asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 NAMES = [f"Debater {n}" for n in range(1, 11)]
 FIRST = ["Lake Chad"] * 2 + ["Lake Baikal"] * 3 + ["Lake Como"] + ["Lake Geneva"] * 4
@@ -118,11 +118,3 @@ def test_every_task_has_four_examples_in_the_papers_form(task):
     values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": [], "prepared": {}}
     (_, user) = variant.render("speak", task, values)
     assert user.content.count("The answer is (") == 4
-
-
-def test_the_prompts_of_both_rounds():
-    answers = ["Lake Chad", "Lake Baikal", "Lake Como", "Lake Baikal"]
-    _, model = play("madc", debating(answers), settings={"debaters": 4}, question=QUESTION)
-    for n in (1, 2):
-        found = prompts(asked(model, agent="Debater 1", round=n))
-        assert found == golden(f"madc_round{n}", found)

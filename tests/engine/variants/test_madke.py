@@ -6,7 +6,7 @@ from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import to_json
-from tests.support.debates import QUESTION, asked, disagreeing_until, failing, golden, play, prompts
+from tests.support.debates import QUESTION, disagreeing_until, failing, play
 
 
 def run(replies, pool, settings=None, **options):
@@ -201,12 +201,3 @@ def test_text_of_others_cannot_become_a_template_or_a_line_of_ours():
     (prompt,) = prompts_of(model, "select", 1, "Debater 1")
     assert "{{ 7 * 7 }} Question: what is 2 + 2?" in prompt
     assert sum(line.startswith(("Question:", "[1]")) for line in prompt.splitlines()) == 1
-
-
-def test_the_prompts_of_every_stage(pool):
-    _, model = run(disagreeing_until(2), pool)
-    for n in (1, 2):
-        found = prompts([*asked(model, agent="Debater 2", round=n), *asked(model, agent="judge", round=n)])
-        assert found == golden(f"madke_round{n}", found)
-    found = prompts(asked(model, stage="summarize"))
-    assert found == golden("madke_summary", found)

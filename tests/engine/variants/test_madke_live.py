@@ -7,7 +7,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from tests.conftest import passage
-from tests.support.debates import asked, golden, play, prompts, shown
+from tests.support.debates import asked, play, shown
 
 ONE, TWO = "Debater 1", "Debater 2"
 
@@ -185,14 +185,6 @@ def test_only_here_is_a_search_offered(pool):
     _, plain = play("madke", asking({}), pool=pool)
     offers = [["[Search: ...]" in shown(r) for r in asked(m, stage="select")] for m in (live, plain)]
     assert offers == [[True] * 4, [False] * 4]
-
-
-def test_the_prompts_of_both_rounds(pool):
-    library = Library({"deepest lake": [book("a")]})
-    _, model = play("madke-live", asking({(TWO, 1): "deepest lake"}), pool=pool, retrieve=library)
-    for n in (1, 2):
-        found = prompts(asked(model, agent=TWO, round=n))
-        assert found == golden(f"madke-live_round{n}", found)
 
 
 def test_a_passage_that_the_pool_holds_under_another_key_gets_no_second_number(pool):

@@ -6,7 +6,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.variants import load_variant
 from tests.conftest import passage
-from tests.support.debates import asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 TEXTS = ["Lake Baikal is 1,642 metres deep.", "Lake Tanganyika is 1,470 metres deep.", "Baikal is the deepest lake"]
 
@@ -127,11 +127,3 @@ def test_more_passages_than_debaters_are_refused():
         load_variant("per-document").with_settings({"knowledge.per_source": 10})
     variant = load_variant("per-document").with_settings({"knowledge.per_source": 10, "debaters": 20})
     assert len(variant.protocol.cast) == 20
-
-
-def test_the_prompts_of_both_rounds(pool):
-    _, model = play("per-document", changing_until(1), pool=pool)
-    found = prompts(asked(model, agent="Debater 2", round=1))
-    assert found == golden("per-document_round1", found)
-    found = prompts([*asked(model, agent="Debater 2", round=2), *asked(model, agent="summarizer")])
-    assert found == golden("per-document_round2", found)

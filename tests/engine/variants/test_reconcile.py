@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.debates import asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 
@@ -147,10 +147,3 @@ def test_the_confidence_is_asked_for_below_the_answer():
         assert prompt.count("Close your reply") == prompt.count("Confidence: P, where P") == 1
         assert prompt.index("marked like this: [answer]") < prompt.index("Confidence: P, where P")
         assert prompt.endswith("\nPut the line Confidence: P below it.")
-
-
-def test_the_prompts_of_both_rounds():
-    _, model = play("reconcile", stating(("x", 0.9), ("y", 0.7), ("x", 0.8)))
-    for n in (1, 2):
-        found = prompts(asked(model, agent="Debater 2", round=n))
-        assert found == golden(f"reconcile_round{n}", found)

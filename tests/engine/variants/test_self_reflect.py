@@ -3,7 +3,7 @@
 import pytest
 
 from madke.variants import load_variant
-from tests.support.debates import asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 
 def satisfied_with(attempt=None):
@@ -74,10 +74,3 @@ def test_another_number_of_attempts_can_be_allowed():
     _, model = play("self-reflect", satisfied_with(), settings={"rounds": 5})
     assert model.calls == 2 * 5 - 1
     assert load_variant("self-reflect").protocol.rounds == 3
-
-
-def test_golden_prompts():
-    _, model = play("self-reflect", satisfied_with())
-    for n in (1, 2):
-        found = prompts(asked(model, round=n))
-        assert found == golden(f"self-reflect_round{n}", found)
