@@ -74,6 +74,6 @@ def test_the_rows_with_and_without_knowledge_differ_in_the_sources_alone(pool, s
     assert tuple(entry.n for entry in transcript.pool) == numbers
     for request in model.requests:
         prompt = shown(request)
-        assert ("Knowledge:" in prompt) == bool(sources)
-        lines = [line for line in prompt.splitlines() if line.startswith("[")]
-        assert lines == [f"[{n}] {passage.title}: {passage.text}" for n, passage in enumerate(kept)]
+        assert ("<knowledge>" in prompt) == bool(sources)
+        lines = [line for line in prompt.splitlines() if line.startswith("Knowledge")]
+        assert lines == [f"Knowledge {n} - {passage.title}: {passage.text}" for n, passage in enumerate(kept)]

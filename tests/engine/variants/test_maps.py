@@ -63,4 +63,4 @@ def test_who_could_not_prepare_makes_no_candidate(agent):
 
 def test_it_can_be_given_a_pool(pool):
     _, model = play("maps", reply, sources=("wiki", "google"), pool=pool, estimate=longest)
-    assert all("[2] Deep lakes:" in shown(request) for request in asked(model, stage="speak"))
+    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in asked(model, stage="speak"))

@@ -96,4 +96,4 @@ def test_without_an_estimator_nobody_is_asked():
 
 def test_it_can_be_given_a_pool(pool):
     _, model = play("rerank", FOUR, sources=("wiki", "google"), pool=pool, estimate=Estimator())
-    assert all("[2] Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
