@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.chat import Message
+from madke.engine.quoting import without_tags
 from madke.llm.offline.prompt import Knowledge, Remark, read_prompt
 
 SELECT = """Answer the question at the end.
@@ -180,7 +181,7 @@ def test_any_text_can_be_read(text):
     )
 )
 def test_whatever_a_passage_says_the_numbers_are_the_pools(text):
-    prompt = read(SELECT.replace("Stromboli is an island.", text))
+    prompt = read(SELECT.replace("Stromboli is an island.", without_tags(text)))
 
     assert [passage.number for passage in prompt.knowledge] == [0, 4]
     assert prompt.question == "On which island is Mount Etna?"
