@@ -67,7 +67,7 @@ def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool):
         asked(play(name, disagreeing_until(1), pool=pool)[1], stage="judge") for name in ("madke-reference", "madke")
     )
     assert "correct" in judge.messages[0].content
-    assert "and it is correct: Verdict: [Yes]" in judge.messages[1].content
+    assert "and correct: Verdict: [Yes]" in judge.messages[1].content
     assert "it is correct" not in shown(plain)
 
 
