@@ -13,6 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Cut, PoolEntry, StageUsage
 from madke.engine.parse import without_reasoning
 from madke.engine.protocol import Protocol
+from madke.engine.quoting import quoted_reply, without_tags
 from madke.engine.replies import checked
 from madke.engine.seeds import call_seed
 from madke.engine.view import Group, Spoken
@@ -185,7 +186,7 @@ class Scene:
         """(number, title, text) of a pool passage. White space is folded: a passage is one line of a prompt."""
         if n not in self._lines:
             passage = self.pool.passages[n]
-            self._lines[n] = (n, _folded(passage.title), _folded(passage.text))
+            self._lines[n] = (n, without_tags(_folded(passage.title)), without_tags(_folded(passage.text)))
         return self._lines[n]
 
     def _shortened(self, values: dict[str, Any], cut: Cut, droppable: int) -> tuple[dict[str, Any], Cut] | None:
@@ -225,7 +226,7 @@ def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
 
 
 def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question: str) -> tuple[Message, ...]:
-    """The history as chat messages before the last message.
+    """The history as chat messages before the last message: own turns as they were, the others' between tags.
 
     Neighbours of one role become one message, since many chat templates want the roles to alternate.
     """
@@ -243,7 +244,7 @@ def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question:
 
 
 def _line(spoken: Spoken) -> str:
-    return spoken.text if spoken.own or not spoken.agent else f"{spoken.agent}: {spoken.text}"
+    return spoken.text if spoken.own else quoted_reply(spoken.text, spoken.agent)
 
 
 def _folded(text: str) -> str:

@@ -19,9 +19,10 @@ from madke.core.chat import Message
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.parse import parse_grade, without_reasoning
+from madke.engine.quoting import without_tags
 from madke.tasks.choice import lettered
 
-_TAG = re.compile(r"<(?=\W{0,9}(?:task|reference|answer)\b)", re.IGNORECASE)
+_TAGS = ("task", "reference", "answer")
 _MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 
@@ -104,4 +105,4 @@ def _on_one_line(text: str) -> str:
 
 def _quoted(text: str) -> str:
     """The text without tags and grades of ours."""
-    return _MARK.sub(lambda mark: mark.group().translate(_ROUND), _TAG.sub("(", text))
+    return _MARK.sub(lambda mark: mark.group().translate(_ROUND), without_tags(text, _TAGS))

@@ -19,6 +19,7 @@ from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
 from madke.engine.marker import marked
 from madke.engine.protocol import Knowledge, Protocol
+from madke.engine.quoting import without_tags
 from madke.tasks.choice import lettered
 from madke.variants.check import OPENING, check_templates
 from madke.variants.folder import read_prompt
@@ -35,7 +36,7 @@ class Variant:
 
     A template is a Jinja file with a ``system`` and a ``user`` block, and an ``opening`` block where the history comes
     as a chat. Values (questions, passages, stances) are inserted as text and never rendered themselves. The filter
-    ``marked`` puts an answer into the protocol's marker.
+    ``marked`` puts an answer into the protocol's marker; ``quoted`` disarms our tags in a text of others.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Variant:
         """What renders its templates."""
         environment = Sandbox(self.folder, asset("prompts", "_shared"))
         environment.filters["marked"] = lambda answer: marked(answer, self.protocol.marker)
+        environment.filters["quoted"] = without_tags
         return environment
 
     def render(

@@ -14,16 +14,13 @@ from madke.tasks.choice import lettered
 from madke.yaml_file import read_yaml
 
 
-class WorkedExample(BaseModel):
-    """One solved example of a task."""
-
+class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+
+class _Asked(_Entry):
     question: str
     choices: tuple[str, ...] = ()
-    reasoning: str
-    """The steps that lead to the answer, without the answer itself."""
-    answer: str
 
     @property
     def options(self) -> list[tuple[str, str]]:
@@ -31,27 +28,54 @@ class WorkedExample(BaseModel):
         return lettered(self.choices)
 
 
-class TaskPrompt(BaseModel):
-    r"""The wording of one answer format. Templates reach it as ``task``.
+class Reasoned(_Entry):
+    """A reply in a worked example."""
 
-    ``<<X>>`` in a text is the answer X, put into the variant's marker: ``[X]``, ``(X)`` or ``\\boxed{X}``.
+    reasoning: str
+    """The steps that lead to the answer, without the answer itself."""
+    answer: str
+
+
+class WorkedExample(_Asked, Reasoned):
+    """One solved example of a task."""
+
+
+class ExampleDebate(_Asked):
+    """What debaters say about a question, and what a summarizer makes of it."""
+
+    replies: tuple[Reasoned, ...] = Field(min_length=2)
+    summary: str
+    """The summarizer's reasoning."""
+    answer: str
+    """The summarizer's answer."""
+
+
+class TaskPrompt(_Entry):
+    r"""The wording of one task. Templates reach it as ``task``.
+
+    ``<<X>>`` in ``answering`` is the answer X, put into the variant's marker: ``[X]``, ``(X)`` or ``\\boxed{X}``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     noun: str
-    """What the thing to answer is called at the end of a prompt: ``Question`` or ``Claim``."""
-    format: str
-    """The sentence that says how the final answer must be written."""
+    """What stands before the thing to answer at the end of a prompt: ``Question`` or ``Claim``."""
+    goal: str
+    """What is to be done with it."""
+    reasoning: str
+    """Closing rule: how to reason."""
+    citing: str
+    """Closing rule: how to cite a passage."""
+    answering: str
+    """Closing rule: the form of the last line."""
     examples: tuple[WorkedExample, ...] = Field(min_length=4)
     """Solved examples; most prompts show the first, few-shot ones the first four."""
-    summary_example: str
-    """A worked example of summarising, for the summary prompt."""
+    agreeing: ExampleDebate
+    """For judge and summarizer: debaters who give the same answer."""
+    disagreeing: ExampleDebate
+    """For judge and summarizer: debaters who give different answers."""
 
     def in_marker(self, marker: Marker) -> TaskPrompt:
         """The same wording with every ``<<X>>`` in a marker."""
-        changed = {name: _marked_inside(getattr(self, name), marker) for name in ("format", "summary_example")}
-        return self.model_copy(update=changed)
+        return self.model_copy(update={"answering": _marked_inside(self.answering, marker)})
 
 
 def task_prompt(name: str, marker: Marker) -> TaskPrompt:

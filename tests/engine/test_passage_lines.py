@@ -32,4 +32,5 @@ def test_white_space_is_folded(text):
     question, model = Question(id="q", question="?"), Reader()
     cast = dict.fromkeys(RAG.protocol.roles, model)
     asyncio.run(debate(question, RAG.protocol, cast, pool, task=get_task(question.task), prompts=RAG))
-    assert f"\n[0] {' '.join(text.split())}: {' '.join(f'{text}.{text}'.split())}\n" in model.read
+    title = f" - {folded}" if (folded := " ".join(text.split())) else ""
+    assert f"\nKnowledge 0{title}: {' '.join(f'{text}.{text}'.split())}\n" in model.read

@@ -59,7 +59,7 @@ def test_each_reads_the_others_drafts_of_the_round_before_and_not_its_own():
 
 def test_own_drafts_are_an_option():
     _, model = run(settings={"sees.own": "last"})
-    assert "Your previous answer:\nDebater 1 in round 1" in prompts(model, 2)["Debater 1"]
+    assert "Your previous answer:\n<reply>Debater 1 in round 1" in prompts(model, 2)["Debater 1"]
 
 
 def test_the_draft_nearest_to_the_others_is_taken():
@@ -123,72 +123,39 @@ def test_any_of_the_tasks_and_a_pool_fit_in(pool):
     cast = dict.fromkeys(variant.protocol.roles, model)
     asyncio.run(debate(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant))
     for request in model.requests:
-        assert "\n[1] Lake Tanganyika: Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
-        assert request.messages[-1].content.endswith("\n\nClaim: Lake Baikal is deep.")
+        assert (
+            "\nKnowledge 1 - Lake Tanganyika: Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
+        )
+        assert request.messages[-1].content.split("\n\n")[-2].endswith("Claim: Lake Baikal is deep.")
 
 
-FORM = (
-    "Close your reply with the final answer, marked like this: [answer]. Inside the marker stands only the answer "
-    "itself, as short as it can be - a name, a date, a number, yes or no."
-)
-PROOFS = (
-    "You think in proofs: you take a problem apart, go from premise to conclusion, and trust what can be shown or "
-    "counted."
-)
-
-
-def test_the_prompt_of_the_first_round():
+def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule():
     _, model = run()
-    (message,) = model.requests[0].messages
-    assert message.role == "user"
-    assert message.content == (
-        f"{PROOFS}\n"
+    for request in (model.requests[0], model.requests[3]):
+        (message,) = request.messages
+        assert message.role == "user"
+        assert message.content.startswith("You think like a mathematician.")
+        assert message.content.endswith("\n\n" + model.requests[0].messages[0].content.rpartition("\n\n")[2])
+    assert "Debater" not in model.requests[0].messages[0].content
+    others = model.requests[3].messages[0].content.partition("Answers of the others:\n\n")[2]
+    assert others.startswith(
+        "Debater 2: <reply>Debater 2 in round 1: the answer is [Lake Baikal].</reply>\n"
         "\n"
-        "Answer the task at the end. Work it out step by step, and let the reasons stand beside what you conclude.\n"
-        f"{FORM}\n"
+        "Debater 3: <reply>Debater 3 in round 1: the answer is [Lake Baikal].</reply>\n"
         "\n"
-        "Question: Which lake is the deepest?"
+        "You are Debater 1.\n"
+        "Question: Which lake is the deepest?\n"
     )
 
 
-def test_the_prompt_of_the_second_round():
-    _, model = run()
-    (message,) = model.requests[3].messages
-    assert message.role == "user"
-    assert message.content == (
-        f"{PROOFS}\n"
-        "\n"
-        "Others have drafted answers to the task at the end. Weigh each of them: what it gets right, and where it goes "
-        "wrong. Then write your own draft anew. Give way where somebody's reasons are better than yours; where yours "
-        "hold, stay with them and support them further.\n"
-        f"{FORM}\n"
-        "\n"
-        "Answers of the others:\n"
-        "Debater 2: Debater 2 in round 1: the answer is [Lake Baikal].\n"
-        "\n"
-        "Debater 3: Debater 3 in round 1: the answer is [Lake Baikal].\n"
-        "\n"
-        "Question: Which lake is the deepest?"
-    )
-
-
-def test_the_prompt_of_the_judge():
+def test_the_judge_is_asked_for_a_name():
     _, model = run(settings={"finish": "judge_pick", "rounds": 1, "debaters": 2})
     (message,) = model.requests[-1].messages
-    assert message.content == (
-        "Each of the debaters below has answered the task at the end. Find the best answer and name its debater.\n"
-        "Compare the answers step by step, then close with that name in square brackets, in the form [name].\n"
-        "\n"
-        "Answers of the debaters:\n"
-        "Debater 1: Debater 1 in round 1: the answer is [Lake Tanganyika].\n"
-        "\n"
-        "Debater 2: Debater 2 in round 1: the answer is [Lake Baikal].\n"
-        "\n"
-        "Question: Which lake is the deepest?"
-    )
+    assert "Debater 1: <reply>Debater 1 in round 1: the answer is [Lake Tanganyika].</reply>" in message.content
+    assert message.content.endswith("in the form [name].")
 
 
 def test_free_text_has_no_marker():
     _, model = run(settings={"marker": "text", "finish": "judge_pick"})
-    assert not any("marked like this" in r.messages[-1].content for r in model.requests)
-    assert "Start with that name and a colon" in model.requests[-1].messages[-1].content
+    assert not any("The answer is" in r.messages[-1].content for r in model.requests)
+    assert "Begin with the name of that debater and a colon." in model.requests[-1].messages[-1].content

@@ -67,37 +67,39 @@ def answer_of(text):
     return parse_answer(text, lambda raw: raw).value
 
 
-def lines(numbers):
-    return "\n".join(f"[{n}] {POOL[n][0]}: {POOL[n][1]}" for n in numbers) or "none"
+def knowledge(numbers):
+    lines = "\n".join(f"Knowledge {n} - {POOL[n][0]}: {POOL[n][1]}" for n in numbers)
+    return f"<knowledge>\n{lines}\n</knowledge>\n\n" if numbers else ""
 
 
-def select(question, numbers=(0, 1, 2, 3, 4), own=""):
-    before = f"Your previous answer:\n{own}\n\n" if own else ""
-    return (
-        "Name up to 2 entries, like [n], or close with [No Found].\n\n"
-        f"Knowledge pool:\n{lines(numbers)}\n\n{before}Question: {question}\nWeigh them."
-    )
+def previous(own):
+    return f"Your previous answer:\n<reply>{own}</reply>\n\n" if own else ""
 
 
-def speak(question, numbers=(), own="", others=(), noun="Question"):
-    before = f"Your previous answer:\n{own}\n\n" if own else ""
-    peers = "".join(f"Debater {n + 2}: {text}\n\n" for n, text in enumerate(others))
-    return (
-        f"Close with the final answer marked like this: [answer].\n\nKnowledge:\n{lines(numbers)}\n\n{before}"
-        + (f"Answers of the others:\n{peers}" if others else "")
-        + f"{noun}: {question}\nReason step by step."
-    )
+def stances(texts, first=1):
+    return "".join(f"Debater {n}: <reply>{text}</reply>\n\n" for n, text in enumerate(texts, start=first))
 
 
-def judge(*texts):
-    stances = "\n\n".join(f"Debater {n + 1}: {text}" for n, text in enumerate(texts))
-    return f"Reply [Yes] if all agree, else [No].\n\nAnswers of the debaters:\n{stances}\n\nQuestion: Who?\nDecide."
+CHOOSE = "Do not answer yet. Choose up to 2 passages.\nLast line: Selected: [0] [3] or Selected: [No Found]"
+ANSWER = "Reason step by step.\nLast line: The answer is [answer]."
+COMPARE = "Reason step by step.\nLast line: Verdict: [SAME] or Verdict: [DIFFERENT]"
 
 
-def summarize(*texts):
-    return judge(*texts).replace(
-        "Reply [Yes] if all agree, else [No].", "Close with the answer, marked like this: [answer]."
-    )
+def select(question, numbers=(0, 1, 2, 3, 4), own="", closing=CHOOSE):
+    return f"Solve the task.\n\n{knowledge(numbers)}{previous(own)}Question: {question}\n\n{closing}"
+
+
+def speak(question, numbers=(), own="", others=(), noun="Question", closing=ANSWER):
+    said = f"Answers of the others:\n\n{stances(others, first=2)}" if others else ""
+    return f"Solve the task.\n\n{knowledge(numbers)}{previous(own)}{said}{noun}: {question}\n\n{closing}"
+
+
+def judge(*texts, closing=COMPARE):
+    return f"Compare.\n\nAnswers of the debaters:\n\n{stances(texts)}Question: Who?\n\n{closing}"
+
+
+def summarize(*texts, closing=ANSWER):
+    return judge(*texts, closing=closing)
 
 
 # --- selection ---------------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def test_answers_from_the_chosen_knowledge(model, question, number, expected):
     text = ask(model, speak(question, [number])).text
 
     assert answer_of(text) == expected
-    assert f"Knowledge [{number}]" in text
+    assert f"Knowledge {number}" in text
 
 
 def test_the_last_bracket_is_the_answer_and_no_citation(model):
@@ -151,7 +153,7 @@ def test_the_last_bracket_is_the_answer_and_no_citation(model):
         last = re.findall(r"\[([^\[\]]*)\]", text)[-1]
 
         assert last == answer_of(text)
-        assert text.endswith(f"So the answer is [{last}].")
+        assert text.endswith(f"\nThe answer is [{last}].")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model):
 
 def test_without_knowledge_it_follows_a_peer_who_quotes_some(model):
     question = "Which is higher, Etna or Stromboli?"
-    peer = "Knowledge [3] says that Etna is 3,357 metres high. The answer is [Etna]."
+    peer = "Knowledge 3 says that Etna is 3,357 metres high. The answer is [Etna]."
 
     assert answer_of(ask(model, speak(question, own="It is [Stromboli].", others=[peer])).text) == "Etna"
 
@@ -256,7 +258,7 @@ def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(mod
         (["The answer is [A].", "It is [B]."], False),
         (["The answer is [1912].", "It is [1907]."], False),
         (["The answer is [1912].", "I cannot tell."], False),
-        (["It is [Sicily].", "See knowledge [2]."], False),
+        (["It is [Sicily].", "See Knowledge 2."], False),
         (["It is [Sicily].", "It is [Sicily].", "It is [Malta]."], False),
     ],
 )
@@ -278,26 +280,22 @@ def test_the_summarizer_reports_what_most_debaters_say(model, texts, expected):
 
 
 def test_a_judge_who_is_asked_for_a_record_gives_one(model):
-    asked = 'Reply with a JSON object with the keys "settled", "side", "reason" and "answer".'
-    prompt = judge("It is [Sicily].", "It is [Sicily].").replace("Reply [Yes] if all agree, else [No].", asked)
+    prompt = judge("It is [Sicily].", "It is [Sicily].", closing='{"reason": "...", "settled": true, "side": "..."}')
     found = parse_verdict(ask(model, prompt).text, sides=["Debater 1", "Debater 2"], read=lambda raw: raw).value
 
     assert (found.consensus, found.side, found.answer) == (True, "Debater 1", "Sicily")
 
 
 def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model):
-    prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].").replace(
-        "Reply [Yes] if all agree, else [No].", "Close with the name in the form [name]."
-    )
+    prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].", closing="Last line: a name, as [name].")
 
     assert parse_pick(ask(model, prompt).text, ["Debater 1", "Debater 2", "Debater 3"]).value == "Debater 2"
 
 
 @pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])
 def test_it_is_satisfied_with_what_its_knowledge_says(model, own, satisfied):
-    prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].").replace(
-        "Close with the final answer marked like this: [answer].", "Reply [Yes] if it stands, else [No]."
-    )
+    closing = "Last line: Verdict: [KEEP] or Verdict: [REVISE]"
+    prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].", closing=closing)
 
     assert parse_verdict(ask(model, prompt).text).value.consensus is satisfied
 
@@ -310,8 +308,8 @@ def test_the_answer_is_marked_as_asked(model, shown, marker):
 
 
 def test_it_states_a_confidence_and_searches_only_where_asked(model):
-    sure = ask(model, speak("Who climbed Mount Etna?", [0]) + "\nEnd with a line Confidence: P.").text
-    lost = select("Which composer wrote Aida?").replace("[No Found].", "[No Found], or ask for one [Search: ...].")
+    sure = ask(model, speak("Who climbed Mount Etna?", [0], closing=f"For example: Confidence: 0.7\n{ANSWER}")).text
+    lost = select("Which composer wrote Aida?", closing=f"You may ask for one [Search: ...]\n{CHOOSE}")
 
     assert 0.5 <= parse_confidence(sure).value <= 1
     assert parse_confidence(ask(model, speak("Who climbed Mount Etna?", [0])).text).value is None
@@ -364,3 +362,16 @@ def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path):
         asyncio.run(model.aclose())
 
     assert set(encoders[0].encoded) == set(encoders[1].encoded) != set()
+
+
+def test_a_judge_of_correctness_is_answered_in_its_own_words(model):
+    closing = "Last line: Verdict: [Yes] or Verdict: [No]"
+
+    assert ask(model, judge("It is [Malta].", "It is [Malta].", closing=closing)).text.endswith("\nVerdict: [Yes]")
+    assert ask(model, judge("It is [Malta].", "It is [Oslo].", closing=closing)).text.endswith("\nVerdict: [No]")
+
+
+def test_an_extraction_names_the_side(model):
+    text = ask(model, judge("It is [Malta].", "It is [Oslo].", "It is [Oslo].", closing=f"Side: NAME\n{ANSWER}")).text
+
+    assert text.splitlines()[-2:] == ["Side: Debater 2", "The answer is [Oslo]."]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion
@@ -23,8 +21,6 @@ QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("La
 SENTENCE = Question(
     id="t1", question="他总爱在老板面前拍马屁。", task="translation", answers=("He is fond of flattering the boss.",)
 )
-
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 Reply = Callable[[ChatRequest], Any]
 
@@ -99,14 +95,3 @@ def prompts(requests: Iterable[ChatRequest]) -> str:
         parts.append(f"=== {request.purpose.agent}: {request.purpose.stage}, round {request.purpose.round}")
         parts += [f"--- {message.role}\n{message.content}" for message in request.messages]
     return "\n\n".join(parts) + "\n"
-
-
-def golden(name: str, found: str) -> str:
-    """What ``tests/golden/<name>.txt`` says ``found`` should be.
-
-    With ``WRITE_GOLDEN=1`` in the environment the file is written first: read it before you believe it.
-    """
-    file = GOLDEN / f"{name}.txt"
-    if os.environ.get("WRITE_GOLDEN"):
-        file.write_text(found, encoding="utf-8")
-    return file.read_text(encoding="utf-8")

@@ -62,7 +62,7 @@ def test_the_page_example_debates_as_it_says(tmp_path, run):
         ("protocol.yaml", lambda text: text.replace("name: Tester", "name: Judge"), "cannot be called 'judge'"),
         ("protocol.yaml", lambda text: text.replace("finish: majority", "finish: summarizer"), "summarize.j2: missing"),
         ("reply.j2", lambda text: text.replace("Keep it", "{{ verdict }} Keep it"), "unknown placeholder 'verdict'"),
-        ("reply.j2", lambda text: text.replace("answer_form", "answer"), "reply.j2: needs a template 'answer.j2'"),
+        ("reply.j2", lambda text: text.replace("closing_rule", "closing"), "reply.j2: needs a template 'closing.j2'"),
         ("reply.j2", lambda text: text.replace("{% endblock %}", "", 1), "reply.j2"),
         ("reply.tester.j2", lambda text: text.replace("block user", "block users"), "has no {% block user %}"),
         ("speak.j2", lambda text: '{% extends "nothing.j2" %}', "speak.j2: needs a template 'nothing.j2'"),

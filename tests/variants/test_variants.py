@@ -37,19 +37,9 @@ def test_sources_can_be_chosen_dropped_and_given_back():
     assert variant.with_settings({"knowledge": "none"}).protocol == without.protocol
 
 
-@pytest.mark.parametrize("task", ["short_answer", "claim", "choice"])
-def test_every_task_has_a_format_and_worked_examples(task):
-    variant = load_variant("madke")
-    (_, speak) = variant.render("speak", task, {**VALUES, "persona": "", "knowledge": [], "own": None, "peers": ()})
-    (_, summarize) = variant.render("summarize", task, {**VALUES, "stances": ()})
-    for prompt in (speak.content, summarize.content):
-        assert "[answer]" in prompt
-        assert "(end of example)" in prompt
-
-
 def test_options_are_lettered_and_stand_with_the_question():
     (_, user) = load_variant("madke").render("judge", "choice", {**VALUES, "stances": ()})
-    assert user.content.endswith("\nQuestion: Which metal is liquid?\n(A) tin\n(B) mercury")
+    assert "\nQuestion: Which metal is liquid?\n(A) tin\n(B) mercury\n\nReason step by step.\n" in user.content
 
 
 def test_a_persona_is_part_of_the_system_text():
@@ -57,7 +47,7 @@ def test_a_persona_is_part_of_the_system_text():
     variant = load_variant("madke").with_settings(settings)
     assert [debater.name for debater in variant.protocol.cast] == ["Ada", "Bo"]
     (system, _) = variant.render(
-        "speak", "choice", {**VALUES, "persona": "You are a chemist.", "knowledge": [], "own": None, "peers": ()}
+        "speak", "choice", {**VALUES, "persona": "You are a chemist.", "knowledge": [], "prepared": {}}
     )
     assert system.content.endswith("You are a chemist.")
 

@@ -53,7 +53,7 @@ def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) 
         case "reflect":
             return _review(prompt, embed)
         case "judge":
-            return _record(prompt) if prompt.wants_record else _verdict(prompt)
+            return _record(prompt) if '"settled"' in prompt.closing else _verdict(prompt)
         case "pick":
             return _pick(prompt)
         case "summarize":
@@ -78,16 +78,15 @@ def _selection(prompt: Prompt, embed: Embed, temperature: float, rng: random.Ran
     if not chosen:
         return (
             "I compared every passage of the pool with the question, by its words and by its meaning. They share too "
-            "little with what is asked, so I would rather rely on none of them. "
-            + (f"[Search: {_plain(query)}] " if prompt.may_search else "")
-            + "[No Found]"
+            "little with what is asked, so I would rather rely on none of them."
+            + (f"\n[Search: {_plain(query)}]" if "[Search:" in prompt.closing else "")
+            + "\nSelected: [No Found]"
         )
     about = "; ".join(dict.fromkeys(_plain(passage.title or passage.text[:40]) for passage in chosen))
     return (
         "I compared every passage of the pool with the question, by its words and by its meaning. Closest to what is "
-        f"asked is what the pool says about: {about}. The most helpful knowledge is "
-        + ", ".join(f"[{passage.number}]" for passage in chosen)
-        + "."
+        f"asked is what the pool says about: {about}.\nSelected: "
+        + " ".join(f"[{passage.number}]" for passage in chosen)
     )
 
 
@@ -107,9 +106,14 @@ def _stance(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random
     answer = _plain(best.answer)
     agreeing = list(dict.fromkeys(who for who, said in _given(prompt) if said and same(said, answer)))
     attitude = _attitude(answer, before, agreeing)
-    stated = f"So the answer is {marked(answer, prompt.marker)}."
-    said = " ".join(part for part in (attitude, _grounds(best, prompt), stated) if part)
-    return f"{said}\nConfidence: {_confidence(best, ranked):.2f}" if prompt.wants_confidence else said
+    said = f"{attitude} {_grounds(best, prompt)}".strip()
+    if "Confidence:" in prompt.closing:
+        said += f"\nConfidence: {_confidence(best, ranked):.2f}"
+    return f"{said}\n{_stated(answer, prompt)}"
+
+
+def _stated(answer: str, prompt: Prompt) -> str:
+    return f"The answer is {marked(answer, prompt.marker)}."
 
 
 def _confidence(best: Candidate, ranked: list[Candidate]) -> float:
@@ -124,7 +128,7 @@ def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list
     wording: dict[str, str] = {}
     said = [(before, _OWN_BONUS)]
     for remark in prompt.remarks:
-        evidence = _EVIDENCE_BONUS if re.search(r"\[\d+\]", remark.text) else 0.0
+        evidence = _EVIDENCE_BONUS if re.search(r"\bKnowledge \d", remark.text) else 0.0
         said.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + evidence))
     for answer, gain in said:
         if answer and normal(answer):
@@ -158,7 +162,7 @@ def _grounds(best: Candidate, prompt: Prompt) -> str:
     about = f", about {_plain(best.line.title)}," if best.line.title else ""
     said = (
         "Of the knowledge I chose, one sentence comes closest to what is asked. "
-        f'Knowledge [{best.line.number}]{about} says: "{quoted}"'
+        f'Knowledge {best.line.number}{about} says: "{quoted}"'
     )
     if best.answer == "NOT ENOUGH INFO":
         return f"{said} This does not settle the claim."
@@ -170,11 +174,11 @@ def _grounds(best: Candidate, prompt: Prompt) -> str:
 def _review(prompt: Prompt, embed: Embed) -> str:
     own = stated_answer(prompt.previous, prompt.marker)
     if own is None:
-        return "My answer states nothing that could be checked, so it cannot stay as it is. [No]"
+        return "My answer states nothing that could be checked, so it cannot stay as it is.\nVerdict: [REVISE]"
     best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
     if best is None or same(best.answer, own):
-        return f'Nothing that I can read speaks against "{own}". [Yes]'
-    return f'Reading again, the knowledge speaks for "{_plain(best.answer)}" rather than "{own}". [No]'
+        return f'Nothing that I can read speaks against "{own}".\nVerdict: [KEEP]'
+    return f'Reading again, the knowledge speaks for "{_plain(best.answer)}" rather than "{own}".\nVerdict: [REVISE]'
 
 
 # --- judge and summarizer ----------------------------------------------------------------------------------------
@@ -182,7 +186,8 @@ def _review(prompt: Prompt, embed: Embed) -> str:
 
 def _verdict(prompt: Prompt) -> str:
     agreed, why = _agreement(prompt)
-    return f"{why} [{'Yes' if agreed else 'No'}]"
+    words = ("SAME", "DIFFERENT") if "[SAME]" in prompt.closing else ("Yes", "No")
+    return f"{why}\nVerdict: [{words[0] if agreed else words[1]}]"
 
 
 def _record(prompt: Prompt) -> str:
@@ -216,15 +221,15 @@ def _summary(prompt: Prompt) -> str:
     holders = [who for who, other in _given(prompt) if other and same(answer, other)]
     verb = "gives" if len(holders) == 1 else "give"
     who = " and ".join(holders)
-    stated = marked(answer, prompt.marker)
-    return f"{who} {verb} this answer, and no other has more debaters behind it. The answer is {stated}."
+    side = f"\nSide: {holders[0]}" if "Side:" in prompt.closing else ""
+    return f"{who} {verb} this answer, and no other has more debaters behind it.{side}\n{_stated(answer, prompt)}"
 
 
 def _pick(prompt: Prompt) -> str:
     leader = _leader(prompt)
     if leader is None:
         return "None of the debaters states an answer, so I can pick nobody."
-    return f"No other answer has more debaters behind it than the one that {leader[0]} gives. [{leader[0]}]"
+    return f"No other answer has more debaters behind it than the one that {leader[0]} gives.\n[{leader[0]}]"
 
 
 def _leader(prompt: Prompt) -> tuple[str, str] | None:

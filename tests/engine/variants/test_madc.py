@@ -1,11 +1,13 @@
 """``madc`` against Zhang et al.; the orders themselves are tested in ``test_order``."""
 
+import re
+
 import pytest
 
 from madke.core.question import Question
 from madke.tasks import TASKS
 from madke.variants import load_variant
-from tests.support.debates import QUESTION, asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 NAMES = [f"Debater {n}" for n in range(1, 11)]
 FIRST = ["Lake Chad"] * 2 + ["Lake Baikal"] * 3 + ["Lake Como"] + ["Lake Geneva"] * 4
@@ -37,9 +39,9 @@ def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer():
     _, model = play("madc", debating())
     for request in asked(model, round=1):
         prompt = shown(request)
-        assert prompt.count("The answer is (") == 4
+        assert prompt.count("<example>") == 4
         assert "Debater" not in prompt
-    assert not any("A worked example" in shown(request) for request in asked(model, round=2))
+    assert not any("<example>" in shown(request) for request in asked(model, round=2))
 
 
 def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last():
@@ -53,7 +55,8 @@ def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last(
         (request,) = asked(model, agent=turn.agent, round=2)
         own, _, others = shown(request).partition("Answers of the others:")
         assert f"{turn.agent} in round 1" in own
-        assert [line.partition(":")[0] for line in others.splitlines() if " in round 1" in line] == list(turn.reads)
+        said = re.findall(r"^One agent's solution: <reply>(Debater \d+) in round 1", others, re.MULTILINE)
+        assert said == list(turn.reads)
 
 
 def test_the_majority_of_the_last_round_is_the_answer():
@@ -101,14 +104,14 @@ def test_personas_rotate_and_stand_in_the_prompts():
 
 def test_a_pool_can_be_given(pool):
     _, model = play("madc", debating(), sources=("wiki", "google"), pool=pool)
-    assert all("[2] Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
 
 
 def test_an_answer_may_hold_parentheses_of_its_own():
     question = Question(id="m2", question="Where does its centre go?", answers=("(2, -2)",), task="math")
     transcript, model = play("madc", lambda r: "The answer is: ((2,-2)).", question=question, settings={"debaters": 2})
     assert TASKS["math"].accepts(transcript.answer, question)
-    assert "marked like this: (answer)" in shown(model.requests[0])
+    assert "The answer is (result)." in shown(model.requests[0])
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
@@ -117,12 +120,4 @@ def test_every_task_has_four_examples_in_the_papers_form(task):
     variant = load_variant("madc")
     values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": [], "prepared": {}}
     (_, user) = variant.render("speak", task, values)
-    assert user.content.count("The answer is (") == 4
-
-
-def test_the_prompts_of_both_rounds():
-    answers = ["Lake Chad", "Lake Baikal", "Lake Como", "Lake Baikal"]
-    _, model = play("madc", debating(answers), settings={"debaters": 4}, question=QUESTION)
-    for n in (1, 2):
-        found = prompts(asked(model, agent="Debater 1", round=n))
-        assert found == golden(f"madc_round{n}", found)
+    assert len(re.findall(r"\nThe answer is \(.+\)\.\n</example>", user.content)) == 4

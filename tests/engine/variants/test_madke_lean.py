@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.debates import asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 THREE = {"debaters": 3, "rounds": 3}
 SELECTING = {"knowledge.select": "adaptive", "knowledge.max_selected": 3}
@@ -92,10 +92,3 @@ def test_two_survivors_can_agree_but_one_cannot(pool):
     transcript, model = play("madke-lean", one, pool=pool, settings=THREE)
     assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
     assert asked(model, stage="judge") == []
-
-
-def test_the_prompts_of_both_rounds(pool):
-    _, model = play("madke-lean", holding([OTHER, SAME]), pool=pool)
-    for n in (1, 2):
-        found = prompts([*asked(model, agent="Debater 2", round=n), *asked(model, stage="judge", round=n)])
-        assert found == golden(f"madke-lean_round{n}", found)

@@ -6,7 +6,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.variants import load_variant
 from tests.conftest import passage
-from tests.support.debates import asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 TEXTS = ["Lake Baikal is 1,642 metres deep.", "Lake Tanganyika is 1,470 metres deep.", "Baikal is the deepest lake"]
 
@@ -39,7 +39,7 @@ def test_each_debater_has_one_passage_in_every_round_and_nobody_elses(pool):
         for n in (1, 2, 3):
             (request,) = asked(model, agent=turn.agent, round=n)
             assert [text in shown(request) for text in TEXTS] == [other == place for other in range(3)]
-            assert f"\n[{place}] " in shown(request)
+            assert f"\nKnowledge {place} - " in shown(request)
         assert turn.selection is None
 
 
@@ -48,15 +48,14 @@ def test_ten_passages_have_ten_debaters():
     transcript, model = play("per-document", changing_until(1), pool=many)
     assert len(transcript.rounds[0].turns) == 10
     assert model.calls == 10 * 2 + 1
-    assert [f"[{n}] Title {n}:" in shown(r) for n, r in enumerate(asked(model, round=1))] == [True] * 10
+    assert [f"Knowledge {n} - Title {n}:" in shown(r) for n, r in enumerate(asked(model, round=1))] == [True] * 10
 
 
 def test_without_a_passage_one_debater_answers_alone():
     transcript, model = play("per-document", changing_until(1))
     assert model.calls == 1 + 1
-    assert "Knowledge:\nnone" in shown(model.requests[0])
-    assert "No passage was found" in shown(model.requests[0])
-    assert "your passage" not in shown(model.requests[0])
+    assert "passage" not in shown(model.requests[0]).casefold()
+    assert "knowledge" not in shown(model.requests[0]).casefold()
     assert transcript.answer == "Lake Baikal"
 
 
@@ -64,11 +63,10 @@ def test_who_is_alone_is_told_of_no_others_and_aggregated_like_any_debate():
     one = KnowledgePool(passages=(passage("wiki", "k", "Title", "Text."),))
     transcript, model = play("per-document", changing_until(1), pool=one)
     speak, summarize = map(shown, model.requests)
-    assert "Below stands one passage. Answer" in speak
-    assert "other debaters" not in speak
-    assert "each debater read one passage" not in summarize
+    assert "You have one passage.\n" in speak
+    assert "debater" not in speak
+    assert "every debater read a different passage" not in summarize
     assert "You add no opinion" in summarize
-    assert "into one final answer.\nClose your reply" in summarize
     assert transcript.answer == "Lake Baikal"
 
 
@@ -127,11 +125,3 @@ def test_more_passages_than_debaters_are_refused():
         load_variant("per-document").with_settings({"knowledge.per_source": 10})
     variant = load_variant("per-document").with_settings({"knowledge.per_source": 10, "debaters": 20})
     assert len(variant.protocol.cast) == 20
-
-
-def test_the_prompts_of_both_rounds(pool):
-    _, model = play("per-document", changing_until(1), pool=pool)
-    found = prompts(asked(model, agent="Debater 2", round=1))
-    assert found == golden("per-document_round1", found)
-    found = prompts([*asked(model, agent="Debater 2", round=2), *asked(model, agent="summarizer")])
-    assert found == golden("per-document_round2", found)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.debates import asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 
@@ -104,12 +104,12 @@ def test_equal_answers_stand_together_with_their_confidences():
     _, model = play("reconcile", stating(("x", 0.9), ("y", 0.7), ("X", 0.8)))
     (request,) = asked(model, agent="Debater 2", round=2)
     groups = shown(request).partition("grouped:\n")[2]
-    assert groups.startswith("2 of them answer [x]:\nAnother debater: Somebody's reasons, number 0")
+    assert groups.startswith("\n2 of them answer [x]:\n\nOne agent's solution: <reply>Somebody's reasons, number 0")
     assert "1 of them" not in groups
     assert ["Confidence: 0.9" in groups, "Confidence: 0.8" in groups] == [True, True]
     (request,) = asked(model, agent="Debater 1", round=2)
     groups = shown(request).partition("grouped:\n")[2]
-    assert groups.index("1 of them answer [y]:") < groups.index("1 of them answer [X]:")
+    assert groups.index("1 of them answers [y]:") < groups.index("1 of them answers [X]:")
 
 
 def test_a_stance_without_an_answer_is_shown_after_the_groups():
@@ -137,20 +137,12 @@ def test_one_surviving_debater_agrees_with_nobody():
 
 def test_a_pool_can_be_given(pool):
     _, model = play("reconcile", stating(("x", 1), ("y", 1), ("z", 1)), sources=("wiki", "google"), pool=pool)
-    assert all("[2] Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
 
 
-def test_the_confidence_is_asked_for_below_the_answer():
+def test_the_confidence_is_asked_for_above_the_last_line():
     _, model = play("reconcile", stating(("x", 1), ("y", 1), ("z", 1)))
     for request in model.requests:
         prompt = shown(request)
-        assert prompt.count("Close your reply") == prompt.count("Confidence: P, where P") == 1
-        assert prompt.index("marked like this: [answer]") < prompt.index("Confidence: P, where P")
-        assert prompt.endswith("\nPut the line Confidence: P below it.")
-
-
-def test_the_prompts_of_both_rounds():
-    _, model = play("reconcile", stating(("x", 0.9), ("y", 0.7), ("x", 0.8)))
-    for n in (1, 2):
-        found = prompts(asked(model, agent="Debater 2", round=n))
-        assert found == golden(f"reconcile_round{n}", found)
+        assert prompt.count("For example: Confidence: ") == 1
+        assert prompt.index("For example: Confidence: ") < prompt.index("Last line: The answer is [answer].")

@@ -3,7 +3,7 @@
 import pytest
 
 from madke.variants import load_variant
-from tests.support.debates import asked, failing, golden, play, prompts, shown
+from tests.support.debates import asked, failing, play, shown
 
 
 def satisfied_with(attempt=None):
@@ -12,7 +12,9 @@ def satisfied_with(attempt=None):
     def reply(request):
         n = request.purpose.round
         if request.purpose.stage == "reflect":
-            return f"Review {n}: " + ("it holds. [Yes]" if n == attempt else "the depth is not checked. [No]")
+            return f"Review {n}: " + (
+                "it holds. Verdict: [KEEP]" if n == attempt else "the depth is not checked. Verdict: [REVISE]"
+            )
         return f"Attempt {n}: the answer is [Lake {n}]."
 
     return reply
@@ -47,7 +49,7 @@ def test_an_unreadable_review_satisfies_nobody_and_is_still_read():
     base = satisfied_with()
     transcript, model = play("self-reflect", lambda r: "Hm, perhaps." if r.purpose.stage == "reflect" else base(r))
     assert [entry.turns[0].reflection.satisfied for entry in transcript.rounds[:2]] == [None, None]
-    assert "Your review of it:\nHm, perhaps." in shown(asked(model, stage="reply", round=2)[0])
+    assert "Your review of it:\n<review>\nHm, perhaps.\n</review>" in shown(asked(model, stage="reply", round=2)[0])
 
 
 def test_after_a_failed_review_the_answer_is_refined_without_one():
@@ -67,17 +69,10 @@ def test_a_failed_attempt_fails_the_question():
 def test_with_a_pool_answers_and_reviews_see_it(pool):
     _, model = play("self-reflect", satisfied_with(), sources=("wiki", "google"), pool=pool)
     assert model.calls == 5
-    assert all("[2] Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
 
 
 def test_another_number_of_attempts_can_be_allowed():
     _, model = play("self-reflect", satisfied_with(), settings={"rounds": 5})
     assert model.calls == 2 * 5 - 1
     assert load_variant("self-reflect").protocol.rounds == 3
-
-
-def test_golden_prompts():
-    _, model = play("self-reflect", satisfied_with())
-    for n in (1, 2):
-        found = prompts(asked(model, round=n))
-        assert found == golden(f"self-reflect_round{n}", found)

@@ -37,8 +37,8 @@ def test_without_a_readable_answer_none_is_put_into_a_mouth(variant, grouped, an
     sees = {"peers": "answers", "own": "last", "grouped": grouped, "anonymous": anonymous}
     _, model = play(variant, mute, settings=settings(sees=sees))
     prompt = shown(asked(model, agent="Bo", round=2, stage="reply")[0])
-    ada, cy = ("Another debater",) * 2 if anonymous else ("Ada", "Cy")
-    assert f"\n{ada}: my answer is [Ada 1]\n" in prompt
+    ada, cy = ("One agent's solution", "One agent") if anonymous else ("Ada", "Cy")
+    assert f"\n{ada}: <reply>The answer is [Ada 1].</reply>\n" in prompt
     assert f"\n{cy} gave no readable answer.\n" in prompt
     assert prompt.count("gave no readable answer") == 1
     assert "[none]" not in prompt
@@ -58,8 +58,8 @@ def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(vari
     _, model = play(variant, reply, settings=settings(given=True, sees={"peers": peers}), given=OUTSIDE)
     prompt = shown(asked(model, agent="Ada", round=2, stage="reply")[0])
     name = {"last_round": "{}:", "history": "{} (round 1):"}[peers].format
-    assert f"{name('X')} Because of this: [Oslo]\n" in prompt
-    assert f"{name('Y')} my answer is [Bern]\n" in prompt
+    assert f"{name('X')} <reply>Because of this: [Oslo]</reply>\n" in prompt
+    assert f"{name('Y')} <reply>The answer is [Bern].</reply>\n" in prompt
     assert "Z" not in prompt
 
 
@@ -67,7 +67,7 @@ def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none():
     said = settings(given=True, stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
     _, model = play("madke", reply, settings=said, given=OUTSIDE)
     prompt = shown(asked(model, stage="judge", round=2)[0])
-    assert "Y (round 1): my answer is [Bern]\n" in prompt
+    assert "Y (round 1): <reply>The answer is [Bern].</reply>\n" in prompt
     assert "Z (round 1) gave no readable answer.\n" in prompt
 
 
@@ -75,11 +75,11 @@ def test_rounds_are_named_where_there_are_several():
     said = settings(stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
     _, model = play("madke", reply, settings=said)
     first, second = (shown(request) for request in asked(model, stage="judge"))
-    assert "\nAnswers of the debaters:\nAda: Ada in round 1" in first
-    assert "only the latest answer counts" not in first
-    assert "\nThe debate so far:\nAda (round 1): Ada in round 1" in second
-    assert "\nCy (round 2): Cy in round 2" in second
-    assert "only the latest answer counts" in second
+    assert "\nAnswers of the debaters:\n\nAda: <reply>Ada in round 1" in first
+    assert "Only the newest answer of a debater counts" not in first
+    assert "\nThe debate so far:\n\nAda (round 1): <reply>Ada in round 1" in second
+    assert "\nCy (round 2): <reply>Cy in round 2" in second
+    assert "Only the newest answer of a debater counts" in second
     (summary,) = asked(model, stage="summarize")
-    assert "\nAnswers of the debaters:\nAda: Ada in round 2" in shown(summary)
+    assert "\nAnswers of the debaters:\n\nAda: <reply>Ada in round 2" in shown(summary)
     assert "(round" not in prompts([summary])

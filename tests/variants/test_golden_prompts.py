@@ -1,0 +1,108 @@
+"""The rendered prompts of every protocol for one question, as text files to read: ``tests/golden/PROTOCOL.txt``.
+
+``MADKE_UPDATE_GOLDEN=1 python -m pytest tests/variants/test_golden_prompts.py`` rewrites them. Read the difference
+before you commit it: is it clear what to do, and is the last line unmistakable?
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from madke.core.knowledge import EMPTY_POOL, Hits
+from madke.core.question import Question
+from madke.tasks import TASKS
+from madke.variants import load_variant
+from madke.variants.load import variant_folders
+from tests.support.debates import QUESTION, play, prompts
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+MORE = {
+    "chateval": {"talk": {"first": "simultaneous", "later": "simultaneous_with_summary"}, "rounds": 3},
+    "lemmas": {"finish": "judge_pick"},
+    "liang": {"debaters": 2, "extract": "always", "rounds": 1},
+}
+"""Settings of a second debate, for stages and wordings that a protocol has only then."""
+
+OF_TASK = {
+    "choice": Question(id="c", question="Which lake is the deepest?", task="choice", choices=("Chad", "Baikal")),
+    "claim": Question(id="f", question="Lake Baikal is the deepest lake.", task="claim"),
+    "math": Question(id="m", question="What is 1,642 m minus 1,470 m?", task="math"),
+    "short_answer": QUESTION,
+    "translation": Question(id="t", question="贝加尔湖很深。", task="translation"),
+}
+
+
+def debating(marked, confidence=""):
+    """Debaters who disagree in round 1 and agree in round 2, with the answer ``marked`` for them."""
+
+    def reply(request):
+        purpose = request.purpose
+        match purpose.stage:
+            case "select":
+                return "Knowledge 0 and Knowledge 2 give a depth.\nSelected: [0] [2]"
+            case "judge":
+                settled = purpose.round == 2
+                record = {"reason": "The figures decide.", "settled": settled, "side": "", "answer": "Lake Baikal"}
+                return f"{json.dumps(record)}\nVerdict: [{'SAME' if settled else 'DIFFERENT'}]"
+            case "reflect":
+                return "The depth is not checked.\nVerdict: [REVISE]"
+            case "pick":
+                return "[Debater 1]"
+            case "digest":
+                return "The debaters disagree about the deepest lake."
+            case "keywords" | "topics" | "example":
+                return "deepest lake"
+        sure = purpose.round == 2 or "1" in purpose.agent or purpose.agent in ("Affirmative", "Critic")
+        lake = "Lake Baikal" if sure else "Lake Tanganyika"
+        return f"I compared the depths of the lakes.{confidence}\nThe answer is {marked(lake)}."
+
+    return reply
+
+
+async def retrieve(query, purpose):
+    return Hits()
+
+
+async def estimate(question, candidates):
+    return [0.0] * len(candidates)
+
+
+def debated(name, pool, settings):
+    """The last prompt of each stage in each round, up to the second."""
+    variant = load_variant(name)
+    confidence = "\nConfidence: 0.8" if variant.protocol.finish == "weighted" else ""
+    reply = debating(variant.environment.filters["marked"], confidence)
+    given = pool if variant.protocol.knowledge else EMPTY_POOL
+    options = {"retrieve": retrieve} if variant.protocol.needs_search else {}
+    _, model = play(name, reply, settings=settings, pool=given, estimate=estimate, **options)
+    last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
+    return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))
+
+
+def check(name, found):
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("MADKE_UPDATE_GOLDEN"):
+        file.write_text(found, encoding="utf-8")
+    assert found == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(variant_folders()))
+def test_the_prompts_of_a_protocol(name, pool):
+    found = [debated(name, pool, {})]
+    if name in MORE:
+        found.append(f"##### with the settings {json.dumps(MORE[name])}\n\n{debated(name, pool, MORE[name])}")
+    check(name, "\n".join(found))
+
+
+def test_the_prompts_of_every_task(pool):
+    found = []
+    for task in sorted(TASKS):
+        _, model = play("madke", debating("[{}]".format), question=OF_TASK[task], pool=pool)
+        stages = {r.purpose.stage: r for r in model.requests if r.purpose.stage != "select"}
+        found.append(f"##### {task}\n\n{prompts(stages.values())}")
+    check("tasks", "\n".join(found))
