@@ -80,7 +80,7 @@ def test_unique_labels_lose_no_draft():
     outcome, script = run(madke.debate, "uvwxy", labels, judged=False, rounds=1, unique_labels=True)
     assert [label for label, _ in outcome.result[2][0][1]] == ["A", "A_3", "A_2", "B", "A_4"]
     assert [draft for _, draft in outcome.result[2][0][1]] == list("uvwxy")
-    assert "A_3: v" in script.prompts[5]
+    assert "A_3: <reply>v</reply>" in script.prompts[5]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_transcript_holds_the_whole_debate():
 def test_the_form_of_verdict_that_the_judge_is_asked_for_is_read_by_the_package_and_by_the_engine():
     script = Script(["x", "y", "z", "AGENT_B: more careful than AGENT_A. [AGENT_B]"])
     found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
-    assert "Start with that name and a colon" in script.prompts[3]
+    assert "Begin with the name of that debater and a colon" in script.prompts[3]
     assert "in the form [name]" in script.prompts[3]
     assert (found.winner_label, found.transcript.final.agent) == ("AGENT_B", "AGENT_B")
 

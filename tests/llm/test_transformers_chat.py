@@ -145,8 +145,8 @@ def test_the_environment_says_how_large_a_batch_may_be(tiny, monkeypatch):
 
 
 def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path, monkeypatch):
-    words = ["[Rome]", "[Oslo]", "[Yes]", "[No]", "[0]", "[No Found]", "well", "so", "I", "think", "that", "it", "is"]
-    path = save_tiny_model(tmp_path / "words", words=words, context=4096)
+    words = ["[Rome]", "[Oslo]", "[SAME]", "[DIFFERENT]", "[0]", "[No Found]", "well", "so", "I", "think", "that", "it", "is"]
+    path = save_tiny_model(tmp_path / "words", words=words, context=8192)
     seen = batches(monkeypatch)
     model = HFChat(path, device="cpu")
     variant = load_variant("madke").with_settings({"temperature": 1.0, "max_tokens": 6, "rounds": 2})
