@@ -18,7 +18,10 @@ r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the 
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
 """Words or a number in LaTeX's display brackets, which are a marker then."""
-_LABEL = re.compile(r"\[((?:(?:the|my|your|final)[ _]){0,2}answer)\](?=[\s*_:]{0,9}[\w\[(\"“$\\*])", re.IGNORECASE)
+_ECHO = re.compile(
+    r"\[(?:(?:the|my|your|final)[ _]){0,2}(?:answer|letter|label|number|translation|result|option)\](?=[\s*_:]{0,9}[\w\[(\"“$\\*])",
+    re.IGNORECASE,
+)
 """The form that was asked for in front of an answer: "[answer] Jane Austen"."""
 _REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
 _SIMILAR = re.compile(r"\bsimilar:\s*\Z", re.IGNORECASE)
@@ -71,7 +74,7 @@ def parse_answer(
     if marker == "text":
         return _whole(text, read)
     reader = Reader(read)
-    said = _LABEL.sub(r" \1:", _DISPLAYED.sub(r" [\1] ", text))
+    said = _ECHO.sub(" answer:", _DISPLAYED.sub(r" [\1] ", text))
     said = without_citations(said, () if is_math else shown)
     marks = [] if marker == "boxed" else list(bracketed(said, "()" if marker == "parentheses" else "[]"))
     return (

@@ -23,8 +23,9 @@ _ANSWER = (
 _FOR = r"(?:\s+(?:to|for)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|thus|hence),?)?"
 _START = r"(?:^|(?<=[.!?])[ \t]{1,9}|\b(?:my|our)\s+)[*_#> \t]{0,9}(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?"
 _IS = r"(?:is|are|was|would\s+be|should\s+be|must\s+be)\b:?"
+_TASK_NOUN = r"(?:label|letter|option|choice|translation|number|result|solution)"
 _CUE = re.compile(
-    rf"(?:(?P<label>{_START}{_ANSWER}[*_\s]{{0,4}}[:=][*_]{{0,3}})|\b{_ANSWER}{_FOR}\s+{_IS}|(?P<closed>\b(?:label|verdict)\s+is\b))"
+    rf"(?:(?P<label>{_START}(?:{_ANSWER}|{_TASK_NOUN})[*_\s]{{0,4}}[:=][*_]{{0,3}})|\b{_ANSWER}{_FOR}\s+{_IS}|(?P<closed>\b(?:label|verdict)\s+is\b))"
     r"\s{0,9}",
     re.IGNORECASE | re.MULTILINE,
 )
