@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 
 from madke.engine.parse.content import unwrap
-from madke.engine.parse.context import is_denied, is_imagined, stands_alone
-from madke.engine.parse.places import MOST, NEAR, lead, outermost
+from madke.engine.parse.context import standing, stands_alone
+from madke.engine.parse.places import MOST, outermost
 from madke.engine.parse.result import Parsed, T, abstained, found, windowed
 
 _LONGEST = 200
@@ -50,10 +50,9 @@ def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
 def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
     for start, end in outermost(text):
-        near, after = lead(text, start), text[end : end + NEAR]
         content = unwrap(text[start + 1 : end - 1])
         name = None if content.isdigit() else sole_name(content, names)  # A number is a citation.
-        if name and not is_denied(near, after) and not is_imagined(near, after):
+        if name and standing(text, start, end) in ("stated", "plain"):
             picks.append((name, (start, end)))
     return picks
 
