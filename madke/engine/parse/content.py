@@ -16,7 +16,7 @@ _S = r"[\s_]+"
 _PLACEHOLDER = re.compile(
     rf"<?(?:(?:the|your|my|an?|final|correct|short|exact|best){_S}){{0,4}}answers?(?:{_S}(?:here|only|goes{_S}here))?:?>?"
     rf"|<?(?:(?:your|insert|chosen|final|correct|the{_S}chosen){_S}){{0,3}}"
-    rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response)(?:{_S}here)?>?"
+    rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response|query)(?:{_S}here)?>?"
     rf"|(?:answer|option){_S}letter|letter{_S}of{_S}(?:the|your){_S}\w+|(?:your{_S})?name|(?-i:\(X\))|\.{{2,}}|…|_+"
     rf"|an?{_S}number{_S}(?:from|between)\b.*|yes\s*(?:or|/|\|)\s*no|true\s*(?:or|/|\|)\s*false"
     r"|no\s+found|citation\s+needed|(?:search|confidence)\s*:.*",

@@ -20,7 +20,6 @@ NUMBERS = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF0
 """A number, or the ends of a range."""
 
 _FOLLOWS_SENTENCE = re.compile(r"[.!?](?:\s*\[[\d, -]{1,20}\])*\s*\Z")
-_AUTHORS = re.compile(r"[^\[\]]{1,80} et al\b[^\[\]]{0,40}")
 _SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|evidence|relevant|know)\b", re.IGNORECASE)
 _RESULT = re.compile(
     r"(?:\b(?:is|are|was|were|equals)|=|\b(?:so|thus|hence|therefore|total|result)\W{0,3}:)[\s*_]*\Z", re.IGNORECASE
@@ -106,11 +105,9 @@ def without_citations(text: str, shown: Container[int]) -> str:
 
 
 def cites(content: str, shown: Container[int]) -> bool:
-    """Whether a bracket's content refers to sources: numbers that were all shown, or authors."""
+    """Whether a bracket's content refers to sources: numbers that were all shown."""
     if len(content) > NEAR:
         return False
-    if " et al" in content:
-        return bool(_AUTHORS.fullmatch(content))
     ids = re.sub(r"[\[\]\"']", "", content)
     return bool(ID_LIST.fullmatch(ids)) and all(int(n) in shown for range_ in NUMBERS.findall(ids) for n in range_ if n)
 

@@ -16,15 +16,11 @@ from madke.engine.parse.result import Parsed, T, abstained, found, windowed
 
 _LONGEST = 200
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
-_FILLED = r"(?:(?:the|answer|argument|case|debater|side|of|by|from|with|for)\W+){0,4}"
 _STATED = (
-    r"\b(?:winner|winning\s+\w+|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote)"
-    r"|(?:best|strongest|better|most\s+convincing)\s+(?:answer|argument|case|debater|agent|side))\b[^.\n]{0,60}?"
-    rf"(?:\b(?:is|was|goes\s+to)\b|:|=)\W{{0,9}}{_FILLED}%s",
-    r"\bi\s+(?:(?:would|will|therefore|now|hence|thus)\s+)?(?:pick|choose|select|favou?r|prefer|support|side|vote)"
-    rf"\W+{_FILLED}%s",
-    r"%s[*_`\"']{0,3}(?:\s+side)?\s+(?:wins\b|(?:has\s+)?won\b|is\s+the\s+(?:clear\s+)?winner\b"
-    r"|(?:has|had|gave|gives|made|makes)\s+the\s+(?:best|better|strongest|stronger|most\s+convincing)\b)",
+    r"\b(?:winner|winning\s+\w+|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote))\b[^.\n]{0,60}?"
+    r"(?:\b(?:is|goes\s+to)\b|:)\W{0,9}(?:the\s+)?%s",
+    r"\bi\s+(?:(?:would|will|therefore)\s+)?(?:pick|choose|select|prefer|vote\s+for)\W+(?:the\s+)?%s",
+    r"%s\W{0,3}(?:side\s+)?(?:wins|won|is\s+the\s+winner|(?:has|gave|makes)\s+the\s+(?:best|better|strongest))\b",
 )
 
 
