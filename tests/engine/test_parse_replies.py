@@ -149,6 +149,7 @@ CHOICE = [
     ("The answer is (B) Mercury, because it is liquid.", "B"),
     ("[answer] B", "B"),
     ("The answer is [Mercury].", "B"),
+    ("It is liquid. The answer is [letter] B.", "B"),
     (r"\boxed{B}", "B"),
     ("Option (D) does not fit.", None),
     ("Option (A) and Option (C) are solid.", None),
@@ -159,6 +160,8 @@ CLAIM = [
     ("Knowledge 3 contradicts it. The answer is [REFUTES].", "REFUTES"),
     ("The claim is therefore [Refuted].", "REFUTES"),
     ("[answer] NOT ENOUGH INFO", "NOT ENOUGH INFO"),
+    ("The answer is [label] REFUTES.", "REFUTES"),
+    ("Label: SUPPORTS", "SUPPORTS"),
     ("**NOT ENOUGH INFO**", "NOT ENOUGH INFO"),
     ("The evidence is thin, so the label is NOT ENOUGH INFO.", "NOT ENOUGH INFO"),
     ("The answer is [not enough information].", "NOT ENOUGH INFO"),
@@ -168,6 +171,7 @@ TRANSLATION = [
     ("The answer is [He never turns up.].", "He never turns up."),
     ("The translation is [He left.].", "He left."),
     ("The answer is [He left].", "He left"),
+    ("Translation: He left.", "He left."),
     ("Answer: He never turns up for meetings.", "He never turns up for meetings."),
 ]
 CASES = [

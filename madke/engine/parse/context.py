@@ -17,7 +17,9 @@ SOMEBODY = (
     r"\b(?:(?:debater|agent|speaker)[ _]?(?:\w*\d\w*|[a-z]\b)|(?:my\s+|the\s+)?opponents?"
     r"|(?:my|the|an)\s?other\s+(?:debater|agent|side)s?|(?:affirmative|negative)\s+side)"
 )
-_SAYING = r"(?:sa(?:id|ys?)|answer(?:s|ed)|claim(?:s|ed)|argue[sd]|g(?:ave|ives)|cho(?:se|oses)|conclude[sd]|suggest(?:s|ed))"
+_SAYING = (
+    r"(?:sa(?:id|ys?)|answer(?:s|ed)|claim(?:s|ed)|argue[sd]|g(?:ave|ives)|cho(?:se|oses)|conclude[sd]|suggest(?:s|ed))"
+)
 _QUIET = r"[^\w.!?]*"
 
 
