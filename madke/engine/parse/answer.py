@@ -24,7 +24,6 @@ _ECHO = re.compile(
 )
 """The form that was asked for in front of an answer: "[answer] Jane Austen"."""
 _REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
-_SIMILAR = re.compile(r"\bsimilar:\s*\Z", re.IGNORECASE)
 _SMALL_LETTER = re.compile(r"\s*[a-z]\s*")
 _TERSE = re.compile(r"[\s*_]*[A-Z\d$€£-]")
 _BEFORE_RESULT = re.compile(r"\b(?:is|are|was|were|equals|be)[\s*_:]*\Z|[=:][\s*_]*\Z", re.IGNORECASE)
@@ -148,7 +147,7 @@ def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
     """
     start, end = mark.span
     near = text[max(0, start - NEAR) : start]
-    if mark.standing != "plain" or _REMARK.fullmatch(mark.content) or _SIMILAR.search(near):
+    if mark.standing != "plain" or _REMARK.fullmatch(mark.content):
         return mark.standing == "quoted"
     if text[start] == "(" and reader.is_open:
         terse = " " not in mark.content or is_formula(mark.content)

@@ -12,7 +12,7 @@ Standing = Literal["stated", "plain", "quoted", "none"]
 """``stated``: the words right before it say "the answer is". ``plain``: they say nothing. ``quoted``: somebody else's
 answer. ``none``: it does not count; it is denied, imagined, an example, or part of a word, a link or a formula."""
 
-_NOUN = r"\b(?:answer(?!\s+(?:choices|options))|conclusion|verdict|label|option|choice|result|solution)\b"
+_NOUN = r"\b(?:answer(?!\s+(?:choices|options))|conclusion|verdict|label|option|choice|letter|result|solution|translation)\b"
 SOMEBODY = (
     r"\b(?:(?:debater|agent|speaker)[ _]?(?:\w*\d\w*|[a-z]\b)|(?:my\s+|the\s+)?opponents?"
     r"|(?:my|the|an)\s?other\s+(?:debater|agent|side)s?|(?:affirmative|negative)\s+side)"
