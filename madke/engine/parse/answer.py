@@ -24,17 +24,10 @@ _ECHO = re.compile(
 )
 """The form that was asked for in front of an answer: "[answer] Jane Austen"."""
 _REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
-_SMALL_LETTER = re.compile(r"\s*[a-z]\s*")
 _TERSE = re.compile(r"[\s*_]*[A-Z\d$€£-]")
-_BEFORE_RESULT = re.compile(r"\b(?:is|are|was|were|equals|be)[\s*_:]*\Z|[=:][\s*_]*\Z", re.IGNORECASE)
 _AFTER = r"[ \t*_`\"'”’$\\]*"  # noqa: RUF001
-_ENDS_CLAUSE = re.compile(rf"{_AFTER}(?:[.!;,:]|\n|\Z)")
 _ENDS_SENTENCE = re.compile(rf"{_AFTER}(?:[.!]?{_AFTER}(?:\n|\Z)|[.!][ \t])")
 _JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|and/or))[\s*_`\"'$]*", re.IGNORECASE)
-_CONCLUDES = re.compile(
-    r"\W*(?:(?:so|thus|therefore|hence|then|and)\W+)?(?:(?:it|this|that|[Tt]he(?:\s+\w+){1,4})\s+(?:is|was|are|were)[\s:*_$]*)?",
-    re.IGNORECASE,
-)
 
 
 @windowed
@@ -107,8 +100,7 @@ def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
                 return said
             return abstained(None, "declined" if declined(text) else "undecided")
         content = unwrap(mark.content)
-        is_prose = text[mark.span[0]] == "(" and reader.is_open and not _ENDS_CLAUSE.match(text, mark.span[1])
-        if is_prose or is_placeholder(content):
+        if is_placeholder(content):
             continue
         value = reader(content)
         if value is None:
@@ -142,23 +134,19 @@ def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | Non
 def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
     """Whether a marker without a cue may be an answer.
 
-    People put remarks and footnotes in brackets. So free text counts only where it ends or fills a line, where it looks
-    like a name or a number in the last sentence, or behind "is"; in parentheses only where it concludes the reply.
+    People put remarks and footnotes in brackets. So free text counts only alone on its line, or in the last sentence
+    where it ends the sentence or looks like a name or a number; in parentheses only a number that ends the reply.
     """
     start, end = mark.span
-    near = text[max(0, start - NEAR) : start]
     if mark.standing != "plain" or _REMARK.fullmatch(mark.content):
         return mark.standing == "quoted"
-    if text[start] == "(" and reader.is_open:
-        terse = " " not in mark.content or is_formula(mark.content)
-        return terse and not re.search(r"\w", text[end:]) and bool(_CONCLUDES.fullmatch(text, closing, start))
-    if not (reader.is_open or _SMALL_LETTER.fullmatch(mark.content)):
+    if not reader.is_open:
         return True
+    if text[start] == "(":
+        return is_formula(mark.content) and not re.search(r"\w", text[end:])
     line = text[text.rfind("\n", 0, start) + 1 : start] + tail(text, end)
-    if _ENDS_SENTENCE.match(text, end) and (start >= closing or not re.search(r"\w", line)):
-        return True
-    is_result = start >= closing or _BEFORE_RESULT.search(near)
-    return reader.is_open and bool(is_result and _TERSE.match(mark.content))
+    looks_final = _TERSE.match(mark.content) or _ENDS_SENTENCE.match(text, end)
+    return not re.search(r"\w", line) or bool(start >= closing and looks_final)
 
 
 def _are_joined(text: str, mark: Mark, other: Mark) -> bool:

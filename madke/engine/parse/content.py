@@ -25,16 +25,10 @@ _PLACEHOLDER = re.compile(
 _LEAD_IN = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:|=)[\s:]*(?=\S)", re.IGNORECASE)
 _LATEX_WRAP = re.compile(r"\\(?:boxed|fbox|text\w{0,2}|mathrm|mathbf)\s*(?=\{)")
 _MATH_WRAPS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-_CITED = re.compile(r"\s{1,9}(?:\[\d{1,3}(?:\s?[,-]\s?\d{1,3})*\]\s*)+\Z")
 _MATHS = r"(?:[^A-Za-z,\\]|\\(?:[A-Za-z]+|(?![A-Za-z]))|\b(?<!\\)[A-Za-z]\b)*"
 _TUPLE = re.compile(rf"{_MATHS}(?:,{_MATHS})+")
 _FORMULA = re.compile(rf"(?=[^\d\\=^]{{0,60}}[\d\\=^]){_MATHS}(?:,{_MATHS})*")
-_ALTERNATIVES = re.compile(
-    r"(?:either|neither|both)\s+(?:option\s+)?\W{0,3}[A-Z]\b"
-    r"|\W*[A-Z]\b\W*(?:[,/|&]|\b(?:or|and)\b)\W*(?:option\W+)?[A-Z]\b(?!['’])"  # noqa: RUF001
-    r"|\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s",
-    re.DOTALL,
-)
+_ALTERNATIVES = re.compile(r"\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s", re.DOTALL)
 _ANY_WORDS = "words that stand for no answer"
 
 
@@ -50,8 +44,6 @@ def unwrap(content: str) -> str:
 
 def _once(content: str) -> str:
     content = content.strip(EMPHASIS)
-    if "[" in content:
-        content = _CITED.sub("", content)
     for opening, closing in _MATH_WRAPS if content.startswith(("$", "\\")) else ():
         if len(content) > len(opening + closing) and content.startswith(opening) and content.endswith(closing):
             inner = content[len(opening) : -len(closing)]
@@ -76,7 +68,7 @@ def is_formula(content: str) -> bool:
 
 
 def offers_several(content: str) -> bool:
-    """Whether a content offers several options: "A/B", "(C) and (E)", "A. tin or B. mercury"."""
+    """Whether a content offers several options: "(C) and (E)", "A. tin or B. mercury"."""
     return bool(_ALTERNATIVES.match(content))
 
 

@@ -30,7 +30,7 @@ def _any(*patterns: str) -> re.Pattern[str]:
 _STATES = _any(
     rf"{_NOUN}(?:[^.!?\n]{{0,80}}\b(?:is|are|was|were|be|equals)|[^.!?\n]{{0,40}}[:=]){_QUIET}\Z",
     rf"^\W{{0,9}}(?:(?:the|my|our|final|correct|best)\s+){{0,3}}{_NOUN}[^\w.!?\n]*\n{_QUIET}\Z",
-    r"\b(?:finish|answer\s)\Z",
+    r"\bfinish\Z",
 )
 _ABOUT = (
     r"\b(?:for|behind|support\w{0,3}|about|to\s+(?:determine|identify|find|choose|select)|what|where|why|how|whether|if"
