@@ -19,7 +19,8 @@ r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
 """Words or a number in LaTeX's display brackets, which are a marker then."""
 _ECHO = re.compile(
-    r"\[(?:(?:the|my|your|final)[ _]){0,2}(?:answer|letter|label|number|translation|result|option)\](?=[\s*_:]{0,9}[\w\[(\"“$\\*])",
+    r"\[(?:(?:the|my|your|final)[ _]){0,2}(?:answer|letter|label|number|translation|result|option)\]"
+    r"(?=[\s*_:]{0,9}[\w\[(\"“$\\*])",
     re.IGNORECASE,
 )
 """The form that was asked for in front of an answer: "[answer] Jane Austen"."""

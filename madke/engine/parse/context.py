@@ -12,7 +12,7 @@ Standing = Literal["stated", "plain", "quoted", "none"]
 """``stated``: the words right before it say "the answer is". ``plain``: they say nothing. ``quoted``: somebody else's
 answer. ``none``: it does not count; it is denied, imagined, an example, or part of a word, a link or a formula."""
 
-_NOUN = r"\b(?:answer(?!\s+(?:choices|options))|conclusion|verdict|label|option|choice|letter|result|solution|translation)\b"
+_NOUN = r"\b(?:answer(?!\s+(?:choices|options))|verdict|label|option|choice|letter|result|solution|translation)\b"
 SOMEBODY = (
     r"\b(?:(?:debater|agent|speaker)[ _]?(?:\w*\d\w*|[a-z]\b)|(?:my\s+|the\s+)?opponents?"
     r"|(?:my|the|an)\s?other\s+(?:debater|agent|side)s?|(?:affirmative|negative)\s+side)"
@@ -45,7 +45,9 @@ _EXAMPLE = (
     r"(?:\bfor\s+(?:instance|example)|\be\.g\.?|\bsuch\s+as|,\s*like|\b(?:form|format|placeholder)(?:\s+of)?|\bone\s+of)"
     r"[^\w.!?\n]*\Z"
 )
-_INSTRUCTED = r"\b(?:if|unless|whether|when|either)\b[^.\n]{0,120}\b(?:reply|answer|respond|say|write|put|it\s+were)\W*(?:with\W*)?\Z"
+_INSTRUCTED = (
+    r"\b(?:if|unless|whether|when|either)\b[^.\n]{0,120}\b(?:reply|answer|respond|say|write|put|it\s+were)\W*\Z"
+)
 _NOT_COUNTED_BEFORE = _any(_ABOUT, _DENIED, _EXAMPLE, _INSTRUCTED)
 _NOT_COUNTED_AFTER = _any(
     r"[\s*_`\"']*(?:(?:is|was|are|were|seems|does|do|did|could|would)\s*(?:n't\b|(?:(?:\w+ly|just|also)\s+)?(?:not|wrong"
@@ -56,7 +58,7 @@ _CONDITIONAL = _any(r"\W{0,9}(?:(?:only\s+)?(?:if|when|unless|provided)|would|mi
 _QUOTES_SOMEBODY = _any(
     rf"(?:{SOMEBODY}[^.\n]{{0,40}}\b{_SAYING}\b|{SOMEBODY}'s\s+(?:\w+\s+){{0,2}}{_NOUN}"
     rf"|{_NOUN}\s+(?:given\s+)?(?:of|from|by)\s+{SOMEBODY}"
-    r"|\b(?:both|all|each|gold|reference)\b(?:(?!\b(?:same|agree|so)\b)[^.\n]){0,40}\b(?:answers?|say)\b)"
+    r"|\b(?:both|all|each|gold|reference)\b(?:(?!\b(?:same|agree|so)\b)[^.,\n]){0,40}\b(?:answers?|say)\b)"
     r"(?:(?!\b(?:but|I|however|same|agree|differ|so)\b)[^.\n])*\Z"
 )
 _SPEAKER = _any(rf"^\W{{0,9}}{SOMEBODY}\W{{0,4}}:")
@@ -106,8 +108,7 @@ def stands_alone(text: str, start: int, end: int) -> bool:
 @lru_cache(maxsize=1)
 def _is_transcript(text: str) -> bool:
     """Whether several lines begin with a debater's name: a single one in front of a reply is the speaker's own."""
-    names = _SPEAKER.finditer(text)
-    return next(names, None) is not None and next(names, None) is not None
+    return len(_SPEAKER.findall(text)) > 1
 
 
 def _plain_quotes(text: str) -> str:

@@ -27,7 +27,9 @@ _RESULT = re.compile(
 _FORM = "X"
 """What prompts write for the answer in the forms ``(X)`` and ``\\boxed{X}``."""
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s{0,9}(?=\{)")
-_TAG = re.compile(r"<(/?)(?:final_?)?answer>", re.IGNORECASE)
+_TAG = re.compile(
+    r"<((?:final_?)?answer)>(?P<said>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
+)
 _HASHES = re.compile(r"^####\s{0,9}([-+$€£]?\d[^\n]{0,60})$", re.MULTILINE)
 _TUPLE = re.compile(r"(?![(\[]|\d{1,3}(?:,\d{3})+\Z)[^,]+(?:,[^,]+)+")
 
@@ -62,13 +64,8 @@ def stated_forms(text: str) -> Iterator[Mark]:
         # Boxes may stand in boxes, so that their contents could be many times the text.
         if end is not None and end - box.end() <= LONGEST and text[box.end() + 1 : end - 1] != _FORM:
             yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
-    opened = None
     for tag in _TAG.finditer(text):
-        if not tag.group(1):
-            opened = tag
-        elif opened:
-            yield Mark(content=text[opened.end() : tag.start()], span=(opened.start(), tag.end()), rule="tag")
-            opened = None
+        yield Mark(content=tag["said"], span=tag.span(), rule="tag")
     for line in _HASHES.finditer(text):
         yield Mark(content=line.group(1), span=line.span(), rule="hashes")
     for record in records(text):

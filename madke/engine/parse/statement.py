@@ -167,7 +167,9 @@ def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
     clause = _CLAUSE.split(said, maxsplit=1)[0].strip(EMPHASIS)
     head = _DASH.split(clause, maxsplit=1)[0]
     if not reader.is_open:
-        yield from (said, inner or "", clause, head)
+        # "the answer is a ...", or a word cut off behind its first letter, names no option.
+        parts = (said, inner or "", clause, head)
+        yield from (part for part in parts if labelled or not re.fullmatch(r"[a-z]\W*", part))
     elif inner and group and not re.search(r"\w", said[group.end() :]):
         yield inner
     elif not _NO_ANSWER.match(clause):
