@@ -46,6 +46,7 @@ def answer_of(text, question=OPEN, marker="brackets"):
         ("She has 9 eggs left and earns 18 dollars.\n\n**[18]**", "18"),
         ("The answer is [[0, 1]].", "[0, 1]"),
         ("The answer is [(0, 1]].", "(0, 1]"),
+        ("The answer is [Paris [3]].", "Paris"),
         ("The answer is [yes], they are.", "yes"),
         ("[1969]", "1969"),
         ("Thought 1: look it up.\nAction 1: Search[Hungary]\nAction 2: Finish[Danube]", "Danube"),

@@ -8,7 +8,7 @@ from typing import Literal
 
 from madke.engine.parse.content import Reader, is_formula, is_placeholder, unwrap
 from madke.engine.parse.marks import Mark, bracketed, stated_forms, without_citations
-from madke.engine.parse.places import NEAR, last_sentence, tail
+from madke.engine.parse.places import NEAR, before, last_sentence, tail
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
 from madke.tasks.declines import declines
@@ -26,6 +26,7 @@ _ECHO = re.compile(
 """The form that was asked for in front of an answer: "[answer] Jane Austen"."""
 _REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
 _TERSE = re.compile(r"[\s*_]*[A-Z\d$€£-]")
+_BEFORE_RESULT = re.compile(r"(?:\b(?:is|are|was|were|equals|be)|[=:])[\s*_]*\Z", re.IGNORECASE)
 _AFTER = r"[ \t*_`\"'”’$\\]*"  # noqa: RUF001
 _ENDS_SENTENCE = re.compile(rf"{_AFTER}(?:[.!]?{_AFTER}(?:\n|\Z)|[.!][ \t])")
 _JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|and/or))[\s*_`\"'$]*", re.IGNORECASE)
@@ -135,8 +136,9 @@ def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | Non
 def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
     """Whether a marker without a cue may be an answer.
 
-    People put remarks and footnotes in brackets. So free text counts only alone on its line, or in the last sentence
-    where it ends the sentence or looks like a name or a number; in parentheses only a number that ends the reply.
+    People put remarks and footnotes in brackets. So free text counts only alone on its line, at the end of the last
+    sentence, or as a name or number in the last sentence or behind "is"; in parentheses only a number that ends the
+    reply.
     """
     start, end = mark.span
     if mark.standing != "plain" or _REMARK.fullmatch(mark.content):
@@ -146,8 +148,9 @@ def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
     if text[start] == "(":
         return is_formula(mark.content) and not re.search(r"\w", text[end:])
     line = text[text.rfind("\n", 0, start) + 1 : start] + tail(text, end)
-    looks_final = _TERSE.match(mark.content) or _ENDS_SENTENCE.match(text, end)
-    return not re.search(r"\w", line) or bool(start >= closing and looks_final)
+    if not re.search(r"\w", line) or (start >= closing and _ENDS_SENTENCE.match(text, end)):
+        return True
+    return bool(_TERSE.match(mark.content) and (start >= closing or _BEFORE_RESULT.search(before(text, start))))
 
 
 def _are_joined(text: str, mark: Mark, other: Mark) -> bool:

@@ -25,6 +25,7 @@ _PLACEHOLDER = re.compile(
 _LEAD_IN = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:|=)[\s:]*(?=\S)", re.IGNORECASE)
 _LATEX_WRAP = re.compile(r"\\(?:boxed|fbox|text\w{0,2}|mathrm|mathbf)\s*(?=\{)")
 _MATH_WRAPS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+_CITED = re.compile(r"\s{1,9}(?:\[\d{1,3}(?:\s?[,-]\s?\d{1,3})*\]\s*)+\Z")
 _MATHS = r"(?:[^A-Za-z,\\]|\\(?:[A-Za-z]+|(?![A-Za-z]))|\b(?<!\\)[A-Za-z]\b)*"
 _TUPLE = re.compile(rf"{_MATHS}(?:,{_MATHS})+")
 _FORMULA = re.compile(rf"(?=[^\d\\=^]{{0,60}}[\d\\=^]){_MATHS}(?:,{_MATHS})*")
@@ -43,7 +44,7 @@ def unwrap(content: str) -> str:
 
 
 def _once(content: str) -> str:
-    content = content.strip(EMPHASIS)
+    content = _CITED.sub("", content.strip(EMPHASIS))
     for opening, closing in _MATH_WRAPS if content.startswith(("$", "\\")) else ():
         if len(content) > len(opening + closing) and content.startswith(opening) and content.endswith(closing):
             inner = content[len(opening) : -len(closing)]

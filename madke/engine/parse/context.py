@@ -18,8 +18,10 @@ SOMEBODY = (
     r"|(?:my|the|an)\s?other\s+(?:debater|agent|side)s?|(?:affirmative|negative)\s+side)"
 )
 _SAYING = (
-    r"(?:sa(?:id|ys?)|answer(?:s|ed)|claim(?:s|ed)|argue[sd]|g(?:ave|ives)|cho(?:se|oses)|conclude[sd]|suggest(?:s|ed))"
+    r"(?:sa(?:id|ys?)|answer(?:s|ed)|claim(?:s|ed)|argue[sd]|stat(?:es|ed)|g(?:ave|ives)|th(?:inks|ought)|believe[sd]"
+    r"|cho(?:se|oses)|conclude[sd]|propose[sd]|suggest(?:s|ed))"
 )
+_GAP = r"[\s*_`\"'“‘]+"  # noqa: RUF001
 _QUIET = r"[^\w.!?]*"
 
 
@@ -38,11 +40,11 @@ _ABOUT = (
     rf"(?:\s+(?:is|was|would\s+be))?{_QUIET}\Z"
 )
 _DENIED = (
-    r"(?:\b(?:not|never|neither|nor|than|instead\s+of|over|cannot|can't|unable\s+to|impossible\s+to|far\s+from)|n't(?:\s+be)?)\W+"
-    r"(?:(?:the|an?|simply|just|say|reply|answer|deserve|with|label|option)\W+){0,3}\Z"
+    r"(?:\b(?:not|never|neither|nor|than|instead\s+of|over|cannot|can't|unable\s+to|impossible\s+to|far\s+from)"
+    rf"|n't(?:\s+be)?){_GAP}(?:(?:the|an?|simply|just|say|reply|answer|deserve|with|label|option){_GAP}){{0,3}}\Z"
 )
 _EXAMPLE = (
-    r"(?:\bfor\s+(?:instance|example)|\be\.g\.?|\bsuch\s+as|,\s*like|\b(?:form|format|placeholder)(?:\s+of)?|\bone\s+of)"
+    r"(?:\bfor\s+(?:instance|example)|\be\.g\.?|\bsuch\s+as|,\s*like|\b(?:form|format|style|placeholder)(?:\s+of)?|\bone\s+of)"
     r"[^\w.!?\n]*\Z"
 )
 _INSTRUCTED = (
@@ -57,9 +59,8 @@ _NOT_COUNTED_AFTER = _any(
 _CONDITIONAL = _any(r"\W{0,9}(?:(?:only\s+)?(?:if|when|unless|provided)|would|might)\b")
 _QUOTES_SOMEBODY = _any(
     rf"(?:{SOMEBODY}[^.\n]{{0,40}}\b{_SAYING}\b|{SOMEBODY}'s\s+(?:\w+\s+){{0,2}}{_NOUN}"
-    rf"|{_NOUN}\s+(?:given\s+)?(?:of|from|by)\s+{SOMEBODY}"
-    r"|\b(?:both|all|each|gold|reference)\b(?:(?!\b(?:same|agree|so)\b)[^.,\n]){0,40}\b(?:answers?|say)\b)"
-    r"(?:(?!\b(?:but|I|however|same|agree|differ|so)\b)[^.\n])*\Z"
+    rf"|{_NOUN}\s+(?:given\s+)?(?:of|from|by)\s+{SOMEBODY})"
+    r"(?:(?!\b(?:but|I|however|differ|so)\b)[^.\n])*\Z"
 )
 _SPEAKER = _any(rf"^\W{{0,9}}{SOMEBODY}\W{{0,4}}:")
 _ALONE = _any(

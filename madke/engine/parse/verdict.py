@@ -9,11 +9,15 @@ from dataclasses import dataclass, replace
 from madke.engine.parse.content import Reader, is_placeholder
 from madke.engine.parse.context import standing, stands_alone
 from madke.engine.parse.pick import named, settled, sole_name
-from madke.engine.parse.places import MOST, last_sentence
+from madke.engine.parse.places import MOST, before, last_sentence
 from madke.engine.parse.record import ANSWER_KEY, REASON_KEY, Record, listed, records
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 
 _LABEL = r"(?:(?:final|my|the|overall)\s+){0,3}(?:answer|verdict|grade|judge?ment|decision|conclusion)"
+_QUOTED = re.compile(
+    r"\b(?:both|all|each|gold|reference)\b(?:(?!\b(?:same|agree|so)\b)[^.,\n]){0,40}\b(?:answers?|say)\W*(?:is\W*)?\Z",
+    re.IGNORECASE,
+)
 _ASKS_WHETHER = re.compile(r"^(?:whether|is|are|has|have|do|does|did)\b")
 _SETTLED_KEY = re.compile(
     r"\b(?:preference|settled|consensus|agree(?:d|ment)?|verdict|decision|resolved|conclusive|consistent|same)\b"
@@ -104,7 +108,6 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
         whole conclusion. Rules: ``marker``, ``alone``, ``labelled`` (a line "Verdict: yes"), ``bare`` (a reply that is
         only the word), ``contradictory``, ``none``.
     """
-    ignored = ("none", "quoted") if may_be_quoted else ("none",)
     word = rf"(?:(?P<yes>{yes})|{no})"
     for rule, pattern in (
         ("marker", rf"\[\W{{0,9}}{word}\W{{0,9}}\]"),
@@ -112,12 +115,18 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
         ("bare", rf"\A\W*{word}\W*\Z"),
     ):
         said = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-MOST:]
-        own = [one for one in said if rule != "marker" or standing(text, *one.span()) not in ignored]
+        own = [one for one in said if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
         if own:
             return settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
         if said:
             break
     return abstained(None)
+
+
+def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
+    what = standing(text, start, end)
+    is_quoted = what == "quoted" or _QUOTED.search(before(text, start))
+    return what != "none" and not (may_be_quoted and is_quoted)
 
 
 def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Judged | None:
