@@ -122,8 +122,6 @@ JUDGED = Judged(consensus=True, side="Negative side", answer="He went home.", re
         "'Reason': 'It's the sense of 'home'.', 'debate_translation': 'He went home.'}",
         '```json\n{\n  "settled": true,\n  "side": "the negative side",\n  "reason": "It\'s the sense of \'home\'.",\n'
         '  "answer": "He went home."\n}\n```',
-        "My verdict: {settled: Yes, side: NEGATIVE SIDE, reason: \"It's the sense of 'home'.\", "
-        'answer: "He went home."} That is all.',
         '{"verdict": {"settled": "yes" "side": "Negative"}, "reason": "It\'s the sense of \'home\'.", '
         '"Correct Translation": "He went home."}',
         "{“settled”: “yes”, “side”: “Negative”, “reason”: “It's the sense of 'home'.”, “answer”: “He went home.”}",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from madke.engine.parse.content import Reader, is_formula, is_placeholder, unwrap
 from madke.engine.parse.marks import Mark, bracketed, stated_forms, without_citations
-from madke.engine.parse.places import NEAR, last_sentence, tail
+from madke.engine.parse.places import NEAR, before, last_sentence, tail
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
 from madke.tasks.declines import declines
@@ -18,21 +18,18 @@ r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the 
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
 """Words or a number in LaTeX's display brackets, which are a marker then."""
-_LABEL = re.compile(r"\[((?:(?:the|my|your|final)[ _]){0,2}answer)\](?=[\s*_:]{0,9}[\w\[(\"“$\\*])", re.IGNORECASE)
-"""The form that was asked for in front of an answer: "[answer] Jane Austen"."""
-_REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
-_SIMILAR = re.compile(r"\bsimilar:\s*\Z", re.IGNORECASE)
-_SMALL_LETTER = re.compile(r"\s*[a-z]\s*")
-_TERSE = re.compile(r"[\s*_]*[A-Z\d$€£-]")
-_BEFORE_RESULT = re.compile(r"\b(?:is|are|was|were|equals|be)[\s*_:]*\Z|[=:][\s*_]*\Z", re.IGNORECASE)
-_AFTER = r"[ \t*_`\"'”’$\\]*"  # noqa: RUF001
-_ENDS_CLAUSE = re.compile(rf"{_AFTER}(?:[.!;,:]|\n|\Z)")
-_ENDS_SENTENCE = re.compile(rf"{_AFTER}(?:[.!]?{_AFTER}(?:\n|\Z)|[.!][ \t])")
-_JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|and/or))[\s*_`\"'$]*", re.IGNORECASE)
-_CONCLUDES = re.compile(
-    r"\W*(?:(?:so|thus|therefore|hence|then|and)\W+)?(?:(?:it|this|that|[Tt]he(?:\s+\w+){1,4})\s+(?:is|was|are|were)[\s:*_$]*)?",
+_ECHO = re.compile(
+    r"\[(?:(?:the|my|your|final)[ _]){0,2}(?:answer|letter|label|number|translation|result|option)\]"
+    r"(?=[\s*_:]{0,9}[\w\[(\"“$\\*])",
     re.IGNORECASE,
 )
+"""The form that was asked for in front of an answer: "[answer] Jane Austen"."""
+_REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
+_TERSE = re.compile(r"[\s*_]*[A-Z\d$€£-]")
+_BEFORE_RESULT = re.compile(r"(?:\b(?:is|are|was|were|equals|be)|[=:])[\s*_]*\Z", re.IGNORECASE)
+_AFTER = r"[ \t*_`\"'”’$\\]*"  # noqa: RUF001
+_ENDS_SENTENCE = re.compile(rf"{_AFTER}(?:[.!]?{_AFTER}(?:\n|\Z)|[.!][ \t])")
+_JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|and/or))[\s*_`\"'$]*", re.IGNORECASE)
 
 
 @windowed
@@ -71,7 +68,7 @@ def parse_answer(
     if marker == "text":
         return _whole(text, read)
     reader = Reader(read)
-    said = _LABEL.sub(r" \1:", _DISPLAYED.sub(r" [\1] ", text))
+    said = _ECHO.sub(" answer:", _DISPLAYED.sub(r" [\1] ", text))
     said = without_citations(said, () if is_math else shown)
     marks = [] if marker == "boxed" else list(bracketed(said, "()" if marker == "parentheses" else "[]"))
     return (
@@ -105,8 +102,7 @@ def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
                 return said
             return abstained(None, "declined" if declined(text) else "undecided")
         content = unwrap(mark.content)
-        is_prose = text[mark.span[0]] == "(" and reader.is_open and not _ENDS_CLAUSE.match(text, mark.span[1])
-        if is_prose or is_placeholder(content):
+        if is_placeholder(content):
             continue
         value = reader(content)
         if value is None:
@@ -140,23 +136,21 @@ def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | Non
 def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
     """Whether a marker without a cue may be an answer.
 
-    People put remarks and footnotes in brackets. So free text counts only where it ends or fills a line, where it looks
-    like a name or a number in the last sentence, or behind "is"; in parentheses only where it concludes the reply.
+    People put remarks and footnotes in brackets. So free text counts only alone on its line, at the end of the last
+    sentence, or as a name or number in the last sentence or behind "is"; in parentheses only a number that ends the
+    reply.
     """
     start, end = mark.span
-    near = text[max(0, start - NEAR) : start]
-    if mark.standing != "plain" or _REMARK.fullmatch(mark.content) or _SIMILAR.search(near):
+    if mark.standing != "plain" or _REMARK.fullmatch(mark.content):
         return mark.standing == "quoted"
-    if text[start] == "(" and reader.is_open:
-        terse = " " not in mark.content or is_formula(mark.content)
-        return terse and not re.search(r"\w", text[end:]) and bool(_CONCLUDES.fullmatch(text, closing, start))
-    if not (reader.is_open or _SMALL_LETTER.fullmatch(mark.content)):
+    if not reader.is_open:
         return True
+    if text[start] == "(":
+        return is_formula(mark.content) and not re.search(r"\w", text[end:])
     line = text[text.rfind("\n", 0, start) + 1 : start] + tail(text, end)
-    if _ENDS_SENTENCE.match(text, end) and (start >= closing or not re.search(r"\w", line)):
+    if not re.search(r"\w", line) or (start >= closing and _ENDS_SENTENCE.match(text, end)):
         return True
-    is_result = start >= closing or _BEFORE_RESULT.search(near)
-    return reader.is_open and bool(is_result and _TERSE.match(mark.content))
+    return bool(_TERSE.match(mark.content) and (start >= closing or _BEFORE_RESULT.search(before(text, start))))
 
 
 def _are_joined(text: str, mark: Mark, other: Mark) -> bool:

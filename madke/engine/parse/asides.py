@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
 
+from madke.engine.parse.content import is_placeholder
 from madke.engine.parse.places import outermost
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 
 LONGEST = 300
 """Characters of a query; a longer one is cut."""
 
-_TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
-_QUOTES = "`\"'“”‘’"  # noqa: RUF001
-_NAMED = re.compile(r"\s{0,3}(?:tags?|blocks?|elements?|sections?|tokens?|markers?)\b", re.IGNORECASE)
+_TAG = re.compile(r"(?<![`\"'])<(/?)think(?:ing)?>(?!\s{0,3}(?:tags?|blocks?|tokens?)\b)", re.IGNORECASE)
 _OPENING_PLACE = re.compile(r"(?:\A|[\n.!?:>…])\s{0,9}\Z")
 _STATED = re.compile(
     r"\bconfidence(?:\s+(?:level|score|rating|value))?(?:\s+(?:in|that|for)\s+[^.:\n]{0,60}?)?"
@@ -25,11 +23,6 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _SEARCH = re.compile(r"\s*search\s*:\s*", re.IGNORECASE)
-_PLACEHOLDER = re.compile(
-    r"\W*(?:(?:the|your|my|a|an|insert|search|new|short|one|what\s+to)\s+){0,4}"
-    r"(?:quer(?:y|ies)|questions?|search(?:\s+for)?|terms?|key\s?words?|text|x)(?:\s+(?:here|terms?|string|text))?\W*|\W*",
-    re.IGNORECASE,
-)
 
 
 def without_reasoning(text: str) -> str:
@@ -38,31 +31,19 @@ def without_reasoning(text: str) -> str:
     A tag that the text only talks about, in quotes or as "the <think> tag", is an ordinary word, and so is an opening
     tag in the middle of a sentence that is never closed.
     """
-    if "<" not in text:
-        return text.strip()
+    tags = list(_TAG.finditer(text))
+    last_close = max((tag.start() for tag in tags if tag[1]), default=-1)
     said: list[str] = []
     inside, at = False, 0
-    tags = list(_tags(text))
-    last_close = max((tag.start() for tag in tags if tag.group(1)), default=-1)
     for tag in tags:
-        closes = bool(tag.group(1))
-        if not closes and not inside:
-            cut_off = tag.start() > last_close
-            if cut_off and not _OPENING_PLACE.search(text, max(0, tag.start() - 10), tag.start()):
-                continue
+        if tag[1]:
+            said, inside, at = said if inside else [], False, tag.end()
+        elif not inside and (
+            tag.start() < last_close or _OPENING_PLACE.search(text, max(0, tag.start() - 10), tag.start())
+        ):
             said.append(text[at : tag.start()])
-        elif closes and not inside:
-            said = []
-        inside, at = not closes, tag.end()
+            inside = True
     return "".join(said if inside else [*said, text[at:]]).strip()
-
-
-def _tags(text: str) -> Iterator[re.Match[str]]:
-    for tag in _TAG.finditer(text):
-        before, after = text[max(0, tag.start() - 1) : tag.start()], text[tag.end() : tag.end() + 1]
-        quoted = before and after and before in _QUOTES and after in _QUOTES
-        if not (quoted or _NAMED.match(text, tag.end())):
-            yield tag
 
 
 @windowed
@@ -101,6 +82,6 @@ def parse_search(text: str) -> Parsed[str | None]:
     for start, end in reversed(outermost(text)):
         marker = _SEARCH.match(text, start + 1, end - 1)
         query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
-        if query and not _PLACEHOLDER.fullmatch(query[: LONGEST + 1]):
+        if not is_placeholder(query):
             return found(query[:LONGEST].rstrip(), "marker", (start, end))
     return abstained(None)

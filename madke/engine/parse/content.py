@@ -16,7 +16,7 @@ _S = r"[\s_]+"
 _PLACEHOLDER = re.compile(
     rf"<?(?:(?:the|your|my|an?|final|correct|short|exact|best){_S}){{0,4}}answers?(?:{_S}(?:here|only|goes{_S}here))?:?>?"
     rf"|<?(?:(?:your|insert|chosen|final|correct|the{_S}chosen){_S}){{0,3}}"
-    rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response)(?:{_S}here)?>?"
+    rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response|query)(?:{_S}here)?>?"
     rf"|(?:answer|option){_S}letter|letter{_S}of{_S}(?:the|your){_S}\w+|(?:your{_S})?name|(?-i:\(X\))|\.{{2,}}|…|_+"
     rf"|an?{_S}number{_S}(?:from|between)\b.*|yes\s*(?:or|/|\|)\s*no|true\s*(?:or|/|\|)\s*false"
     r"|no\s+found|citation\s+needed|(?:search|confidence)\s*:.*",
@@ -29,12 +29,7 @@ _CITED = re.compile(r"\s{1,9}(?:\[\d{1,3}(?:\s?[,-]\s?\d{1,3})*\]\s*)+\Z")
 _MATHS = r"(?:[^A-Za-z,\\]|\\(?:[A-Za-z]+|(?![A-Za-z]))|\b(?<!\\)[A-Za-z]\b)*"
 _TUPLE = re.compile(rf"{_MATHS}(?:,{_MATHS})+")
 _FORMULA = re.compile(rf"(?=[^\d\\=^]{{0,60}}[\d\\=^]){_MATHS}(?:,{_MATHS})*")
-_ALTERNATIVES = re.compile(
-    r"(?:either|neither|both)\s+(?:option\s+)?\W{0,3}[A-Z]\b"
-    r"|\W*[A-Z]\b\W*(?:[,/|&]|\b(?:or|and)\b)\W*(?:option\W+)?[A-Z]\b(?!['’])"  # noqa: RUF001
-    r"|\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s",
-    re.DOTALL,
-)
+_ALTERNATIVES = re.compile(r"\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s", re.DOTALL)
 _ANY_WORDS = "words that stand for no answer"
 
 
@@ -49,9 +44,7 @@ def unwrap(content: str) -> str:
 
 
 def _once(content: str) -> str:
-    content = content.strip(EMPHASIS)
-    if "[" in content:
-        content = _CITED.sub("", content)
+    content = _CITED.sub("", content.strip(EMPHASIS))
     for opening, closing in _MATH_WRAPS if content.startswith(("$", "\\")) else ():
         if len(content) > len(opening + closing) and content.startswith(opening) and content.endswith(closing):
             inner = content[len(opening) : -len(closing)]
@@ -76,7 +69,7 @@ def is_formula(content: str) -> bool:
 
 
 def offers_several(content: str) -> bool:
-    """Whether a content offers several options: "A/B", "(C) and (E)", "A. tin or B. mercury"."""
+    """Whether a content offers several options: "(C) and (E)", "A. tin or B. mercury"."""
     return bool(_ALTERNATIVES.match(content))
 
 

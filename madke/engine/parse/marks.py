@@ -20,7 +20,6 @@ NUMBERS = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF0
 """A number, or the ends of a range."""
 
 _FOLLOWS_SENTENCE = re.compile(r"[.!?](?:\s*\[[\d, -]{1,20}\])*\s*\Z")
-_AUTHORS = re.compile(r"[^\[\]]{1,80} et al\b[^\[\]]{0,40}")
 _SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|evidence|relevant|know)\b", re.IGNORECASE)
 _RESULT = re.compile(
     r"(?:\b(?:is|are|was|were|equals)|=|\b(?:so|thus|hence|therefore|total|result)\W{0,3}:)[\s*_]*\Z", re.IGNORECASE
@@ -28,7 +27,9 @@ _RESULT = re.compile(
 _FORM = "X"
 """What prompts write for the answer in the forms ``(X)`` and ``\\boxed{X}``."""
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s{0,9}(?=\{)")
-_TAG = re.compile(r"<(/?)(?:final_?)?answer>", re.IGNORECASE)
+_TAG = re.compile(
+    r"<((?:final_?)?answer)>(?P<said>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
+)
 _HASHES = re.compile(r"^####\s{0,9}([-+$€£]?\d[^\n]{0,60})$", re.MULTILINE)
 _TUPLE = re.compile(r"(?![(\[]|\d{1,3}(?:,\d{3})+\Z)[^,]+(?:,[^,]+)+")
 
@@ -63,13 +64,8 @@ def stated_forms(text: str) -> Iterator[Mark]:
         # Boxes may stand in boxes, so that their contents could be many times the text.
         if end is not None and end - box.end() <= LONGEST and text[box.end() + 1 : end - 1] != _FORM:
             yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
-    opened = None
     for tag in _TAG.finditer(text):
-        if not tag.group(1):
-            opened = tag
-        elif opened:
-            yield Mark(content=text[opened.end() : tag.start()], span=(opened.start(), tag.end()), rule="tag")
-            opened = None
+        yield Mark(content=tag["said"], span=tag.span(), rule="tag")
     for line in _HASHES.finditer(text):
         yield Mark(content=line.group(1), span=line.span(), rule="hashes")
     for record in records(text):
@@ -106,11 +102,9 @@ def without_citations(text: str, shown: Container[int]) -> str:
 
 
 def cites(content: str, shown: Container[int]) -> bool:
-    """Whether a bracket's content refers to sources: numbers that were all shown, or authors."""
+    """Whether a bracket's content refers to sources: numbers that were all shown."""
     if len(content) > NEAR:
         return False
-    if " et al" in content:
-        return bool(_AUTHORS.fullmatch(content))
     ids = re.sub(r"[\[\]\"']", "", content)
     return bool(ID_LIST.fullmatch(ids)) and all(int(n) in shown for range_ in NUMBERS.findall(ids) for n in range_ if n)
 

@@ -10,21 +10,17 @@ import re
 from collections.abc import Sequence
 
 from madke.engine.parse.content import unwrap
-from madke.engine.parse.context import is_denied, is_imagined, stands_alone
-from madke.engine.parse.places import MOST, NEAR, lead, outermost
+from madke.engine.parse.context import standing, stands_alone
+from madke.engine.parse.places import MOST, outermost
 from madke.engine.parse.result import Parsed, T, abstained, found, windowed
 
 _LONGEST = 200
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
-_FILLED = r"(?:(?:the|answer|argument|case|debater|side|of|by|from|with|for)\W+){0,4}"
 _STATED = (
-    r"\b(?:winner|winning\s+\w+|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote)"
-    r"|(?:best|strongest|better|most\s+convincing)\s+(?:answer|argument|case|debater|agent|side))\b[^.\n]{0,60}?"
-    rf"(?:\b(?:is|was|goes\s+to)\b|:|=)\W{{0,9}}{_FILLED}%s",
-    r"\bi\s+(?:(?:would|will|therefore|now|hence|thus)\s+)?(?:pick|choose|select|favou?r|prefer|support|side|vote)"
-    rf"\W+{_FILLED}%s",
-    r"%s[*_`\"']{0,3}(?:\s+side)?\s+(?:wins\b|(?:has\s+)?won\b|is\s+the\s+(?:clear\s+)?winner\b"
-    r"|(?:has|had|gave|gives|made|makes)\s+the\s+(?:best|better|strongest|stronger|most\s+convincing)\b)",
+    r"\b(?:winner|winning\s+\w+|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote))\b[^.\n]{0,60}?"
+    r"(?:\b(?:is|goes\s+to)\b|:)\W{0,9}(?:the\s+)?%s",
+    r"\bi\s+(?:(?:would|will|therefore)\s+)?(?:pick|choose|select|prefer|vote\s+for)\W+(?:the\s+)?%s",
+    r"%s\W{0,3}(?:side\s+)?(?:wins|won|is\s+the\s+winner|(?:has|gave|makes)\s+the\s+(?:best|better|strongest))\b",
 )
 
 
@@ -50,10 +46,9 @@ def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
 def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
     for start, end in outermost(text):
-        near, after = lead(text, start), text[end : end + NEAR]
         content = unwrap(text[start + 1 : end - 1])
         name = None if content.isdigit() else sole_name(content, names)  # A number is a citation.
-        if name and not is_denied(near, after) and not is_imagined(near, after):
+        if name and standing(text, start, end) in ("stated", "plain"):
             picks.append((name, (start, end)))
     return picks
 

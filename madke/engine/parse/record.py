@@ -21,10 +21,8 @@ ANSWER_KEY = re.compile(
 
 _CLOSING = {'"': '"', "'": "'", "“": "”"}
 _MARKS = {quote: re.compile(rf"\\.|{closing}", re.DOTALL) for quote, closing in _CLOSING.items()}
-_NAME = r"(?:[\"'“](?P<quoted>[^\"'“”{}\n:]{1,80})[\"'”]|(?P<bare>[A-Za-z_][\w -]{0,60}))\s{0,9}:"
+_NAME = r"[\"'“]([^\"'“”{}\n:]{1,80})[\"'”]\s{0,9}:"
 _TOKEN = re.compile(rf"[{{}}]|{_NAME}\s{{0,99}}")
-_BARE_PLACE = re.compile(r"(?:(?<![\w\\}^])\{|,)\s{0,99}\Z")
-"""Where a bare word before a colon is a key: not in a formula, as in ``\\text{area: 5}``."""
 _AFTER_VALUE = re.compile(rf"\s{{0,99}}(?:\}}|\Z|```|(?:,\s{{0,99}})?{_NAME})")
 _BARE_VALUE = re.compile(r"\[[^\[\]{}]{0,300}\]|[^,{}\n]{0,300}")
 _LINE = re.compile(r"^[ \t*_#>-]{0,9}([A-Za-z][A-Za-z ]{0,30})[*_]{0,3}:[*_ \t]{0,9}([^\n]{0,1000})$", re.MULTILINE)
@@ -70,10 +68,10 @@ def records(text: str) -> Iterator[Record]:
             if fields and not depth:
                 yield Record(fields=tuple(fields), span=(start, at))
                 fields = []
-        elif depth and (token["quoted"] or _BARE_PLACE.search(text, max(0, token.start() - 100), token.start())):
+        elif depth:
             at, whole = _value_end(text, token.end())
             if at > token.end():
-                name, value = _key(token["quoted"] or token["bare"]), _decoded(text[token.end() : at])
+                name, value = _key(token[1]), _decoded(text[token.end() : at])
                 fields.append(Field(key=name, value=value, span=(token.end(), at), whole=whole, depth=depth))
     if fields:
         yield Record(fields=tuple(fields), span=(start, at), whole=False)

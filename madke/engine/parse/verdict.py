@@ -7,64 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from madke.engine.parse.content import Reader, is_placeholder
-from madke.engine.parse.context import SAYING, SOMEBODY, is_denied, is_imagined, stands_alone
+from madke.engine.parse.context import standing, stands_alone
 from madke.engine.parse.pick import named, settled, sole_name
-from madke.engine.parse.places import MOST, NEAR, last_sentence, lead
+from madke.engine.parse.places import MOST, before, last_sentence
 from madke.engine.parse.record import ANSWER_KEY, REASON_KEY, Record, listed, records
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 
-_NAME = r"(?:answer|verdict|grade|judge?ment|decision|response|result|conclusion)"
+_LABEL = r"(?:(?:final|my|the|overall)\s+){0,3}(?:answer|verdict|grade|judge?ment|decision|conclusion)"
 _QUOTED = re.compile(
-    rf"(?:{SOMEBODY}|\b(?:both|all|each|gold(?:en)?|reference|ground.truth|predicted|candidate|expected|student|given)\b)"
-    rf"(?:['’]s)?(?:\W*\Z|\b[^.\n]*\b(?:answers?|stance|position|{SAYING})\W*(?:is\b|was\b|that\b|with\b)?\W*\Z)",  # noqa: RUF001
+    r"\b(?:both|all|each|gold|reference)\b(?:(?!\b(?:same|agree|so)\b)[^.,\n]){0,40}\b(?:answers?|say)\W*(?:is\W*)?\Z",
     re.IGNORECASE,
 )
-_COMPARED = re.compile(r"\b(?:same|agrees?|identical|consistent|differ|differs|different|match\w{0,2})\b", re.I)
-
-
-class Binary:
-    """A grammar of two values in brackets, each written as one of some words."""
-
-    def __init__(self, yes: str, no: str, *, may_be_quoted: bool = True) -> None:
-        """``yes`` and ``no`` are patterns of words; ``may_be_quoted`` if a debater's answer can be such a word."""
-        self._may_be_quoted = may_be_quoted
-        word = rf"(?:(?P<yes>{yes})|{no})"
-        label = rf"(?:(?:final|my|the|overall)\s+){{0,3}}{_NAME}"
-        self._marker = re.compile(rf"\[\W{{0,9}}{word}\W{{0,9}}\]", re.IGNORECASE)
-        self._labelled = re.compile(
-            rf"^[^\w\n]{{0,9}}{label}[^\w\n]{{0,9}}[:=][^\w\n]{{0,9}}{word}[^\w\n]*$", re.IGNORECASE | re.MULTILINE
-        )
-        self._bare = re.compile(rf"\W*{word}\W*", re.IGNORECASE)
-
-    def parse(self, text: str) -> Parsed[bool | None]:
-        """The value that a reply settles on.
-
-        Returns:
-            True, False, or None. A marker that quotes somebody ("Debater 1 answers [No]"), denies ("not [Yes]") or
-            imagines ("it would be [Yes] if") does not count. Where both values are left, the last one counts if it
-            stands alone, on its line or as the whole conclusion. Rules: ``marker``, ``alone``, ``labelled`` (a line
-            "Verdict: yes"), ``bare`` (a reply that is only the word), ``contradictory``, ``none``.
-        """
-        markers = list(self._marker.finditer(text))[-MOST:]
-        if own := [(bool(marker["yes"]), marker.span()) for marker in markers if self._counts(text, marker)]:
-            return settled(text, own, "marker")
-        labelled = [] if markers else [(bool(line["yes"]), line.span()) for line in self._labelled.finditer(text)]
-        if labelled:
-            return settled(text, labelled, "labelled")
-        bare = self._bare.fullmatch(text)
-        return found(bool(bare["yes"]), "bare", bare.span()) if bare else abstained(None)
-
-    def _counts(self, text: str, marker: re.Match[str]) -> bool:
-        said = lead(text, marker.start())
-        if self._may_be_quoted and _QUOTED.search(said) and not _COMPARED.search(said):
-            return False
-        after = text[marker.end() : marker.end() + NEAR]
-        return not (is_denied(said, after) or is_imagined(said, after))
-
-
-_MARKER = Binary("same|keep", "different|revise", may_be_quoted=False)
-_YES_NO = Binary("yes", "no")
-_GRADE = Binary("true", "false")
 _ASKS_WHETHER = re.compile(r"^(?:whether|is|are|has|have|do|does|did)\b")
 _SETTLED_KEY = re.compile(
     r"\b(?:preference|settled|consensus|agree(?:d|ment)?|verdict|decision|resolved|conclusive|consistent|same)\b"
@@ -102,7 +55,7 @@ def parse_verdict(
         preference, the side, the answer and the reason. The last whole record counts, and a cut one only where none
         is whole (rules ``record``, ``cut_record``); records that contradict each other are ``contradictory``. Lines
         ``reason: ...``, ``settled: true`` count as a record (``list``). Else from a marker, with the rules of
-        :meth:`Binary.parse`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and
+        :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and
         ``[REVISE]`` False. Where there is none of them, ``[Yes]`` or ``[No]`` counts in the last sentence or alone on
         its line, since debaters' answers may be yes or no, too.
     """
@@ -139,12 +92,41 @@ def parse_side(text: str, sides: Sequence[str]) -> Parsed[str | None]:
 
 
 def _marked(text: str) -> Parsed[bool | None]:
-    marked = _MARKER.parse(text)
+    marked = _binary(text, "same|keep", "different|revise", may_be_quoted=False)
     if marked.rule != "none":
         return marked
-    said = _YES_NO.parse(text)
-    closes = said.rule != "marker" or not said.span or said.span[0] >= last_sentence(text)
+    said = _binary(text, "yes", "no")
+    closes = said.span is None or said.rule != "marker" or said.span[0] >= last_sentence(text)
     return said if closes or (said.span and stands_alone(text, *said.span)) else abstained(None)
+
+
+def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Parsed[bool | None]:
+    """One of two values in brackets, or as a labelled line, or as the whole reply.
+
+    Returns:
+        True, False, or None. Where both values are left, the last one counts if it stands alone, on its line or as the
+        whole conclusion. Rules: ``marker``, ``alone``, ``labelled`` (a line "Verdict: yes"), ``bare`` (a reply that is
+        only the word), ``contradictory``, ``none``.
+    """
+    word = rf"(?:(?P<yes>{yes})|{no})"
+    for rule, pattern in (
+        ("marker", rf"\[\W{{0,9}}{word}\W{{0,9}}\]"),
+        ("labelled", rf"^[^\w\n]{{0,9}}{_LABEL}[^\w\n]{{0,9}}[:=][^\w\n]{{0,9}}{word}[^\w\n]*$"),
+        ("bare", rf"\A\W*{word}\W*\Z"),
+    ):
+        said = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-MOST:]
+        own = [one for one in said if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
+        if own:
+            return settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
+        if said:
+            break
+    return abstained(None)
+
+
+def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
+    what = standing(text, start, end)
+    is_quoted = what == "quoted" or _QUOTED.search(before(text, start))
+    return what != "none" and not (may_be_quoted and is_quoted)
 
 
 def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Judged | None:
@@ -184,6 +166,6 @@ def parse_grade(text: str) -> Parsed[bool | None]:
         text: The reply, reasoning left out.
 
     Returns:
-        True, False, or None where the reply settles on neither. Rules: those of :meth:`Binary.parse`.
+        True, False, or None where the reply settles on neither. Rules: those of :func:`_binary`.
     """
-    return _GRADE.parse(text)
+    return _binary(text, "true", "false")
