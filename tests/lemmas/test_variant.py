@@ -143,7 +143,6 @@ def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule():
         "\n"
         "Debater 3: <reply>Debater 3 in round 1: the answer is [Lake Baikal].</reply>\n"
         "\n"
-        "You are Debater 1.\n"
         "Question: Which lake is the deepest?\n"
     )
 

@@ -145,7 +145,21 @@ def test_the_environment_says_how_large_a_batch_may_be(tiny, monkeypatch):
 
 
 def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path, monkeypatch):
-    words = ["[Rome]", "[Oslo]", "[SAME]", "[DIFFERENT]", "[0]", "[No Found]", "well", "so", "I", "think", "that", "it", "is"]
+    words = [
+        "[Rome]",
+        "[Oslo]",
+        "[SAME]",
+        "[DIFFERENT]",
+        "[0]",
+        "[No Found]",
+        "well",
+        "so",
+        "I",
+        "think",
+        "that",
+        "it",
+        "is",
+    ]
     path = save_tiny_model(tmp_path / "words", words=words, context=8192)
     seen = batches(monkeypatch)
     model = HFChat(path, device="cpu")

@@ -174,7 +174,7 @@ def test_after_a_failed_affirmative_the_negative_opens_and_is_told_nothing_that_
     _, model = play("liang", failing(settled_in(), agent="Affirmative", round=1))
     (opening,) = asked(model, agent="Negative", round=1)
     assert opening.purpose.stage == "speak"
-    assert "Your first reply to the affirmative side" in shown(opening)
+    assert "Only your first reply must disagree with the affirmative side" in shown(opening)
     assert "in your first turn" not in shown(opening).casefold()
 
 

@@ -144,5 +144,5 @@ def test_the_confidence_is_asked_for_above_the_last_line():
     _, model = play("reconcile", stating(("x", 1), ("y", 1), ("z", 1)))
     for request in model.requests:
         prompt = shown(request)
-        assert prompt.count("For example: Confidence: ") == 1
-        assert prompt.index("For example: Confidence: ") < prompt.index("Last line: The answer is [answer].")
+        assert prompt.count("Confidence: P. P is a number from 0") == 1
+        assert prompt.index("Confidence: P.") < prompt.index("Your last line: The answer is [answer].")
