@@ -68,7 +68,9 @@ def parse_answer(
     if marker == "text":
         return _whole(text, read)
     reader = Reader(read)
-    said = _ECHO.sub(" answer:", _DISPLAYED.sub(r" [\1] ", text))
+    # Of equal length, so that spans are those of the reply.
+    said = _DISPLAYED.sub(r" [\1] ", text)
+    said = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), said)
     said = without_citations(said, () if is_math else shown)
     marks = [] if marker == "boxed" else list(bracketed(said, "()" if marker == "parentheses" else "[]"))
     return (
