@@ -104,28 +104,25 @@ class CommandScorer:
         try:
             return await asyncio.to_thread(self._read, started, items)
         except asyncio.CancelledError:
-            _kill(started.process)
+            _kill(started)
             raise
 
     def _start(self) -> _Started:
         pipe = subprocess.PIPE
-        # Before the command, so that there is no moment in which nobody guards it.
+        # It leads the command's process group, so that there is no moment in which nobody guards the command.
         guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _GUARD],
             stdin=pipe,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,
         )
         try:
-            process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+            process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, process_group=guard.pid)
         except (OSError, ValueError) as error:
             _dismiss(guard)
             why = getattr(error, "strerror", None) or error
             raise self._error(f"cannot be started: {why}; expected a program that is there") from None
-        assert guard.stdin is not None
-        guard.stdin.write(b"%d\n" % process.pid)
-        guard.stdin.flush()
         return _Started(process=process, guard=guard)
 
     def _read(self, started: _Started, items: Sequence[Item]) -> list[float]:
@@ -137,7 +134,7 @@ class CommandScorer:
             try:
                 out, err = process.communicate(lines, timeout=timeout)
             except BaseException as error:
-                _kill(process)
+                _kill(started)
                 if isinstance(error, subprocess.TimeoutExpired):
                     raise self._error(f"did not end within {timeout:g} s") from None
                 raise
@@ -167,18 +164,12 @@ class CommandScorer:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Started:
     process: subprocess.Popen[bytes]
-    """The command, first of its own process group."""
+    """The command."""
     guard: subprocess.Popen[bytes]
-    """Ends the group when this process ends, however it does: its standard input is closed then."""
+    """Leads the command's process group, and ends it when this process ends: its standard input is closed then."""
 
 
-_GUARD = """
-import os, signal, sys
-group = sys.stdin.readline()
-sys.stdin.read()
-if group:
-    os.killpg(int(group), signal.SIGKILL)
-"""
+_GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)"
 
 
 def _dismiss(guard: subprocess.Popen[bytes]) -> None:
@@ -187,10 +178,10 @@ def _dismiss(guard: subprocess.Popen[bytes]) -> None:
     guard.communicate()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the command and whatever it started in its own session."""
+def _kill(started: _Started) -> None:
+    """Kill the command, its children and its guard."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(started.guard.pid, signal.SIGKILL)
 
 
 def _quoted(text: str) -> str:

@@ -25,10 +25,13 @@ def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: s
 def started(*args: object) -> Iterator[subprocess.Popen[str]]:
     """A command that runs while the block does; killed at its end if it still runs.
 
-    It takes Ctrl-C even where the tests themselves run in the background, where SIGINT is ignored and inherited so.
+    It takes Ctrl-C and SIGHUP even where the tests run in the background, where both may be ignored and inherited so.
     """
-    take_ctrl_c = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = [sys.executable, "-c", f"{take_ctrl_c}; from madke.cli.app import main; main()", *map(str, args)]
+    take_signals = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+    )
+    program = [sys.executable, "-c", f"{take_signals}; from madke.cli.app import main; main()", *map(str, args)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
