@@ -387,3 +387,9 @@ def test_only_the_end_of_an_endless_reply_is_read_and_the_span_is_right():
     found = parsed(text)
     assert (found.value, text[slice(*found.span)]) == ("Milan", "[Milan]")
     assert parsed("The answer is [Rome]. " + "x " * 200_000).value is None
+
+
+def test_free_text_in_parentheses_counts_alone_on_the_last_line():
+    found = parse_answer("I compared both cities.\n(Bern)", lambda text: text.strip() or None, "parentheses")
+    assert (found.value, found.rule) == ("Bern", "last")
+    assert parse_answer("Bern (on the Aare) is old.", lambda text: text.strip() or None, "parentheses").value is None

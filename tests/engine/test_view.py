@@ -224,10 +224,11 @@ def test_a_chat_has_own_turns_as_assistant_and_the_others_as_user():
     _, model = play(signed({"A": "Oslo", "B": "Bern"}), debaters=two, rounds=2, talk=SEQUENTIAL, sees=CHAT)
     ask = "Which lake is the deepest?"
     assert chat(model, "A", 1) == [("user", ask)]
-    assert chat(model, "B", 1) == [("user", f"A: A@1 [Oslo]\n\n{ask}")]
+    assert chat(model, "B", 1) == [("user", f"A: <reply>A@1 [Oslo]</reply>\n\n{ask}")]
     own = f"own: A@1 [Oslo]\n{ask}"
     # The question first: many chat templates refuse a chat that the assistant opens.
-    assert chat(model, "A", 2) == [("user", ask), ("assistant", "A@1 [Oslo]"), ("user", f"B: B@1 [Bern]\n\n{own}")]
+    other = f"B: <reply>B@1 [Bern]</reply>\n\n{own}"
+    assert chat(model, "A", 2) == [("user", ask), ("assistant", "A@1 [Oslo]"), ("user", other)]
     assert [role for role, _ in chat(model, "B", 2)] == ["user", "assistant", "user"]
 
 
@@ -237,7 +238,9 @@ def test_in_a_chat_roles_alternate_whoever_speaks_and_hidden_peers_are_left_out(
     roles = [role for role, _ in said]
     assert all(left != right for left, right in pairwise(roles))
     assert [token for role, text in said[:-1] for token in tokens(text)] == ["A@1", "B@1", "A@2"]
-    assert all(line.startswith(("A@", "B@")) for _, text in said[1:-1] for line in text.splitlines() if line)
+    assert all(
+        line.startswith(("A@", "One agent: <reply>B@")) for _, text in said[1:-1] for line in text.splitlines() if line
+    )
 
 
 def test_the_judge_sees_the_round_or_the_whole_history():

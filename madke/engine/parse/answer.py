@@ -139,18 +139,18 @@ def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
     """Whether a marker without a cue may be an answer.
 
     People put remarks and footnotes in brackets. So free text counts only alone on its line, at the end of the last
-    sentence, or as a name or number in the last sentence or behind "is"; in parentheses only a number that ends the
-    reply.
+    sentence, or as a name or number in the last sentence or behind "is"; in parentheses only alone on the last line,
+    or as a number that ends the reply.
     """
     start, end = mark.span
     if mark.standing != "plain" or _REMARK.fullmatch(mark.content):
         return mark.standing == "quoted"
     if not reader.is_open:
         return True
+    has_line = not re.search(r"\w", text[text.rfind("\n", 0, start) + 1 : start] + tail(text, end))
     if text[start] == "(":
-        return is_formula(mark.content) and not re.search(r"\w", text[end:])
-    line = text[text.rfind("\n", 0, start) + 1 : start] + tail(text, end)
-    if not re.search(r"\w", line) or (start >= closing and _ENDS_SENTENCE.match(text, end)):
+        return (has_line or is_formula(mark.content)) and not re.search(r"\w", text[end:])
+    if has_line or (start >= closing and _ENDS_SENTENCE.match(text, end)):
         return True
     return bool(_TERSE.match(mark.content) and (start >= closing or _BEFORE_RESULT.search(before(text, start))))
 
