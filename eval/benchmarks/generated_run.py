@@ -187,5 +187,5 @@ class _Recorder:
 
     async def complete(self, request: ChatRequest) -> Completion:
         self.requests.append(request)
-        replies = {"select": "The most helpful is [0].", "judge": "[Yes]"}
+        replies = {"select": "The most helpful is [0].", "judge": "Verdict: [SAME]"}
         return Completion(text=replies.get(request.purpose.stage, "The answer is [Lake Baikal]."))

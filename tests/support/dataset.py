@@ -31,11 +31,11 @@ def write_dataset(folder: Path, n: int) -> tuple[Path, Path]:
 def stage_of(body: dict[str, Any]) -> str:
     """Which stage of the ``madke`` variant a request on the wire belongs to, from its prompt."""
     prompt = body["messages"][-1]["content"]
-    if "[No Found]" in prompt:
+    if "Selected:" in prompt:
         return "select"
-    if "[Yes]" in prompt:
+    if "[SAME]" in prompt:
         return "judge"
-    if "Sum up the debaters" in prompt:
+    if "Report one final answer" in prompt:
         return "summarize"
     return "reply" if "Your previous answer:" in prompt else "speak"
 
@@ -45,9 +45,9 @@ def debating(body: dict[str, Any], n: int = 0) -> Reply:
     prompt = body["messages"][-1]["content"]
     match stage_of(body):
         case "select":
-            return chat("The most helpful is [0].")
+            return chat("Selected: [0]")
         case "judge":
-            return chat("[No]" if "Tanganyika" in prompt else "[Yes]")
+            return chat(f"Verdict: [{'DIFFERENT' if 'Tanganyika' in prompt else 'SAME'}]")
         case "speak":
             return chat(f"The answer is [{'Lake Baikal' if body['seed'] % 2 else 'Lake Tanganyika'}].")
     return chat("The answer is [Lake Baikal].")
