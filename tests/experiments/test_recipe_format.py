@@ -152,7 +152,7 @@ def test_two_arms_cannot_have_one_name(tmp_path):
         ("arms: [{name: a}]\nreference: b", "there is no arm 'b', only a"),
         ("arms: [{name: a}]\npublished: {gpt: {b: {all: {em: 0.5}}}}", "there is no arm 'b', only a"),
         ("arms: [{name: a}]\npublished: {gpt: {a: {all: {em: half}}}}", "'half'"),
-        ("arms: &a [{name: a}, *a]", "arms.1"),
+        ("arms: &a [{name: a}, *a]", "an alias stands inside what it stands for"),
         ("arms: [", "is not YAML"),
     ],
 )

@@ -184,7 +184,7 @@ def test_the_first_repeat_is_compared_whichever_finished_first():
     ("left", "right", "differs"),
     [
         (answered("q0", BAIKAL), answered("q0", BAIKAL), False),
-        (answered("q0", "x", golds=()), answered("q0", "the X", golds=()), False),
+        (answered("q0", "pike", golds=()), answered("q0", "the Pike", golds=()), False),
         (answered("q0", "x", golds=()), answered("q0", "y", golds=()), True),
         (answered("q0", "x"), answered("q0", "y"), True),
         (answered("q0", BAIKAL), answered("q0", TANGANYIKA), True),
