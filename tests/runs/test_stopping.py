@@ -94,7 +94,7 @@ def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path):
 
     with openai_server(slow) as server:
         args = arguments(tmp_path, server, "--concurrency", "2")
-        with started(*args, "--deadline", "4s") as process:
+        with started(*args, "--deadline", "8s") as process:
             assert any("stopping" in line for line in process.stderr)
             under_way = len(server.requests)
             stopping.set()
