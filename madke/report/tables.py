@@ -255,7 +255,7 @@ def _score_cells(
     if spread := scores.repeats.get("correct"):
         over = Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats)
         right[_OVER_REPEATS] = percent_cell(over)
-        right[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} ({spread.repeats} repeats)", value=100 * spread.sd)
+        right[_REPEATS] = Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd)
     metrics = {}
     for name, found in scores.metrics.items():
         if name == first:

@@ -86,7 +86,7 @@ def test_a_person_can_take_a_debaters_part(asking):
     assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is [Lake Tanganyika]."
     assert second["turns"][1]["stance"]["answer"] == "Lake Baikal"
     assert "Debater 2: reply, round 2" in prompts
-    assert "Debater 1: From memory, Tanganyika is the deeper one." in prompts
+    assert "Debater 1: <reply>From memory, Tanganyika is the deeper one." in prompts
 
 
 def test_a_person_who_leaves_fails_only_their_turns(asking):
