@@ -16,14 +16,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from madke.core.addresses import SECRET
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 _STEERING = ("Cc", "Cf", "Cs", "Co")
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_SECRET_LENGTH = 8
-"""A shorter value is a switch, such as that of TOKENIZERS_PARALLELISM."""
 
 _PIPED_WIDTH = 140
 
@@ -193,7 +193,7 @@ def without_keys(text: str) -> str:
     """The text, with ``***`` for each key, token or password of the environment that it repeats."""
     for name, value in os.environ.items():
         # Keys are sent without the newline that one from a file has at its end.
-        if _SECRET.search(name) and len(value.strip()) >= _SECRET_LENGTH:
+        if _SECRET.search(name) and len(value.strip()) >= SECRET:
             text = text.replace(value.strip(), "***")
     return text
 

@@ -185,10 +185,7 @@ def _questions(
     from dataclasses import replace
 
     from madke.data import read_dataset
-    from madke.data.sampling import read_ids, sample, with_ids
-
-    def by_id(question: Question) -> str:
-        return question.id
+    from madke.data.sampling import chosen
 
     if not data:
         wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
@@ -198,9 +195,7 @@ def _questions(
         name, equals, path = text.rpartition("=")
         read = read_dataset(Path(path), dataset=name if equals else None, task=task)
         listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
-        if listed:
-            read = with_ids(read, read_ids(listed), by_id, Path(path))
-        read = sample(read, limit, sample_seed, by_id)
+        read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
         sets.append((name or Path(path).stem, read))
     all_ids = [question.id for _, read in sets for question in read]
     if len(set(all_ids)) == len(all_ids):

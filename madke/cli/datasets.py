@@ -140,7 +140,7 @@ def convert(
     from madke.data.dataset import read_published
     from madke.data.formats import get_format
     from madke.data.questions import question_to_json
-    from madke.data.sampling import ids_fingerprint, read_ids, sample, with_ids
+    from madke.data.sampling import chosen, ids_fingerprint
     from madke.files import replacing
 
     get_format(name)
@@ -155,14 +155,13 @@ def convert(
         raise UserError("--split is for --hugging-face; a file is one split")
     else:
         entries = read_published(path, name, task=task)
-    if ids is not None:
-        entries = with_ids(entries, read_ids(ids), lambda entry: entry.question.id, path or Path(name))
-    chosen = sample(entries, limit, sample_seed, lambda entry: entry.question.id)
+    file = path or Path(name)
+    entries = chosen(entries, lambda entry: entry.question.id, file, ids=ids, limit=limit, seed=sample_seed)
     if pools is not None:
-        passages = _write_pools(name, chosen, pools)
-    with replacing(out) as file:
-        file.writelines(question_to_json(entry.question) + b"\n" for entry in chosen)
-    say(f"{out}: {len(chosen)} questions, ids {ids_fingerprint(entry.question.id for entry in chosen)}")
+        passages = _write_pools(name, entries, pools)
+    with replacing(out) as made:
+        made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
+    say(f"{out}: {len(entries)} questions, ids {ids_fingerprint(entry.question.id for entry in entries)}")
     if pools is not None:
         say(f"{pools}: {passages} passages")
 

@@ -43,7 +43,6 @@ def build(
     """
     from madke.cli.progress import counter
     from madke.data import read_dataset
-    from madke.data.sampling import read_ids
     from madke.indexing.named import resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
     from madke.knowledge.sources.spec import asks_serper
@@ -51,9 +50,7 @@ def build(
 
     specs = source_specs(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
-    questions = read_dataset(
-        data, dataset=dataset, ids=read_ids(ids) if ids else None, limit=limit, sample_seed=sample_seed
-    )
+    questions = read_dataset(data, dataset=dataset, ids=ids, limit=limit, sample_seed=sample_seed)
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
     opened = open_sources(specs)

@@ -93,7 +93,6 @@ def command(
     from madke.cli.progress import showing
     from madke.cli.sources import open_sources, show_spent
     from madke.data import read_dataset
-    from madke.data.sampling import read_ids
     from madke.indexing.named import source_paths
     from madke.llm.prices import read_prices
     from madke.runs.budget import Budget
@@ -109,9 +108,7 @@ def command(
         refuse_limits(max_cost, token_budget, deadline)
     until = monotonic_deadline(deadline)
     allow_connections(concurrency)
-    questions = read_dataset(
-        data, dataset=dataset, task=task, ids=read_ids(ids) if ids else None, limit=limit, sample_seed=sample_seed
-    )
+    questions = read_dataset(data, dataset=dataset, task=task, ids=ids, limit=limit, sample_seed=sample_seed)
     variant, specs = options.configured(protocol, prompts, settings or (), sources, given=given is not None)
     read = [*question_files(data), *source_paths(specs), *filter(None, (given, prices))]
     refuse_own_files(out, [path for path in read if path.is_file()])

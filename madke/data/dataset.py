@@ -17,7 +17,7 @@ from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, Format, Item, Row, get_format
 from madke.data.questions import numbered_questions
-from madke.data.sampling import sample, with_ids
+from madke.data.sampling import chosen
 from madke.tasks import get_task
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def read_dataset(
     *,
     dataset: str | None = None,
     task: str | None = None,
-    ids: Sequence[str] | None = None,
+    ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
 ) -> list[Question]:
@@ -55,8 +55,8 @@ def read_dataset(
         dataset: The name of the published dataset whose owner's format it has (:data:`madke.data.formats.FORMATS`);
             None: our own JSON Lines (:func:`madke.data.read_questions`).
         task: The answer format, in place of the dataset's; for our own, of lines that name none.
-        ids: Only these questions (:func:`madke.data.sampling.with_ids`); None: all.
-        limit: At most so many of them: the first ones, or with ``sample_seed`` a sample.
+        ids: A list of ids, by path or name: only these questions are read. None: all.
+        limit: The largest number of questions. Without ``sample_seed`` the first ones are taken.
         sample_seed: Draws the sample (:func:`madke.data.sampling.sample`).
 
     Raises:
@@ -75,9 +75,7 @@ def read_dataset(
         _warn_unlabelled([(f"line {line}", question) for line, question in numbered], path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
-    if ids is not None:
-        questions = with_ids(questions, ids, lambda question: question.id, path)
-    return sample(questions, limit, sample_seed, lambda question: question.id)
+    return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
 
 
 def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[Entry]:

@@ -91,6 +91,26 @@ def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], 
     return chosen
 
 
+def chosen(
+    items: Sequence[T], id_of: Callable[[T], str], file: Path, *, ids: str | None, limit: int | None, seed: int | None
+) -> list[T]:
+    """The items that a command asks for: those of a list of ids, of these the first ones or a sample.
+
+    Args:
+        items: Their ids differ.
+        id_of: The id of an item.
+        file: Where the items are from, for errors.
+        ids: A list as :func:`read_ids` takes it; None: all.
+        limit: As :func:`sample` takes it.
+        seed: As :func:`sample` takes it.
+
+    Raises:
+        UserError: As :func:`read_ids`, :func:`with_ids` and :func:`sample`.
+    """
+    listed = items if ids is None else with_ids(items, read_ids(ids), id_of, file)
+    return sample(listed, limit, seed, id_of)
+
+
 def _place(id_: str, seed: int) -> tuple[bytes, str]:
     return sha256(f"{seed}:{id_}".encode()).digest(), id_
 

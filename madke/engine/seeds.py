@@ -15,9 +15,7 @@ def call_seed(seed: int | None, purpose: Purpose) -> int | None:
     if seed is None:
         return None
     p = purpose
-    parts = (seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat)
-    digest = sha256(repr(parts).encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    return _hashed((seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat))
 
 
 def retry_seed(seed: int | None, attempt: int) -> int | None:
@@ -29,4 +27,8 @@ def retry_seed(seed: int | None, attempt: int) -> int | None:
     """
     if seed is None:
         return None
-    return int.from_bytes(sha256(repr((seed, attempt)).encode()).digest()[:4], "big") >> 1
+    return _hashed((seed, attempt))
+
+
+def _hashed(parts: tuple[object, ...]) -> int:
+    return int.from_bytes(sha256(repr(parts).encode()).digest()[:4], "big") >> 1

@@ -27,7 +27,7 @@ _UNPAID = re.compile(
     r"insufficient (?:balance|credits?|funds)|credit balance is too low|used all available credits"
     r"|(?:monthly )?spending limit|requires more credits"
 )
-"""The same in messages. "Exceeded your current quota" is none of them: Gemini says so of a minute's quota."""
+"""The same in messages. "Exceeded your current quota" is not here: Gemini says it of a quota per minute."""
 
 _LASTING = re.compile(
     r"auth|api_key|permission|forbidden|access_(?:denied|terminated)|deactivated|suspended"

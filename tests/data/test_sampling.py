@@ -60,7 +60,7 @@ def test_files_are_sampled_by_id(tmp_path):
 def test_a_list_of_ids_chooses_in_the_order_of_the_file(tmp_path):
     questions = write(tmp_path / "q.jsonl", [{"id": f"q{n}", "question": f"Which, {n}?"} for n in range(5)])
     (tmp_path / "ids.txt").write_text("# mine\nq3\n\nq1\n")
-    chosen = read_ids(str(tmp_path / "ids.txt"))
+    chosen = str(tmp_path / "ids.txt")
     assert [question.id for question in read_dataset(questions, ids=chosen)] == ["q1", "q3"]
     assert [question.id for question in read_dataset(questions, ids=chosen, limit=1)] == ["q1"]
 

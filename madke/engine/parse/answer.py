@@ -43,8 +43,8 @@ def parse_answer(
 ) -> Parsed[str | None]:
     r"""The final answer of a reply.
 
-    An answer that another debater is said to have given does not count, and a reply that names several answers and
-    settles on none has none.
+    An answer that the reply reports from another debater does not count. A reply that names several answers and
+    chooses none has no answer.
 
     Args:
         text: The reply, reasoning left out.

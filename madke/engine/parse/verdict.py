@@ -56,7 +56,7 @@ def parse_verdict(
         is whole (rules ``record``, ``cut_record``); records that contradict each other are ``contradictory``. Lines
         ``reason: ...``, ``settled: true`` count as a record (``list``). Else from a marker, with the rules of
         :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and
-        ``[REVISE]`` False. Where there is none of them, ``[Yes]`` or ``[No]`` counts in the last sentence or alone on
+        ``[REVISE]`` False. Without such a marker, ``[Yes]`` or ``[No]`` counts in the last sentence or alone on
         its line, since debaters' answers may be yes or no, too.
     """
     read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
