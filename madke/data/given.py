@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.marker import marked
-from madke.engine.parse import parse_answer, parse_confidence, without_reasoning
+from madke.engine.parse import marked, parse_answer, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol, is_name
 from madke.files import read_jsonl
 from madke.tasks import get_task

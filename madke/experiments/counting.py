@@ -11,7 +11,7 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.data import Given
 from madke.engine.debate import debate
-from madke.engine.marker import marked
+from madke.engine.parse import marked
 from madke.engine.protocol import Knowledge, Protocol
 from madke.llm.prices import Price, Prices, price_of
 from madke.llm.store import call_key

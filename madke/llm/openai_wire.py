@@ -16,7 +16,7 @@ from madke.core.addresses import bare_url
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.core.retry_after import retry_after
-from madke.engine.replies import checked
+from madke.engine.parse import checked
 from madke.llm.server_error import ServerError, as_text, field, outcome_of, read_failure, text_of
 from madke.llm.usage import estimated_usage
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
-from madke.engine.replies import CUT, checked
+from madke.engine.parse import CUT, checked
 from madke.engine.seeds import retry_seed
 from madke.llm.human import SILENCE
 from madke.llm.usage import added

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
-from madke.engine.replies import checked
+from madke.engine.parse import checked
 from madke.llm.store.calls import CallStore
 from madke.llm.store.key import call_key
 
