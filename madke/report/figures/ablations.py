@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from madke.engine.knowledge import Knowledge
+from madke.engine.knowledge_rules import Knowledge
 from madke.report.figures.arms import DrawnArm, notes
 from madke.report.figures.axes import interval_line, percent_axis, rows_in_blocks
 from madke.report.figures.settings import Facts, facts, groups, headings
