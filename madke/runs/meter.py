@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
@@ -116,15 +115,10 @@ class Meter:
             return None
         return (self.clock() - self.started) / self.done * (self.total - self.resumed - self.done)
 
-    def session(self, started: datetime) -> Session:
-        """What was counted, for ``run.json``.
-
-        Args:
-            started: When the command began.
-        """
+    def session(self) -> Session:
+        """What was counted, for ``run.json``."""
         priced = self.budget is not None and self.budget.prices
         return Session(
-            started=started.isoformat(timespec="seconds"),
             seconds=round(self.clock() - self.started, 3),
             ended=(self.stopped if self.left_over else self.ended) or "finished",
             questions=self.done,

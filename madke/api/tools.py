@@ -1,0 +1,1 @@
+"""What goes with runs: pools, indexes, scores and comparisons."""
