@@ -1,17 +1,21 @@
-"""How a task is asked for: ``prompts/tasks/<task>.yaml``."""
+"""How a task is asked for: ``prompts/tasks/<task>.yaml``, or what the task brings itself."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from madke.assets import asset
 from madke.engine.marker import marked
 from madke.engine.parse import Marker
+from madke.tasks.base import Task
 from madke.tasks.choice import lettered
-from madke.yaml_file import read_yaml
+from madke.yaml_file import read_yaml, validated
 
 
 class _Entry(BaseModel):
@@ -78,9 +82,33 @@ class TaskPrompt(_Entry):
         return self.model_copy(update={"answering": _marked_inside(self.answering, marker)})
 
 
-def task_prompt(name: str, marker: Marker) -> TaskPrompt:
-    """The wording of the task called ``name``, from the shipped prompts, with answers in a marker."""
-    return read_yaml(Path(asset("prompts", "tasks", f"{name}.yaml")), TaskPrompt).in_marker(marker)
+def wording_of(task: Task | str, marker: Marker) -> TaskPrompt:
+    """The wording of a task, with answers in a marker.
+
+    Args:
+        task: A task, whose attribute ``wording`` is taken where it has one: a mapping of the same keys and texts as a
+            file ``prompts/tasks/<task>.yaml``. Else, and for a name, that file of the shipped prompts.
+        marker: Of the protocol.
+
+    Raises:
+        UserError: There is no such file, or the wording lacks something.
+    """
+    name = task if isinstance(task, str) else task.name
+    own = own_wording(task)
+    if own is None:
+        return _shipped(asset("prompts", "tasks", f"{name}.yaml")).in_marker(marker)
+    return validated(own, TaskPrompt, file=f"the wording of task {name!r}").in_marker(marker)
+
+
+def own_wording(task: Task | str) -> Mapping[str, Any] | None:
+    """The wording that a task brings; None where it has none."""
+    own: Mapping[str, Any] | None = getattr(task, "wording", None)
+    return own
+
+
+@cache
+def _shipped(path: Path) -> TaskPrompt:
+    return read_yaml(path, TaskPrompt)
 
 
 def _marked_inside(text: str, marker: Marker) -> str:
