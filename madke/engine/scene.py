@@ -85,6 +85,10 @@ class Scene:
         """The task's reader for this question."""
         return self.task.read(raw, self.question)
 
+    def same(self, a: str, b: str) -> bool:
+        """The task's matcher for this question."""
+        return self.task.same(a, b, self.question)
+
     def purpose(self, stage: str, agent: str, round_n: int) -> Purpose:
         """What a call is for."""
         return Purpose(question=self.question.id, stage=stage, agent=agent, round=round_n, repeat=self.repeat)
