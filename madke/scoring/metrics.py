@@ -129,17 +129,24 @@ def _metric_of(name: str, value: Any) -> Metric:
     return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
 
 
-_BINARY = {
+_OWN: dict[str, Score] = {
     "em": exact_match,
+    "f1": token_f1,
     "match": accepted,
     "label_accuracy": accepted,
     "choice_accuracy": accepted,
     "math_equivalence": accepted,
+    "chrf": chrf,
+    "bleu": bleu,
 }
-_DEGREES = {"f1": token_f1, "chrf": chrf, "bleu": bleu}
-_OWN = {name: Metric(name, score, binary=name in _BINARY) for name, score in (_BINARY | _DEGREES).items()}
+_DEGREES = ("f1", "chrf", "bleu")
 
-METRICS: Registry[Metric] = Registry("metric", _OWN, "madke.metrics", adapt=_metric_of)
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    {name: Metric(name, score, binary=name not in _DEGREES) for name, score in _OWN.items()},
+    "madke.metrics",
+    adapt=_metric_of,
+)
 """Every metric by the name that tasks and reports use; also those of plugins, and ``module:object``."""
 
 
