@@ -19,7 +19,6 @@ from madke.llm.usage import estimated_usage
 from madke.runs.job import Job
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
-from madke.tasks.claim import LABELS
 
 _PASSAGE = "word " * 100
 """A passage of a pool that is not there yet: Wikipedia's have a hundred words."""
@@ -89,14 +88,8 @@ def _answer(question: Question, protocol: Protocol, agent: str, round_n: int) ->
     """An answer that its task reads, where there are enough of them another one for each debater and round."""
     names = [debater.name for debater in protocol.cast]
     turn = round_n * len(names) + (names.index(agent) if agent in names else 0)
-    match question.task:
-        case "choice":
-            options = [letter for letter, _ in lettered(question.choices)]
-            answer = options[turn % len(options)]
-        case "claim":
-            answer = LABELS[turn % len(LABELS)]
-        case _:
-            answer = str(turn)
+    options = get_task(question.task).choices or [letter for letter, _ in lettered(question.choices)]
+    answer = options[turn % len(options)] if options else str(turn)
     return f"The answer is {marked(answer, protocol.marker)}"
 
 
