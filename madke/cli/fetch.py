@@ -32,7 +32,7 @@ def command(
     if name is None:
         raise UserError("name a published index; `madke index fetch --list` shows them")
     from madke.cli.progress import counter
-    from madke.indexing.fetch import fetch
+    from madke.knowledge.fetch import fetch
 
     with resumable():
         fetched = fetch(name, into=out, recipes=recipes, counter=counter)
@@ -43,7 +43,7 @@ def _show(recipes: Path | None) -> None:
     from rich import box
     from rich.table import Table
 
-    from madke.indexing.published import published_indexes
+    from madke.knowledge.fetch import published_indexes
 
     table = Table("name", "download", "on disk", "documents", "what it is", box=box.SIMPLE_HEAD)
     for name, index in published_indexes(recipes).items():

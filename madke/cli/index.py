@@ -75,7 +75,7 @@ def build(
     from madke.cli.progress import counter
     from madke.encoders import load_encoder
     from madke.indexing.build import build_bm25, build_dense
-    from madke.knowledge.manifest import Bm25Settings, DenseSettings
+    from madke.indexing.manifest import Bm25Settings, DenseSettings
     from madke.workers import open_workers
 
     refuse_overwriting({"--out": out, "--vectors": vectors}, ())
@@ -139,7 +139,7 @@ def search(
     import json
     from dataclasses import asdict
 
-    from madke.indexing.named import known_sources, open_source
+    from madke.knowledge.named import known_sources, open_source
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
     (hits,) = source.search([query], k)
@@ -156,8 +156,8 @@ def search(
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
     """Show an index's manifest: corpus, settings, size, versions; of one in pyserini's format, what it is."""
-    from madke.knowledge.manifest import read_manifest
-    from madke.knowledge.pyserini import describe
+    from madke.indexing.manifest import read_manifest
+    from madke.indexing.pyserini import describe
 
     if (description := describe(index)) is not None:
         say(description)
@@ -180,7 +180,7 @@ def info(index: Folder, as_json: AsJson = False) -> None:
 @app.command()
 def verify(index: Folder) -> None:
     """Read every file of an index, and its corpus, and compare them with the manifest. Exit status 2 on a problem."""
-    from madke.knowledge.manifest import verify as problems_of
+    from madke.indexing.manifest import verify as problems_of
 
     if problems := problems_of(index):
         raise UserError("; ".join(problems), file=index)

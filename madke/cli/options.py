@@ -117,7 +117,7 @@ def configured(
     protocol: str, prompts: Path | None, settings: Sequence[str], sources: str | None, *, given: bool = False
 ) -> tuple[Variant, dict[str, str | None]]:
     """The variant with ``--set``, ``--sources`` and ``--given`` applied, and the specification of each source."""
-    from madke.indexing.named import source_specs
+    from madke.knowledge.named import source_specs
     from madke.runs.job import configured
     from madke.variants import load_variant
     from madke.variants.load import setting

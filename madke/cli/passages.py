@@ -16,7 +16,7 @@ from madke.core.errors import UserError
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
-    from madke.indexing.passages.folder import Counts
+    from madke.indexing.passages.shard_folder import Counts
 
 
 def command(
@@ -43,8 +43,8 @@ def command(
     """
     import os
 
-    from madke.indexing.passages import build_passages
-    from madke.indexing.passages.folder import read_folder
+    from madke.indexing.passages.builder import build_passages
+    from madke.indexing.passages.shard_folder import read_folder
     from madke.workers import open_workers
 
     if engine == "ray" and processes is not None:

@@ -43,9 +43,9 @@ def build(
     """
     from madke.cli.progress import counter
     from madke.data import read_dataset
-    from madke.indexing.named import resolve, source_paths, source_specs
+    from madke.knowledge.named import resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
-    from madke.knowledge.sources.spec import asks_serper
+    from madke.knowledge.source_spec import asks_serper
     from madke.workers import open_workers
 
     specs = source_specs(sources, ())

@@ -93,7 +93,7 @@ def command(
     from madke.cli.progress import showing
     from madke.cli.sources import open_sources, show_spent
     from madke.data import read_dataset
-    from madke.indexing.named import source_paths
+    from madke.knowledge.named import source_paths
     from madke.llm.prices import read_prices
     from madke.runs.budget import Budget
     from madke.runs.cast import role_models

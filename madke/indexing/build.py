@@ -20,14 +20,17 @@ from madke.core.errors import UserError
 from madke.encoders import BATCHING, Encoder
 from madke.files import alone_in, fingerprint
 from madke.indexing.corpus import read_unique
-from madke.indexing.dense import encode_shards
-from madke.indexing.exactness import measure_exactness
-from madke.indexing.faiss_choice import choose
-from madke.indexing.faiss_index import check_factory, default_file_mb, default_parameters, write_faiss_files
+from madke.indexing.faiss_files import (
+    FaissShards,
+    check_factory,
+    choose,
+    default_file_mb,
+    default_parameters,
+    write_faiss_files,
+)
+from madke.indexing.jvm import start as start_jvm
 from madke.indexing.lucene import index_passages
-from madke.knowledge.faiss_shards import FaissShards
-from madke.knowledge.jvm import start as start_jvm
-from madke.knowledge.manifest import (
+from madke.indexing.manifest import (
     LUCENE,
     MANIFEST,
     PASSAGES,
@@ -41,7 +44,8 @@ from madke.knowledge.manifest import (
     read_manifest,
     write_manifest,
 )
-from madke.knowledge.passage_store import PassageStore, StoredPassage, write_passages
+from madke.indexing.passage_store import PassageStore, StoredPassage, write_passages
+from madke.indexing.vectors import encode_shards, measure_recall
 from madke.versions import versions
 from madke.workers import IN_THIS_PROCESS, Workers
 
@@ -151,7 +155,7 @@ def build_dense(
             searched = FaissShards(files, parameters=settings.parameters)
             if len(searched) != len(store):
                 raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
-            exactness = measure_exactness(store, encoder, shards, searched)
+            exactness = measure_recall(store, encoder, shards, searched)
         (index / _FAISS).mkdir()
         for file in files:
             file.rename(index / _FAISS / file.name)

@@ -1,20 +1,16 @@
-"""Building pool files from sources, and the pool of a question from a line of one.
-
-Choosing sources, removing duplicates, capping and numbering happen when a pool is loaded, so that the arms of an
-ablation read one frozen file. Until a pool file is whole, what each source answered to each chunk of its questions is
-kept in a hidden folder beside it; the same command goes on from there.
-"""
+"""pools."""
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -24,12 +20,67 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
 from madke.core.question import Question
 from madke.files import alone_in, replacing
-from madke.knowledge.asking import RemoteSource, ask, ask_remotely
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
-from madke.knowledge.sources.spec import SourceSpec
+from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteSource:
+    """A source as it travels to workers."""
+
+    name: str
+    spec: SourceSpec
+    """What they open; without names and relative paths (:func:`madke.knowledge.named.resolve`)."""
+    description: str
+    """What serves it where the pools are built, fingerprint included; for workers it must be the same."""
+
+
+def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+    """The source's answer to each query; an unexpected exception, or a wrong number of answers, fails them all.
+
+    Raises:
+        UserError: The source cannot work at all.
+    """
+    try:
+        hits = source.search(queries, k)
+    except UserError:
+        raise
+    except Exception as error:  # a source is a plug-in: its bug costs its passages, not the batch
+        return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
+    if len(hits) != len(queries):
+        return [Hits(error=f"it answered {len(hits)} of {len(queries)} queries")] * len(queries)
+    return hits
+
+
+def ask_remotely(sources: Sequence[RemoteSource], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
+    """Source name -> its answer to each query, as :func:`ask` gives it. Sources stay open with the process.
+
+    Raises:
+        UserError: A source cannot be opened here, or is another one than where the pools are built; the message names
+            this machine.
+    """
+    return {source.name: ask(_opened(source), queries, k) for source in sources}
+
+
+@cache
+def _opened(source: RemoteSource) -> Source:
+    try:
+        opened = open_spec(source.name, source.spec)
+    except UserError as error:
+        raise UserError(
+            f"{error} (on {platform.node()}, where a worker runs; what sources are made of must be at the same path on "
+            "every node)"
+        ) from None
+    if opened.description != source.description:
+        raise UserError(
+            f"source {source.name!r} is {opened.description} on {platform.node()}, where a worker runs, and "
+            f"{source.description} here; they must be the same"
+        )
+    return opened
+
 
 _FIRST_WORDS = re.compile(r"(\w+)(?:\W+(\w+))?(?:\W+(\w+))?")
 

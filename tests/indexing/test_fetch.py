@@ -21,11 +21,9 @@ import pytest
 import yaml
 
 from madke.core.errors import UserError
-from madke.indexing.fetch import fetch
-from madke.indexing.named import open_source
-from madke.indexing.published import published_indexes
-from madke.knowledge.sources.bm25 import Bm25Source
-from madke.knowledge.sources.dense import DenseSource
+from madke.knowledge.fetch import fetch, published_indexes
+from madke.knowledge.index_sources import Bm25Source, DenseSource
+from madke.knowledge.named import open_source
 from tests.indexing.published_server import Behaviour, PublishedServer, published_server
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.pyserini_format import faiss_folder, lucene_folder
@@ -604,7 +602,7 @@ def test_vectors_need_the_index_with_their_texts(
 
     texts = fetch("tiny", recipes=file).folder
     folder = fetch("tiny.words", recipes=file).folder
-    monkeypatch.setattr("madke.knowledge.sources.dense.load_encoder", lambda name, dtype: WordEncoder())
+    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: WordEncoder())
 
     assert folder == cache / "tiny.words"
     expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=lucene).search(QUERIES, 3)

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.serper_options import SerperOptions
-from madke.knowledge.sources.sources_yaml import add_source, read_sources
-from madke.knowledge.sources.spec import (
+from madke.knowledge.serper_options import SerperOptions
+from madke.knowledge.source_spec import (
     HybridSpec,
     IndexSpec,
     ResultsSpec,
     SerperSpec,
     SourceSpec,
+    add_source,
     asks_serper,
+    open_spec,
     parse_spec,
+    read_sources,
     spec_from_yaml,
 )
 

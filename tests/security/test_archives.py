@@ -6,8 +6,7 @@ import tarfile
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.fetch import _unpack
-from madke.indexing.published import Published
+from madke.knowledge.fetch import Published, _unpack
 
 
 def member(name, kind=tarfile.REGTYPE, target="", content=b""):

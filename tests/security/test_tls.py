@@ -11,8 +11,8 @@ from shutil import which
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.download import download
-from madke.knowledge.sources.serper import SerperSource
+from madke.knowledge.download import download
+from madke.knowledge.serper import SerperSource
 
 CONTENT = b"the published file"
 

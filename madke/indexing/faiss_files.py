@@ -1,22 +1,117 @@
-"""FAISS files from shards of vectors: trained once on a sample, then filled one after the other, never merged."""
+"""FAISS files: the type that fits, writing them from shards of vectors, and searching them mapped from disk.
+
+An index is trained once on a sample and is a list of files, filled one after the other and never merged. Searching
+reads none of them into memory, whatever their size.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from madke import memory
 from madke.core.errors import UserError
 from madke.files import disk_full, replacing
-from madke.indexing.dense import vector_inputs
-from madke.knowledge.faiss_shards import faiss_reason, load_faiss, set_parameters
-from madke.knowledge.manifest import DenseSettings
+from madke.indexing.manifest import DenseSettings
+from madke.indexing.vectors import load_vectors, vector_inputs
 from madke.shards import Inputs, finish, is_finished
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_BLOCK = 8 << 20
+_ANSWER_BYTES = 128 << 20
+
+
+class FaissShards:
+    """Opens FAISS files as one index whose rows are those of the files, one after the other.
+
+    Where the memory that is free can hold the files, they are first read from end to end: faulting their pages in
+    one by one would take about ten times as long.
+
+    Args:
+        paths: The files, in the order of their rows.
+        parameters: Search parameters in FAISS's own words, for instance ``nprobe=32`` or ``efSearch=64``.
+
+    Raises:
+        UserError: faiss is missing, a file is no FAISS index, or the parameters do not fit it.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, parameters: str = "") -> None:
+        faiss = load_faiss()
+        in_memory = sum(path.stat().st_size for path in paths) < memory.available()
+        self._opened = []
+        for path in paths:
+            if in_memory:
+                _read_ahead(path)
+            try:
+                # Plain IO_FLAG_MMAP would read scalar quantizers and graphs whole.
+                self._opened.append(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))
+                set_parameters(self._opened[-1], parameters)
+            except RuntimeError as error:
+                raise UserError(f"cannot be searched: {faiss_reason(error)}", file=path) from None
+            if self._opened[-1].metric_type != faiss.METRIC_INNER_PRODUCT:
+                raise UserError("cannot be searched: its scores are distances; inner products are expected", file=path)
+        self._index = self._joined(faiss)
+        self.dimension: int = self._opened[0].d
+
+    def _joined(self, faiss: Any) -> Any:
+        if len(self._opened) == 1:
+            return self._opened[0]
+        joined = faiss.IndexShards(self._opened[0].d)
+        for index in self._opened:
+            joined.add_shard(index)
+        return joined
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The ``k`` largest inner products for each query and their rows, both of shape ``(len(queries), k)``.
+
+        Where an approximate index finds fewer than ``k``, row -1 stands in the rest.
+        """
+        import numpy as np
+
+        # Each file's answers, a float and an int of 8 bytes each, wait for those of all others.
+        at_once = max(1, _ANSWER_BYTES // (12 * k * len(self._opened)))
+        parts = [self._index.search(queries[n : n + at_once], k) for n in range(0, len(queries), at_once)]
+        scores, rows = zip(*parts, strict=True) if parts else ([np.empty((0, k))], [np.empty((0, k), dtype=np.int64)])
+        return np.concatenate(scores), np.concatenate(rows)
+
+
+def load_faiss() -> Any:
+    """The module faiss.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    try:
+        import faiss
+    except ImportError as error:
+        raise UserError("dense indexes need faiss-cpu: pip install 'madke[dense]'") from error
+    return faiss
+
+
+def set_parameters(index: Any, parameters: str) -> None:
+    """Set search parameters in FAISS's own words; none where they are empty. Raises RuntimeError as FAISS does."""
+    if parameters:
+        load_faiss().ParameterSpace().set_index_parameters(index, parameters)
+
+
+def _read_ahead(path: Path) -> None:
+    with path.open("rb", buffering=0) as file:
+        while file.read(_BLOCK):
+            pass
+
+
+def faiss_reason(error: RuntimeError) -> str:
+    """What FAISS says, without the C++ signature and the source path that it puts before and after."""
+    return str(error).rsplit(": ", 1)[-1].splitlines()[0]
+
 
 _SAMPLE = 65_536
 """Vectors that an index is trained on; 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
@@ -101,14 +196,6 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
     return paths
 
 
-def load_vectors(path: Path) -> NDArray[np.float32]:
-    """A shard's vectors as float32, shape ``(rows, dimension)``."""
-    import numpy as np
-
-    vectors: NDArray[np.float32] = np.load(path, mmap_mode="r").astype(np.float32)
-    return vectors
-
-
 def _lists(index: Any) -> int:
     """The lists of an inverted file; 0 for anything else."""
     try:
@@ -184,3 +271,50 @@ def _write(index: Any, path: Path) -> None:
             if "No space left" in str(error) or "Disk quota" in str(error):
                 raise disk_full(path) from None
             raise UserError(f"cannot be written: {faiss_reason(error)}", file=path) from None
+
+
+_EXACT_SHARE = 1 / 4
+_COMPRESSED_SHARE = 3 / 4
+"""Shares of the memory that a flat, and any other, index may take. Both are mapped from disk, and quick only while the
+system keeps them in memory; the rest is for whatever else a debate needs."""
+
+
+class Choice(NamedTuple):
+    """A factory string, and why it was chosen."""
+
+    factory: str
+    reason: str
+
+
+def choose(count: int, dimension: int, memory: int) -> Choice:
+    """The most exact index of so many vectors that the memory can hold.
+
+    Flat (4 bytes a dimension) within a quarter of the memory, SQ8 (1 byte) within three quarters, else product
+    quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions (``np``: without
+    training for Hamming distances, which nobody uses here and which takes most of the time).
+
+    Args:
+        count: Vectors.
+        dimension: Their dimension.
+        memory: Bytes of memory of the machine that searches.
+    """
+    flat = 4 * count * dimension
+    if flat <= memory * _EXACT_SHARE:
+        return Choice("Flat", f"exact; {_gb(flat)} of {_gb(memory)} memory")
+    sq8 = count * dimension
+    if sq8 <= memory * _COMPRESSED_SHARE:
+        return Choice("SQ8", f"flat would take {_gb(flat)} of {_gb(memory)} memory, SQ8 takes {_gb(sq8)}")
+    codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
+    fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
+    code = fitting[0] if fitting else codes[-1]
+    takes = f"SQ8 would take {_gb(sq8)} of {_gb(memory)} memory, {code} bytes a vector take {_gb(code * count)}"
+    return Choice(f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk")
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor up to ``most``, at least 1: a byte of a product quantizer codes as many dimensions as any."""
+    return next(divisor for divisor in range(max(most, 1), 0, -1) if number % divisor == 0)
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
 from madke.files import fingerprint, replacing
-from madke.knowledge.manifest import PASSAGES_MANIFEST
+from madke.indexing.manifest import PASSAGES_MANIFEST
 
 FINISHED = PASSAGES_MANIFEST
 """The manifest of a finished folder."""

@@ -13,7 +13,7 @@ import requests
 import urllib3
 
 from madke.core.retry_after import retry_after
-from madke.knowledge.sources.serper_reply import SerperReply, parse_reply
+from madke.knowledge.serper_options import SerperReply, parse_reply
 
 _CONCURRENCY = 8
 _ATTEMPTS = 5

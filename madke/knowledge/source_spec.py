@@ -1,18 +1,22 @@
-"""What a source is made of: a typed record, from an entry of a ``sources.yaml`` or from a word of the command line."""
+"""spec."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from madke.core.errors import UserError
+from madke.core.knowledge import Source
+from madke.files import alone_in, replacing
 from madke.knowledge.fusion import Method
-from madke.knowledge.sources.serper_options import SerperOptions
-from madke.yaml_file import validated
+from madke.knowledge.index_sources import open_index
+from madke.knowledge.serper_options import SerperOptions
+from madke.yaml_file import read_entries, validated
 
 _ONE_OF = "one of index, hybrid, serper and results"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
@@ -66,7 +70,7 @@ class ResultsSpec(_Spec):
     """A file of web-style results."""
 
     results: Path
-    """See :class:`madke.knowledge.sources.snippets.SnippetsSource`."""
+    """See :class:`madke.knowledge.web.SnippetsSource`."""
 
 
 class HybridSpec(_Spec):
@@ -162,3 +166,81 @@ def asks_serper(spec: SourceSpec | str) -> bool:
     if isinstance(spec, HybridSpec):
         return any(asks_serper(part) for part in spec.hybrid)
     return isinstance(spec, SerperSpec)
+
+
+_NAME = re.compile(r"[\w.-]+")
+"""What ``--sources`` and ``A+B`` can name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A source's specification and where it stands."""
+
+    spec: SourceSpec
+    """As written: relative paths are relative to the file."""
+    file: Path
+    line: int
+
+
+def read_sources(path: Path) -> dict[str, Entry]:
+    """The sources that a file names; none if it is empty.
+
+    Raises:
+        UserError: The file cannot be read, or an entry is no specification; the message says on which line.
+    """
+    entries = {}
+    for name, (line, content) in read_entries(path).items():
+        if not _NAME.fullmatch(name) or name == "none":
+            expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
+            raise UserError(f"{name!r} cannot name a source; {expected}", file=path, line=line)
+        spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
+        entries[name] = Entry(spec=spec, file=path, line=line)
+    return entries
+
+
+def add_source(path: Path, name: str, spec: SourceSpec) -> None:
+    """Write a source into a file, in place of one of the same name; the others stay. Two at once wait for each other.
+
+    Raises:
+        UserError: The file is there and is none of sources, or it cannot be written.
+    """
+    import yaml
+
+    with alone_in(path.parent):
+        entries = {name: entry.spec for name, entry in read_sources(path).items()} if path.exists() else {}
+        entries[name] = spec
+        content = {name: entry.model_dump(mode="json", exclude_none=True) for name, entry in entries.items()}
+        with replacing(path) as file:
+            file.write(yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())
+
+
+def open_spec(name: str, spec: SourceSpec | str) -> Source:
+    """The source that a specification describes, under the given name.
+
+    Args:
+        name: What its passages are marked with.
+        spec: A record, or a word of the command line (see :func:`madke.knowledge.source_spec.parse_spec`). The parts
+            of a hybrid are folders or records here; :func:`madke.knowledge.named.open_source` also knows names.
+
+    Raises:
+        UserError: The specification is none, or what it names cannot be opened.
+    """
+    if isinstance(spec, str):
+        spec = parse_spec(spec).under(Path())
+    if isinstance(spec, HybridSpec):
+        from madke.knowledge.fusion import HybridSource
+
+        parts = [
+            open_spec(name, IndexSpec(index=Path(part).expanduser()) if isinstance(part, str) else part)
+            for part in spec.hybrid
+        ]
+        return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
+    if isinstance(spec, SerperSpec):
+        from madke.knowledge.serper import SerperSource
+
+        return SerperSource(name=name, options=spec.serper)
+    if isinstance(spec, ResultsSpec):
+        from madke.knowledge.web import SnippetsSource
+
+        return SnippetsSource(spec.results, name=name)
+    return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)

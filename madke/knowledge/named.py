@@ -13,9 +13,19 @@ from madke.core.knowledge import Source
 from madke.encoders import load_encoder
 from madke.files import fingerprint
 from madke.indexing.build import build_bm25, build_dense
-from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.sources_yaml import Entry, add_source, read_sources
-from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SerperSpec, SourceSpec, at_home, parse_spec
+from madke.knowledge.source_spec import (
+    Entry,
+    HybridSpec,
+    IndexSpec,
+    ResultsSpec,
+    SerperSpec,
+    SourceSpec,
+    add_source,
+    at_home,
+    open_spec,
+    parse_spec,
+    read_sources,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +116,7 @@ def open_source(name: str, spec: str | None = None) -> Source:
 
     Args:
         name: What its passages are marked with.
-        spec: See :func:`madke.knowledge.sources.spec.parse_spec`.
+        spec: See :func:`madke.knowledge.source_spec.parse_spec`.
 
     Raises:
         UserError: No such name, a source that is made of itself, or one that cannot be opened.

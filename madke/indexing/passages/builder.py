@@ -22,7 +22,8 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import alone_in, fingerprint, replacing, unfinished
-from madke.indexing.passages.folder import (
+from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
+from madke.indexing.passages.shard_folder import (
     FINISHED,
     UNFINISHED,
     Counts,
@@ -35,8 +36,6 @@ from madke.indexing.passages.folder import (
     read_folder,
     write_manifest,
 )
-from madke.indexing.passages.pages import Batch, Made, RawPage, make_passages
-from madke.indexing.passages.sources import describe_sources, read_pages
 from madke.versions import versions
 from madke.workers import Workers
 
