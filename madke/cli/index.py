@@ -139,10 +139,12 @@ def search(
     import json
     from dataclasses import asdict
 
+    from madke.knowledge.asking import ask, close_sources
     from madke.knowledge.named import known_sources, open_source
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
-    (hits,) = source.search([query], k)
+    (hits,) = ask(source, [query], k)
+    close_sources([source])
     if hits.error is not None:
         raise UserError(f"the search failed: {hits.error}")
     for passage in hits.passages:

@@ -1,4 +1,4 @@
-"""Several rankings as one."""
+"""Several rankings for one query as one: reciprocal rank fusion, the weighted sum of scores, and a source of both."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import fsum
 from typing import Literal, TypeVar
 
 from madke.core.knowledge import Hits, Passage, Source
+from madke.knowledge.asking import search, served_by
 
 Method = Literal["rrf", "weighted"]
 
@@ -88,8 +89,8 @@ class HybridSource:
         self.name = name
         way = "rank fusion" if fusion == "rrf" else "weighted sum"
         shown = [f"{weight:g} x " for weight in weights] if weights else [""] * len(sources)
-        self.description = f"{way} of " + " and ".join(
-            f"{times}{source.description}" for times, source in zip(shown, sources, strict=True)
+        self.description = self.fingerprint = f"{way} of " + " and ".join(
+            f"{times}{served_by(source)}" for times, source in zip(shown, sources, strict=True)
         )
         self._sources = tuple(sources)
         self._fusion = fusion
@@ -97,7 +98,7 @@ class HybridSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; ties go to the earlier source."""
-        rankings = [source.search(queries, max(k, _DEPTH)) for source in self._sources]
+        rankings = [search(source, queries, max(k, _DEPTH)) for source in self._sources]
         return [self._fused(hits, k) for hits in zip(*rankings, strict=True)]
 
     def _fused(self, rankings: Sequence[Hits], k: int) -> Hits:

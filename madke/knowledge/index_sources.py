@@ -12,6 +12,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.encoders import Dtype, Encoder, load_encoder
+from madke.indexing import pyserini
 from madke.indexing.faiss_files import FaissShards
 from madke.indexing.jvm import attached, java_class, java_reason, start
 from madke.indexing.lucene import open_lucene
@@ -25,16 +26,6 @@ from madke.indexing.manifest import (
     read_manifest,
 )
 from madke.indexing.passage_store import PassageStore, StoredPassage
-from madke.indexing.pyserini import (
-    DocIds,
-    faiss_file,
-    fingerprint_of,
-    is_faiss,
-    is_lucene,
-    open_searcher,
-    open_texts,
-    stored_passage,
-)
 
 _CHUNK = 1_000
 """Queries searched at a time: one pass over the vectors serves them all; Ctrl-C gets through between two chunks."""
@@ -55,18 +46,26 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if not folder.is_dir():
         raise UserError(
             f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
-            "or serper"
+            "serper, or module:object"
         )
     ours = (folder / MANIFEST).exists()
-    if not ours and is_faiss(folder):
-        return _open_faiss(name, folder, encoder, texts)
+    if not ours and pyserini.is_faiss(folder):
+        missing = [field for field, value in (("encoder", encoder), ("texts", texts)) if value is None]
+        if missing:
+            raise UserError(
+                f"source {name!r}: a FAISS folder in pyserini's format says neither what encodes its queries nor what "
+                f"its passages are; {' and '.join(missing)} must be given, in sources.yaml for instance: {name}: "
+                "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
+                file=folder,
+            )
+        return DenseSource(folder, name=name, encoder=encoder, texts=texts)
     if encoder or texts:
         raise UserError(
             f"source {name!r}: encoder and texts are for a FAISS folder in pyserini's format, with the files index and "
             "docid, and this is none",
             file=folder,
         )
-    if not ours and not is_lucene(folder):
+    if not ours and not pyserini.is_lucene(folder):
         raise UserError(
             f"no index here: neither {MANIFEST} (built by `madke index build`), nor segments_N (Lucene), nor index "
             "and docid (FAISS, in pyserini's format)",
@@ -75,22 +74,6 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if not ours or isinstance(read_manifest(folder).index, Bm25Settings):
         return Bm25Source(folder, name=name)
     return DenseSource(folder, name=name)
-
-
-def _open_faiss(name: str, folder: Path, encoder: str | None, texts: Path | None) -> Source:
-    if encoder is None or texts is None:
-        missing = [field for field, value in (("encoder", encoder), ("texts", texts)) if value is None]
-        raise UserError(
-            f"source {name!r}: a FAISS folder in pyserini's format says neither what encodes its queries nor what its "
-            f"passages are; {' and '.join(missing)} must be given, in sources.yaml for instance: {name}: "
-            "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
-            file=folder,
-        )
-    return DenseSource(folder, name=name, encoder=encoder, texts=texts)
-
-
-_Opened = tuple[Any, Callable[[Any], StoredPassage], str]
-"""Anserini's searcher, what makes a passage of one of its documents, and the source's description."""
 
 
 class Bm25Source:
@@ -104,15 +87,38 @@ class Bm25Source:
 
     def __init__(self, folder: Path, *, name: str) -> None:
         self.name = name
-        opened = _open_bm25(folder) if (folder / MANIFEST).exists() else _open_lucene(folder)
-        self._searcher, self._passage, self.description = opened
+        self._passage: Callable[[Any], StoredPassage]
+        if (folder / MANIFEST).exists():
+            described = self._open_ours(folder)
+        else:
+            self._searcher = pyserini.open_searcher(folder)
+            self._passage = lambda document: pyserini.stored_passage(document.docid, document.lucene_document)
+            count = self._searcher.get_total_num_docs()
+            described = f"{count:,} documents ({folder}, {pyserini.fingerprint_of(folder)})"
+        self.description = self.fingerprint = f"BM25 over {described}"
+
+    def _open_ours(self, folder: Path) -> str:
+        manifest = open_manifest(folder)
+        if not isinstance(manifest.index, Bm25Settings):
+            raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
+        store = PassageStore(folder / PASSAGES)
+        start()
+        import jnius  # not before the JVM has been started with its class path
+
+        try:
+            self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
+        except jnius.JavaException as error:
+            reason = java_reason(error)
+            raise UserError(f"Lucene cannot open it: {reason}; build the index again", file=folder) from None
+        self._passage = lambda document: store[int(document.docid)]
+        return f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; none where a query has no word of the index."""
         found: list[Hits] = []
         with attached():
-            for start in range(0, len(queries), _CHUNK):
-                found += self._search_chunk(queries[start : start + _CHUNK], k)
+            for first in range(0, len(queries), _CHUNK):
+                found += self._search_chunk(queries[first : first + _CHUNK], k)
         return found
 
     def _search_chunk(self, queries: Sequence[str], k: int) -> list[Hits]:
@@ -143,35 +149,16 @@ class Bm25Source:
             return Hits(error=f"Lucene: {java_reason(error)}")
 
     def _hits(self, documents: Iterable[Any]) -> Hits:
-        passages = []
-        for rank, document in enumerate(documents):
-            key, title, text = self._passage(document)
-            passages.append(
-                Passage(source=self.name, key=key, title=title, text=text, score=float(document.score), rank=rank)
-            )
-        return Hits(passages=tuple(passages))
+        return _hits(self.name, ((self._passage(document), float(document.score)) for document in documents))
 
 
-def _open_bm25(folder: Path) -> _Opened:
-    manifest = open_manifest(folder)
-    if not isinstance(manifest.index, Bm25Settings):
-        raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
-    store = PassageStore(folder / PASSAGES)
-    start()
-    import jnius  # not before the JVM has been started with its class path
-
-    try:
-        searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
-    except jnius.JavaException as error:
-        raise UserError(f"Lucene cannot open it: {java_reason(error)}; build the index again", file=folder) from None
-    described = f"BM25 over {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
-    return searcher, lambda document: store[int(document.docid)], described
-
-
-def _open_lucene(folder: Path) -> _Opened:
-    searcher = open_searcher(folder)
-    described = f"BM25 over {searcher.get_total_num_docs():,} documents ({folder}, {fingerprint_of(folder)})"
-    return searcher, lambda document: stored_passage(document.docid, document.lucene_document), described
+def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+    return Hits(
+        passages=tuple(
+            Passage(source=source, key=key, title=title, text=text, score=score, rank=rank)
+            for rank, ((key, title, text), score) in enumerate(found)
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,14 +169,14 @@ class _Vectors:
     files: Sequence[Path]
     """FAISS files, in the order of their rows."""
     rows: int
-    revision: str
-    """Which weights the encoder had; empty where nobody says."""
-    parameters: str
-    """FAISS's search parameters."""
     encoder: Callable[[], Encoder]
     """Loads what encodes the queries."""
     passages: Callable[[Sequence[int]], list[StoredPassage]]
     """The passages of some rows. Raises LookupError, with the reason, where one has no text."""
+    revision: str = ""
+    """Which weights the encoder had; empty where nobody says."""
+    parameters: str = ""
+    """FAISS's search parameters."""
 
 
 class DenseSource:
@@ -212,12 +199,12 @@ class DenseSource:
     ) -> None:
         self.name = name
         if texts is None:
-            self._vectors = _open_dense(folder, encoder)
+            self._vectors = _open_ours(folder, encoder)
         elif encoder is None:
             raise UserError("a FAISS folder does not say what encodes its queries; name an encoder", file=folder)
         else:
-            self._vectors = _open_vectors(folder, encoder, texts)
-        self.description = self._vectors.description
+            self._vectors = _open_pyserini(folder, encoder, texts)
+        self.description = self.fingerprint = self._vectors.description
         self._folder = folder
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
@@ -256,18 +243,12 @@ class DenseSource:
         # An approximate index may find fewer than it was asked for; row -1 stands in the rest.
         rows = [row for row in rows if row >= 0]
         try:
-            stored = self._vectors.passages(rows)
+            return _hits(self.name, zip(self._vectors.passages(rows), scores, strict=False))
         except LookupError as error:
             return Hits(error=str(error))
-        return Hits(
-            passages=tuple(
-                Passage(source=self.name, key=key, title=title, text=text, score=score, rank=rank)
-                for rank, ((key, title, text), score) in enumerate(zip(stored, scores, strict=False))
-            )
-        )
 
 
-def _open_dense(folder: Path, encoder: Encoder | str | None) -> _Vectors:
+def _open_ours(folder: Path, encoder: Encoder | str | None) -> _Vectors:
     manifest = open_manifest(folder)
     settings = manifest.index
     if not isinstance(settings, DenseSettings):
@@ -280,16 +261,16 @@ def _open_dense(folder: Path, encoder: Encoder | str | None) -> _Vectors:
         description=f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})",
         files=files,
         rows=len(store),
-        revision=settings.revision,
-        parameters=settings.parameters,
         encoder=partial(_load, encoder or settings.encoder, settings.dtype),
         passages=lambda rows: [store[row] for row in rows],
+        revision=settings.revision,
+        parameters=settings.parameters,
     )
 
 
-def _open_vectors(folder: Path, encoder: Encoder | str, texts: Path) -> _Vectors:
-    ids = DocIds(folder)
-    text_of, texts_fingerprint = open_texts(texts)
+def _open_pyserini(folder: Path, encoder: Encoder | str, texts: Path) -> _Vectors:
+    ids = pyserini.DocIds(folder)
+    text_of, texts_fingerprint = pyserini.open_texts(texts)
 
     def passages(rows: Sequence[int]) -> list[StoredPassage]:
         wanted = [ids[row] for row in rows]
@@ -301,12 +282,10 @@ def _open_vectors(folder: Path, encoder: Encoder | str, texts: Path) -> _Vectors
 
     name = encoder if isinstance(encoder, str) else encoder.name
     return _Vectors(
-        description=f"{name} vectors of {len(ids):,} documents ({folder}, {fingerprint_of(folder)}), "
+        description=f"{name} vectors of {len(ids):,} documents ({folder}, {pyserini.fingerprint_of(folder)}), "
         f"texts from {texts} ({texts_fingerprint})",
-        files=[faiss_file(folder)],
+        files=[pyserini.faiss_file(folder)],
         rows=len(ids),
-        revision="",
-        parameters="",
         encoder=partial(_load, encoder, "float32"),
         passages=passages,
     )

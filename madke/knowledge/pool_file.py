@@ -1,4 +1,4 @@
-"""pf."""
+"""The pool file: everything every source returned for each question, one JSON line a question."""
 
 from __future__ import annotations
 
@@ -210,23 +210,10 @@ class _Line(BaseModel):
         count: dict[str, int] = {}
         for line in self.passages:
             rank = count[line.source] = count.get(line.source, -1) + 1
-            passages.append(
-                Passage(
-                    source=line.source,
-                    key=f"{line.source}-{rank}" if line.key is None else line.key,
-                    title=line.title,
-                    text=line.text,
-                    score=line.score,
-                    rank=rank if line.rank is None else line.rank,
-                    url=line.url,
-                    retrieved_at=line.retrieved_at,
-                    date=line.date,
-                )
-            )
-        found = tuple(passages)
-        return PoolRecord(
-            id=self.id, question=self.question, passages=found, partial=self.partial, sources=self.sources
-        )
+            key = f"{line.source}-{rank}" if line.key is None else line.key
+            rank = rank if line.rank is None else line.rank
+            passages.append(Passage(**{**dict(line), "key": key, "rank": rank}))
+        return PoolRecord(**{**dict(self), "passages": tuple(passages)})
 
 
 _NAMED = 3
@@ -273,9 +260,14 @@ def merge_pools(
         for source in sources if parts else [""]:
             if source not in holder:
                 lacking.setdefault(source, []).append(question.id)
-        merged.append(_merged(question, parts))
+        merged.append(joined(question, parts))
     for source, without in lacking.items():
-        raise _refusal(source, without, files)
+        named = ", ".join(map(repr, without[:_NAMED])) + (", ..." if len(without) > _NAMED else "")
+        what = f"nothing of source {source!r}" if source else "no pool, or one of another text only,"
+        raise UserError(
+            f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
+            "build pools from the same data"
+        )
     with replacing(out) as file_out:
         file_out.writelines(record_to_json(record) + b"\n" for record in merged)
 
@@ -290,20 +282,12 @@ def _record_of(question: Question, records: Mapping[str, PoolRecord]) -> PoolRec
     return next((record for record in found if record is not None and record.question == question.question), None)
 
 
-def _merged(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
+def joined(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
+    """Everything that several records hold for a question, as one record."""
     return PoolRecord(
         id=question.id,
         question=question.question,
         passages=tuple(passage for part in parts for passage in part.passages),
         partial={source: reason for part in parts for source, reason in part.partial.items()},
         sources={source: served_by for part in parts for source, served_by in part.sources.items()},
-    )
-
-
-def _refusal(source: str, without: Sequence[str], files: Sequence[Path]) -> UserError:
-    named = ", ".join(map(repr, without[:_NAMED])) + (", ..." if len(without) > _NAMED else "")
-    what = f"nothing of source {source!r}" if source else "no pool, or one of another text only,"
-    return UserError(
-        f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
-        "build pools from the same data"
     )

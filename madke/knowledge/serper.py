@@ -146,7 +146,9 @@ class SerperSource:
                 "SERPER_BASE_URL holds a user or a query; expected the address alone (the key is SERPER_API_KEY)"
             )
         changed = self._options.changed
-        self.description = f"web search through {public_url(self._base_url)}" + (f" ({changed})" if changed else "")
+        self.description = self.fingerprint = f"web search through {public_url(self._base_url)}" + (
+            f" ({changed})" if changed else ""
+        )
         self._key = os.environ.get("SERPER_API_KEY", "").strip()
         self._cache = ReplyCache(cache or cache_dir("serper") / "answers.sqlite", self._base_url)
         self._sleep = sleep

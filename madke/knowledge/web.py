@@ -1,4 +1,4 @@
-"""Web."""
+"""Results of a web search, however they were obtained; and a file of them as a source."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class SnippetsSource:
             if key in self._results:
                 raise UserError(f"query {line.query!r} occurs twice", file=path, line=number)
             self._results[key] = line.results
-        self.description = f"web-style snippets for {len(self._results):,} queries ({path}, {fingerprint(path)[:12]})"
+        self.fingerprint = fingerprint(path)[:12]
+        self.description = f"web-style snippets for {len(self._results):,} queries ({path}, {self.fingerprint})"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The first ``k`` results for each query."""
