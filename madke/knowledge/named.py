@@ -6,13 +6,13 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from madke.assets import asset, cache_dir
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
-from madke.encoders import load_encoder
 from madke.files import fingerprint
-from madke.indexing.build import build_bm25, build_dense
+from madke.indexing.build import build_index
 from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
 from madke.knowledge.source_spec import (
     Entry,
@@ -263,7 +263,7 @@ def _built_in(name: str) -> SourceSpec | None:
     if name == "wiki":
         return HybridSpec(hybrid=(_sample("bm25"), _sample("dense")))
     if name in ("wiki-bm25", "wiki-dense"):
-        return _sample(name.removeprefix("wiki-"))
+        return _sample("bm25" if name == "wiki-bm25" else "dense")
     if name != "google":
         return PythonSpec(python=name) if name in SOURCES else None
     if os.environ.get("SERPER_API_KEY", "").strip():
@@ -272,7 +272,7 @@ def _built_in(name: str) -> SourceSpec | None:
     return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
 
 
-def _sample(kind: str) -> IndexSpec:
+def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
     """The BM25 or the dense index over the sample passages, built if the cache folder does not hold it.
 
     Raises:
@@ -280,8 +280,5 @@ def _sample(kind: str) -> IndexSpec:
     """
     corpus = asset("indexes", "sample", "passages.jsonl")
     folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
-    if kind == "bm25":
-        build_bm25(corpus, folder)
-    else:
-        build_dense(corpus, folder, encoder=load_encoder())
+    build_index(corpus, folder, kind)
     return IndexSpec(index=folder)

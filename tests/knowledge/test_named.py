@@ -185,7 +185,7 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
         encoders.append(WordEncoder())
         return encoders[-1]
 
-    monkeypatch.setattr(named, "load_encoder", load)
+    monkeypatch.setattr("madke.encoders.load_encoder", load)
     monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", load)
 
     first = open_source("wiki").search(["drawbridge of Elstow"], 3)
