@@ -1,4 +1,8 @@
-"""Fetch."""
+"""Published indexes: where they are, and fetching one: download, check, unpack, and give it a name for ``--sources``.
+
+Beside the target stand, until it is there, ``TARGET.tar.gz.part`` and a hidden folder that is unpacked into. The target
+appears whole, by a rename.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,13 @@ from madke.knowledge.download import download
 from madke.knowledge.named import known_sources, register, resolve
 from madke.knowledge.source_spec import IndexSpec
 from madke.yaml_file import read_yaml
+
+Counter = Callable[[str], Callable[[int, int | None], None]]
+"""Given what is counted, makes the callback that is told how much of it is done, and of how much."""
+
+_BLOCK = 1 << 20
+_MARGIN = 1.1
+"""Of what an archive may unpack to, over what its recipe says."""
 
 
 class Published(BaseModel):
@@ -74,26 +85,6 @@ def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
     return read_yaml(recipes or asset("indexes", "published.yaml"), _Recipes).root
 
 
-def published_index(name: str, recipes: Path | None = None) -> Published:
-    """The published index of that name.
-
-    Raises:
-        UserError: There is none, or the file is missing or wrong.
-    """
-    known = published_indexes(recipes)
-    if name not in known:
-        raise unknown("published index", name, known)
-    return known[name]
-
-
-Counter = Callable[[str], Callable[[int, int | None], None]]
-"""Given what is counted, makes the callback that is told how much of it is done, and of how much."""
-
-_BLOCK = 1 << 20
-_MARGIN = 1.1
-"""Of what an archive may unpack to, over what its recipe says."""
-
-
 class Fetched(NamedTuple):
     """A published index that is here."""
 
@@ -126,7 +117,10 @@ def fetch(
             a server that refuses or is gone, a wrong checksum, an archive that holds no such index or far more than
             its recipe says, or a folder that holds something else.
     """
-    index = published_index(name, recipes)
+    known = published_indexes(recipes)
+    if name not in known:
+        raise unknown("published index", name, known)
+    index = known[name]
     texts = None if index.texts is None else _texts(index.texts)
     out = (into or cache_dir("indexes") / name).absolute()
     part = out.with_name(f"{out.name}.tar.gz.part")
@@ -139,10 +133,10 @@ def fetch(
                     _bring(name, index, out, part, archive, counter, sleep)
             finally:
                 if part.exists() and not part.stat().st_size:
-                    _remove(part)
+                    part.unlink()
     register(name, IndexSpec(index=out, encoder=index.encoder, texts=texts))
     # Also what a fetch left that was killed after the folder was there.
-    _remove(part)
+    part.unlink(missing_ok=True)
     shutil.rmtree(_work_of(out), ignore_errors=True)
     return Fetched(out, already)
 
@@ -168,12 +162,11 @@ def _bring(
             archive,
             size=index.size,
             algorithm=algorithm,
-            version=_version_of(part),
             progress=counter("bytes downloaded"),
             sleep=sleep,
         )
         if found != expected:
-            _remove(part)
+            part.unlink()
             raise UserError(
                 f"{index.url}: {algorithm} {found}, expected {expected}; what was downloaded is removed; try again, "
                 "and if it happens again, the published file has changed"
@@ -182,7 +175,7 @@ def _bring(
             folder = _unpack(archive, work, index, counter("bytes unpacked"))
             _check_opens(folder, index)
         except UserError as error:
-            _remove(part)
+            part.unlink()
             what = str(error).replace(f"{work}/", "")
             raise UserError(
                 f"{index.url}: the archive is as published, and {what}; nothing is kept or registered, {part} is "
@@ -202,15 +195,6 @@ def _bring(
 
 def _work_of(out: Path) -> Path:
     return out.with_name(f".{out.name}.unpacking")
-
-
-def _version_of(part: Path) -> Path:
-    return part.with_name(f"{part.name}.version")
-
-
-def _remove(part: Path) -> None:
-    part.unlink(missing_ok=True)
-    _version_of(part).unlink(missing_ok=True)
 
 
 def _record(name: str, index: Published) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Archives cannot write outside their folder: tests/indexing/test_fetch.py has the rest, bombs among it."""
+"""Archives cannot write outside their folder: tests/knowledge/test_fetch.py has the rest, bombs among it."""
 
 import io
 import tarfile
