@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from madke import memory
 from madke.core.errors import UserError
@@ -46,25 +46,24 @@ class FaissShards:
         self._opened = []
         for path in paths:
             if in_memory:
-                _read_ahead(path)
+                with path.open("rb", buffering=0) as file:
+                    while file.read(_BLOCK):
+                        pass
             try:
                 # Plain IO_FLAG_MMAP would read scalar quantizers and graphs whole.
-                self._opened.append(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))
-                set_parameters(self._opened[-1], parameters)
+                index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+                _set_parameters(index, parameters)
             except RuntimeError as error:
-                raise UserError(f"cannot be searched: {faiss_reason(error)}", file=path) from None
-            if self._opened[-1].metric_type != faiss.METRIC_INNER_PRODUCT:
+                raise UserError(f"cannot be searched: {_reason(error)}", file=path) from None
+            if index.metric_type != faiss.METRIC_INNER_PRODUCT:
                 raise UserError("cannot be searched: its scores are distances; inner products are expected", file=path)
-        self._index = self._joined(faiss)
+            self._opened.append(index)
         self.dimension: int = self._opened[0].d
-
-    def _joined(self, faiss: Any) -> Any:
-        if len(self._opened) == 1:
-            return self._opened[0]
-        joined = faiss.IndexShards(self._opened[0].d)
-        for index in self._opened:
-            joined.add_shard(index)
-        return joined
+        self._index = self._opened[0]
+        if len(self._opened) > 1:
+            self._index = faiss.IndexShards(self.dimension)
+            for index in self._opened:
+                self._index.add_shard(index)
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -96,19 +95,12 @@ def load_faiss() -> Any:
     return faiss
 
 
-def set_parameters(index: Any, parameters: str) -> None:
-    """Set search parameters in FAISS's own words; none where they are empty. Raises RuntimeError as FAISS does."""
+def _set_parameters(index: Any, parameters: str) -> None:
     if parameters:
         load_faiss().ParameterSpace().set_index_parameters(index, parameters)
 
 
-def _read_ahead(path: Path) -> None:
-    with path.open("rb", buffering=0) as file:
-        while file.read(_BLOCK):
-            pass
-
-
-def faiss_reason(error: RuntimeError) -> str:
+def _reason(error: RuntimeError) -> str:
     """What FAISS says, without the C++ signature and the source path that it puts before and after."""
     return str(error).rsplit(": ", 1)[-1].splitlines()[0]
 
@@ -129,10 +121,10 @@ def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
     """
     try:
         index = _empty(factory, dimension)
-        set_parameters(index, parameters)
+        _set_parameters(index, parameters)
         reason = "it numbers its rows by itself" if "IDMap" in type(index).__name__ else None
     except RuntimeError as error:
-        reason = faiss_reason(error)
+        reason = _reason(error)
     if reason:
         asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
         raise UserError(
@@ -149,7 +141,11 @@ def default_parameters(factory: str, dimension: int) -> str:
     index = _empty(factory, dimension)
     if lists := _lists(index):
         return f"nprobe={max(1, lists // 8)}"
-    return "efSearch=64" if hasattr(_innermost(index), "hnsw") else ""
+    faiss = load_faiss()
+    index = faiss.downcast_index(index)
+    # What transforms the vectors stands before the index proper.
+    inner = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
+    return "efSearch=64" if hasattr(inner, "hnsw") else ""
 
 
 def default_file_mb(factory: str) -> float:
@@ -164,11 +160,8 @@ def default_file_mb(factory: str) -> float:
 def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
     """Write the index over all vectors as files of at most ``settings.file_mb``, and return them in row order.
 
-    Args:
-        vectors: ``.npy`` files of ``settings.shard_rows`` rows, the last one shorter.
-        settings: What to build.
-        folder: Where; a finished file of the same settings and ``corpus`` (its SHA-256) is left as it is.
-        corpus: See above.
+    ``vectors`` are ``.npy`` files of ``settings.shard_rows`` rows, the last one shorter. A finished file in ``folder``
+    of the same settings and ``corpus`` (its SHA-256) is left as it is.
 
     Raises:
         UserError: The vectors are too few to train the index, or a file cannot be written.
@@ -204,13 +197,6 @@ def _lists(index: Any) -> int:
         return 0
 
 
-def _innermost(index: Any) -> Any:
-    """The index behind what transforms its vectors."""
-    faiss = load_faiss()
-    index = faiss.downcast_index(index)
-    return faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
-
-
 def _empty(factory: str, dimension: int) -> Any:
     faiss = load_faiss()
     return faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
@@ -228,7 +214,7 @@ def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, input
         try:
             index.train(_sample(vectors, settings.shard_rows, rows))
         except RuntimeError as error:
-            raise UserError(f"--faiss {settings.factory} cannot be trained: {faiss_reason(error)}") from None
+            raise UserError(f"--faiss {settings.factory} cannot be trained: {_reason(error)}") from None
     _write(index, path)
     finish(path, inputs)
     return index
@@ -270,7 +256,7 @@ def _write(index: Any, path: Path) -> None:
         except RuntimeError as error:
             if "No space left" in str(error) or "Disk quota" in str(error):
                 raise disk_full(path) from None
-            raise UserError(f"cannot be written: {faiss_reason(error)}", file=path) from None
+            raise UserError(f"cannot be written: {_reason(error)}", file=path) from None
 
 
 _EXACT_SHARE = 1 / 4
@@ -279,14 +265,7 @@ _COMPRESSED_SHARE = 3 / 4
 system keeps them in memory; the rest is for whatever else a debate needs."""
 
 
-class Choice(NamedTuple):
-    """A factory string, and why it was chosen."""
-
-    factory: str
-    reason: str
-
-
-def choose(count: int, dimension: int, memory: int) -> Choice:
+def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
     """The most exact index of so many vectors that the memory can hold.
 
     Flat (4 bytes a dimension) within a quarter of the memory, SQ8 (1 byte) within three quarters, else product
@@ -297,18 +276,21 @@ def choose(count: int, dimension: int, memory: int) -> Choice:
         count: Vectors.
         dimension: Their dimension.
         memory: Bytes of memory of the machine that searches.
+
+    Returns:
+        A factory string, and why it was chosen.
     """
     flat = 4 * count * dimension
     if flat <= memory * _EXACT_SHARE:
-        return Choice("Flat", f"exact; {_gb(flat)} of {_gb(memory)} memory")
+        return "Flat", f"exact; {_gb(flat)} of {_gb(memory)} memory"
     sq8 = count * dimension
     if sq8 <= memory * _COMPRESSED_SHARE:
-        return Choice("SQ8", f"flat would take {_gb(flat)} of {_gb(memory)} memory, SQ8 takes {_gb(sq8)}")
+        return "SQ8", f"flat would take {_gb(flat)} of {_gb(memory)} memory, SQ8 takes {_gb(sq8)}"
     codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
     fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
     code = fitting[0] if fitting else codes[-1]
     takes = f"SQ8 would take {_gb(sq8)} of {_gb(memory)} memory, {code} bytes a vector take {_gb(code * count)}"
-    return Choice(f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk")
+    return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk"
 
 
 def _divisor(number: int, most: int) -> int:

@@ -111,12 +111,7 @@ def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path
     A query's own passage counts on neither side: any index finds it. A passage that scores no less than the exact
     search's fifth counts as found, so that equal passages cost nothing. Real questions lie further from the passages
     than their own sentences do, so an inverted file finds somewhat less of what they ask for.
-
-    Args:
-        store: The passages, of which every n-th gives a query; at least two.
-        encoder: Encodes them, as queries.
-        vectors: All shards, in row order; read one after the other.
-        index: The index over them.
+    Every n-th of the passages, at least two, gives a query; the shards of ``vectors`` are in row order.
     """
     import faiss
     import numpy as np
