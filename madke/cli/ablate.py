@@ -83,7 +83,7 @@ def command(
     from madke.experiments.plan import REPLY_TOKENS, Planner
     from madke.experiments.recipe import read_recipe, recipe_file
     from madke.experiments.setting import Setting
-    from madke.indexing.named import source_paths
+    from madke.knowledge.named import source_paths
     from madke.llm.prices import read_prices
     from madke.runs.budget import Budget
     from madke.runs.job import Effort

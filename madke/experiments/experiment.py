@@ -25,7 +25,7 @@ from madke.experiments.record import (
 )
 from madke.experiments.setting import Setting, debaters_for
 from madke.files import alone_with, foreign
-from madke.knowledge.merging import merge_pools
+from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import SourceCounts, asking_folder, build_pools
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Effort, Watch, play

@@ -23,7 +23,7 @@ from madke.engine.protocol import MOST_DEBATERS
 from madke.experiments.counting import Call, PoolOf, counted
 from madke.experiments.recipe import Arm
 from madke.experiments.setting import Setting, debaters_for
-from madke.knowledge.merging import merge_pools
+from madke.knowledge.pool_file import merge_pools
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.job import Job
 from madke.runs.pools import RunPools

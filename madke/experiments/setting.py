@@ -13,7 +13,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import Given
 from madke.experiments.recipe import Arm, Recipe
-from madke.indexing.named import known_sources, resolve, source_specs
+from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm import close, kind_of, open_model
 from madke.runs.cast import has_endpoint, role_models

@@ -24,9 +24,6 @@ class Behaviour:
     hang_after: int | None = None
     """Bytes of the body after which nothing comes until the test ends."""
     ranges: bool = True
-    heeds_if_range: bool = True
-    etag: str | None = '"1"'
-    modified: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -75,9 +72,6 @@ def published_server(files: dict[str, bytes]) -> Iterator[PublishedServer]:
                 self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
             if not how.endless:
                 self.send_header("Content-Length", str(len(content) - start))
-            for name, value in (("ETag", how.etag), ("Last-Modified", how.modified)):
-                if value is not None:
-                    self.send_header(name, value)
             self.end_headers()
             body = content[start:]
             if how.hang_after is not None:
@@ -89,11 +83,9 @@ def published_server(files: dict[str, bytes]) -> Iterator[PublishedServer]:
                 self.wfile.write(bytes(1 << 16))
 
         def start_of_range(self, how: Behaviour) -> int:
-            """Where the reply starts: 0 without ranges, or where ``If-Range`` names another version."""
-            wanted = self.headers.get("If-Range")
-            if not how.ranges or (wanted and how.heeds_if_range and wanted not in (how.etag, how.modified)):
-                return 0
-            return int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+            """Where the reply starts: 0 without ranges."""
+            asked = self.headers.get("Range") if how.ranges else None
+            return int((asked or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
 
         def log_message(self, *_: object) -> None:
             pass

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing import named
-from madke.indexing.named import known_sources, open_source, parse_sources, register, resolve
-from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec
+from madke.knowledge import named
+from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
+from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
 
@@ -185,8 +185,8 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
         encoders.append(WordEncoder())
         return encoders[-1]
 
-    monkeypatch.setattr(named, "load_encoder", load)
-    monkeypatch.setattr("madke.knowledge.sources.dense.load_encoder", load)
+    monkeypatch.setattr("madke.encoders.load_encoder", load)
+    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", load)
 
     first = open_source("wiki").search(["drawbridge of Elstow"], 3)
     again = open_source("wiki").search(["drawbridge of Elstow"], 3)

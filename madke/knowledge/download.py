@@ -6,7 +6,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO
 from urllib.parse import urljoin
 
@@ -30,22 +29,20 @@ def download(
     *,
     size: int,
     algorithm: str,
-    version: Path,
     progress: Callable[[int, int | None], None] = lambda done, total: None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> str:
     """Bring an open file to its published size, from wherever it is, and return its checksum.
 
     What is there is read once for the checksum; then the rest is asked for. A connection that breaks is made again and
-    goes on. Where the server cannot go on in the middle, or the file there has changed, the file starts from nothing.
+    goes on. Where the server cannot go on in the middle, the file starts from nothing; the checksum tells of one that
+    changed there meanwhile.
 
     Args:
         url: Where it is published.
         part: The file so far, opened unbuffered for reading and appending.
         size: Bytes of the whole file.
         algorithm: The checksum's, as :mod:`hashlib` names it.
-        version: A small file beside it that keeps which version of the published file the bytes are from: the server's
-            ETag or, failing that, its date.
         progress: Called with the bytes there are and ``size``.
         sleep: Waits that many seconds.
 
@@ -53,7 +50,7 @@ def download(
         UserError: The server refuses, is gone, sends on from HTTPS to HTTP, or has a file of another size. What was
             downloaded stays, unless the server has sent more than ``size``.
     """
-    file = _Part(part, algorithm, version, lambda done: progress(done, size))
+    file = _Part(part, algorithm, lambda done: progress(done, size))
     if file.size > size:
         file.start_over()
     furthest, failures = file.size, 0
@@ -96,8 +93,6 @@ def _attempt(session: requests.Session, url: str, file: _Part, size: int) -> tup
     headers = {"Accept-Encoding": "identity"}
     if file.size:
         headers["Range"] = f"bytes={file.size}-"
-        if file.version:
-            headers["If-Range"] = file.version
     with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
         status = reply.status_code
         if status in (408, 429) or status >= 500:
@@ -110,13 +105,11 @@ def _attempt(session: requests.Session, url: str, file: _Part, size: int) -> tup
         start, whole = _extent(reply)
         if whole not in (None, size):
             raise UserError(f"{url}: a file of {whole:,} bytes; {size:,} were expected, so it is another one")
-        version = _version(reply)
         if status == 200 and file.size:
             file.start_over()
-        if start != file.size or (file.size and file.version and version != file.version):
+        if start != file.size:
             file.start_over()
             return "another part of the file than was asked for", None
-        file.version = version
         for block in reply.raw.stream(_BLOCK, decode_content=False):
             if file.size + len(block) > size:
                 file.start_over()
@@ -135,27 +128,16 @@ def _extent(reply: requests.Response) -> tuple[int, int | None]:
             return -1, None
         return int(found[1]), None if found[2] == "*" else int(found[2])
     length = reply.headers.get("Content-Length", "")
-    return 0, int(length) if _is_number(length) else None
-
-
-def _is_number(text: str) -> bool:
     # isdigit alone takes a superscript two for one.
-    return text.isascii() and text.isdigit()
-
-
-def _version(reply: requests.Response) -> str:
-    """What ``If-Range`` may be asked with: a strong ETag, else the date of the last change, else nothing."""
-    etag = str(reply.headers.get("ETag", ""))
-    return etag if etag.startswith('"') else str(reply.headers.get("Last-Modified", ""))
+    return 0, int(length) if length.isascii() and length.isdigit() else None
 
 
 class _Part:
     """A file that grows, with its checksum; ``grown`` is called with its size."""
 
-    def __init__(self, file: IO[bytes], algorithm: str, version: Path, grown: Callable[[int], None]) -> None:
+    def __init__(self, file: IO[bytes], algorithm: str, grown: Callable[[int], None]) -> None:
         self._file = file
         self._algorithm = algorithm
-        self._version = version
         self._grown = grown
         self._begin()
         file.seek(0)
@@ -166,14 +148,6 @@ class _Part:
     def checksum(self) -> str:
         return self._digest.hexdigest()
 
-    @property
-    def version(self) -> str:
-        return self._version.read_text(encoding="latin-1") if self._version.exists() else ""
-
-    @version.setter
-    def version(self, text: str) -> None:
-        self._version.write_text(text, encoding="latin-1")
-
     def append(self, block: bytes) -> None:
         rest = memoryview(block)
         while rest:
@@ -182,7 +156,6 @@ class _Part:
 
     def start_over(self) -> None:
         self._file.truncate(0)
-        self._version.unlink(missing_ok=True)
         self._begin()
 
     def _begin(self) -> None:

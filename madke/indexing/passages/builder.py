@@ -15,6 +15,7 @@ import json
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby, islice
 from operator import attrgetter
@@ -22,28 +23,24 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import alone_in, fingerprint, replacing, unfinished
-from madke.indexing.passages.folder import (
-    FINISHED,
+from madke.indexing.manifest import PASSAGES_MANIFEST as FINISHED
+from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
+from madke.indexing.passages.shard_folder import (
     UNFINISHED,
     Counts,
     Kind,
-    PassagesFolder,
     PassagesManifest,
     Settings,
     Shard,
     is_intact,
     read_folder,
+    shard_name,
     write_manifest,
 )
-from madke.indexing.passages.pages import Batch, Made, RawPage, make_passages
-from madke.indexing.passages.sources import describe_sources, read_pages
 from madke.versions import versions
 from madke.workers import Workers
 
 _log = logging.getLogger(__name__)
-
-Progress = Callable[[Counts], None]
-"""Called with the counts so far, finished shards included."""
 
 _BATCH_CHARACTERS = 1_000_000
 """Of raw text, a third of a second's work. A page is never divided."""
@@ -65,7 +62,7 @@ def build_passages(
     workers: Workers,
     kind: Kind = "wikipedia",
     words: int = 100,
-    progress: Progress = lambda counts: None,
+    progress: Callable[[Counts], None] = lambda counts: None,
 ) -> PassagesManifest:
     """Make the passages of dumps or books in the folder ``out``; goes on after the last finished shard.
 
@@ -78,7 +75,7 @@ def build_passages(
         workers: Who cleans and splits.
         kind: ``wikipedia`` for dumps, ``text`` for books.
         words: Words a passage.
-        progress: Told after each batch.
+        progress: Called after each batch with the counts so far, finished shards included.
 
     Raises:
         UserError: A source cannot be read or is given twice, ``out`` holds something else or is by other versions of
@@ -91,13 +88,18 @@ def build_passages(
         raise UserError("this is a file; passages need a folder", file=out)
     settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))
     with alone_in(out):
-        found = _begun(out)
+        found = read_folder(out)
+        if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
+            raise UserError("this folder is not empty and holds no passages; choose another", file=out)
         known = found.manifest.shards if found else ()
         if found:
             _refuse_others(out, found.manifest, settings)
-        shards = {shard.number: shard for shard in known if _intact(out, shard)}
+        shards = {shard.number: shard for shard in known if is_intact(out, shard)}
         if found and found.finished and len(shards) == len(known):
             return found.manifest
+        for shard in known:
+            if shard.number not in shards:
+                _log.warning("%s is missing, or not as it was written; it is made again", out / shard.name)
         if found and shards:
             _refuse_other_parsers(out, found.manifest)
         # Shards that are made again have to fit between those that stay.
@@ -111,22 +113,20 @@ def build_passages(
             raise UserError(f"{error} ({len(shards)} finished shards are kept)") from None
 
 
+@dataclass
 class _Build:
     """One folder in the making."""
 
-    def __init__(
-        self, out: Path, settings: Settings, shards: dict[int, Shard], again: dict[int, Shard], progress: Progress
-    ) -> None:
-        self._out = out
-        self._settings = settings
-        self._shards = shards
-        self._again = again
-        """The records of shards that are not as they were written."""
-        self._progress = progress
+    _out: Path
+    _settings: Settings
+    _shards: dict[int, Shard]
+    _again: dict[int, Shard]
+    """The records of shards that are not as they were written."""
+    _progress: Callable[[Counts], None]
 
     def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
         self._save(finished=False)
-        names = {_file(number) for number in range(max(self._shards, default=-1) + 2)} | {FINISHED, UNFINISHED}
+        names = {shard_name(number) for number in range(max(self._shards, default=-1) + 2)} | {FINISHED, UNFINISHED}
         for left in unfinished(self._out, names):
             left.unlink()
         made = workers.map(make_passages, self._batches(sources))
@@ -162,7 +162,7 @@ class _Build:
         done = self._counts()
         before = self._counts(until=number).passages
         counts = Counts()
-        path = self._out / _file(number)
+        path = self._out / shard_name(number)
         # No name and no time in the header of a gzip file: the same passages are the same bytes.
         with replacing(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
             for batch in made:
@@ -173,8 +173,15 @@ class _Build:
                 for complaint in batch.unparsable:
                     _log.warning("left out, for it cannot be parsed: %s", complaint)
                 self._progress(done + counts)
-            if number in self._again:
-                _refuse_other_counts(path, self._again[number].counts, counts)
+            had = self._again[number].counts if number in self._again else counts
+            if (had.passages, had.pages) != (counts.passages, counts.pages):
+                # It would double, or leave out, ids or pages of the shards after it.
+                raise UserError(
+                    f"had {had.passages:,} passages of {had.pages:,} pages; made again it has "
+                    f"{counts.passages:,} of {counts.pages:,}, and does not fit the other shards; remove the folder "
+                    "and make it anew",
+                    file=path,
+                )
         return Shard(number=number, sha256=fingerprint(path), counts=counts)
 
     def _counts(self, until: int | None = None) -> Counts:
@@ -192,10 +199,6 @@ class _Build:
         return manifest
 
 
-def _file(number: int) -> str:
-    return Shard(number=number, sha256="", counts=Counts()).name
-
-
 def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Counts]:
     """The next pages to work on, and the counts of those passed on the way; both empty at the end."""
     raw: list[RawPage] = []
@@ -210,20 +213,6 @@ def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Co
         if characters >= _BATCH_CHARACTERS:
             break
     return tuple(raw), Counts(**seen)
-
-
-def _begun(out: Path) -> PassagesFolder | None:
-    found = read_folder(out)
-    if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
-        raise UserError("this folder is not empty and holds no passages; choose another", file=out)
-    return found
-
-
-def _intact(out: Path, shard: Shard) -> bool:
-    if is_intact(out, shard):
-        return True
-    _log.warning("%s is missing, or not as it was written; it is made again", out / shard.name)
-    return False
 
 
 def _refuse_others(out: Path, found: PassagesManifest, asked: Settings) -> None:
@@ -253,13 +242,3 @@ def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
                 f"cut other passages; install {name} {made_by}, or remove the folder",
                 file=out,
             )
-
-
-def _refuse_other_counts(path: Path, before: Counts, now: Counts) -> None:
-    """Refuse a shard made again that would double, or leave out, ids or pages of the shards after it."""
-    if (before.passages, before.pages) != (now.passages, now.pages):
-        raise UserError(
-            f"had {before.passages:,} passages of {before.pages:,} pages; made again it has {now.passages:,} of "
-            f"{now.pages:,}, and does not fit the other shards; remove the folder and make it anew",
-            file=path,
-        )

@@ -1,7 +1,7 @@
-"""Fetching a published index: download, check, unpack, and give it a name that ``--sources`` knows.
+"""Published indexes: where they are, and fetching one: download, check, unpack, and give it a name for ``--sources``.
 
-Beside the target stand, until it is there, ``TARGET.tar.gz.part``, a small file with the version of what is downloaded,
-and a hidden folder that is unpacked into. The target appears whole, by a rename.
+Beside the target stand, until it is there, ``TARGET.tar.gz.part`` and a hidden folder that is unpacked into. The target
+appears whole, by a rename.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, Literal, NamedTuple
 
-from madke.assets import cache_dir
-from madke.core.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+
+from madke.assets import asset, cache_dir
+from madke.core.errors import UserError, unknown
 from madke.files import alone_with, replacing
-from madke.indexing.download import download
-from madke.indexing.named import known_sources, register, resolve
-from madke.indexing.published import Published, published_index
-from madke.knowledge.faiss_shards import FaissShards, load_faiss
-from madke.knowledge.jvm import start
-from madke.knowledge.pyserini import FETCHED, DocIds, describe, faiss_file, is_faiss, is_lucene
-from madke.knowledge.sources.spec import IndexSpec
+from madke.indexing.faiss_files import FaissShards, load_faiss
+from madke.indexing.jvm import start
+from madke.indexing.pyserini import FETCHED, DocIds, describe, faiss_file, is_faiss, is_lucene
+from madke.knowledge.download import download
+from madke.knowledge.named import known_sources, register, resolve
+from madke.knowledge.source_spec import IndexSpec
+from madke.yaml_file import read_yaml
 
 Counter = Callable[[str], Callable[[int, int | None], None]]
 """Given what is counted, makes the callback that is told how much of it is done, and of how much."""
@@ -33,6 +35,54 @@ Counter = Callable[[str], Callable[[int, int | None], None]]
 _BLOCK = 1 << 20
 _MARGIN = 1.1
 """Of what an archive may unpack to, over what its recipe says."""
+
+
+class Published(BaseModel):
+    """One published index in a format of pyserini's: a gzipped tar archive of its folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["lucene", "faiss"]
+    about: str
+    """What it is, in a line."""
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    checksum: Annotated[str, Field(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
+    """Of the archive."""
+    size: Annotated[int, Field(gt=0)]
+    """Bytes of the archive."""
+    unpacked: Annotated[int, Field(gt=0)]
+    """Bytes on disk once it is unpacked, or somewhat more."""
+    documents: Annotated[int, Field(gt=0)]
+    encoder: str | None = None
+    """faiss: what encodes the queries."""
+    texts: str | None = None
+    """faiss: the index that holds the passages' texts, by name."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Published:
+        complete = self.encoder is not None and self.texts is not None
+        if self.kind == "faiss" and not complete:
+            raise ValueError("kind faiss needs encoder and texts")
+        if self.kind == "lucene" and (self.encoder or self.texts):
+            raise ValueError("kind lucene has its own texts and no encoder")
+        return self
+
+
+# A name becomes that of a folder.
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class _Recipes(RootModel[dict[_Name, Published]]):
+    pass
+
+
+def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
+    """Name -> published index, of a file like ``indexes/published.yaml``, by default that one.
+
+    Raises:
+        UserError: The file is missing or wrong.
+    """
+    return read_yaml(recipes or asset("indexes", "published.yaml"), _Recipes).root
 
 
 class Fetched(NamedTuple):
@@ -67,7 +117,10 @@ def fetch(
             a server that refuses or is gone, a wrong checksum, an archive that holds no such index or far more than
             its recipe says, or a folder that holds something else.
     """
-    index = published_index(name, recipes)
+    known = published_indexes(recipes)
+    if name not in known:
+        raise unknown("published index", name, known)
+    index = known[name]
     texts = None if index.texts is None else _texts(index.texts)
     out = (into or cache_dir("indexes") / name).absolute()
     part = out.with_name(f"{out.name}.tar.gz.part")
@@ -80,10 +133,10 @@ def fetch(
                     _bring(name, index, out, part, archive, counter, sleep)
             finally:
                 if part.exists() and not part.stat().st_size:
-                    _remove(part)
+                    part.unlink()
     register(name, IndexSpec(index=out, encoder=index.encoder, texts=texts))
     # Also what a fetch left that was killed after the folder was there.
-    _remove(part)
+    part.unlink(missing_ok=True)
     shutil.rmtree(_work_of(out), ignore_errors=True)
     return Fetched(out, already)
 
@@ -109,12 +162,11 @@ def _bring(
             archive,
             size=index.size,
             algorithm=algorithm,
-            version=_version_of(part),
             progress=counter("bytes downloaded"),
             sleep=sleep,
         )
         if found != expected:
-            _remove(part)
+            part.unlink()
             raise UserError(
                 f"{index.url}: {algorithm} {found}, expected {expected}; what was downloaded is removed; try again, "
                 "and if it happens again, the published file has changed"
@@ -123,7 +175,7 @@ def _bring(
             folder = _unpack(archive, work, index, counter("bytes unpacked"))
             _check_opens(folder, index)
         except UserError as error:
-            _remove(part)
+            part.unlink()
             what = str(error).replace(f"{work}/", "")
             raise UserError(
                 f"{index.url}: the archive is as published, and {what}; nothing is kept or registered, {part} is "
@@ -143,15 +195,6 @@ def _bring(
 
 def _work_of(out: Path) -> Path:
     return out.with_name(f".{out.name}.unpacking")
-
-
-def _version_of(part: Path) -> Path:
-    return part.with_name(f"{part.name}.version")
-
-
-def _remove(part: Path) -> None:
-    part.unlink(missing_ok=True)
-    _version_of(part).unlink(missing_ok=True)
 
 
 def _record(name: str, index: Published) -> dict[str, str]:

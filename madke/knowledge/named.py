@@ -6,16 +6,29 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from madke.assets import asset, cache_dir
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
-from madke.encoders import load_encoder
 from madke.files import fingerprint
-from madke.indexing.build import build_bm25, build_dense
-from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.sources_yaml import Entry, add_source, read_sources
-from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SerperSpec, SourceSpec, at_home, parse_spec
+from madke.indexing.build import build_index
+from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
+from madke.knowledge.source_spec import (
+    Entry,
+    HybridSpec,
+    IndexSpec,
+    PythonSpec,
+    ResultsSpec,
+    SerperSpec,
+    SourceSpec,
+    add_source,
+    at_home,
+    is_code,
+    open_spec,
+    parse_spec,
+    read_sources,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +37,7 @@ _DEEPEST = 8
 """Hybrids of hybrids of ...: each level may double what is opened."""
 _LAYOUT = 2
 """Of the cached sample indexes: with another one, those that an earlier version built are not taken."""
-_BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
+_chosen: Path | None = None
 
 
 def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
@@ -59,22 +72,34 @@ def parse_sources(text: str) -> dict[str, str | None]:
     return specs
 
 
+def use_sources_file(file: Path | None) -> None:
+    """Take the names of sources from this file, before ``MADKE_SOURCES`` and ``./sources.yaml``; None: no longer.
+
+    A file that is named so, or by ``MADKE_SOURCES``, may name code; one that is only found may not.
+    """
+    global _chosen
+    _chosen = file
+
+
 def known_sources() -> dict[str, str]:
     """Name -> where it comes from, of every source that needs no specification.
 
-    These are the entries of the file that ``MADKE_SOURCES`` names, else of ``./sources.yaml`` where there is one; the
-    indexes that ``madke index fetch`` registered; and the built-in ones. A name stands for the first that has it.
+    These are the entries of the file that :func:`use_sources_file` or ``MADKE_SOURCES`` names, else of
+    ``./sources.yaml`` where there is one; the indexes that ``madke index fetch`` registered; the built-in ones; and
+    those of installed packages (entry points). A name stands for the first that has it.
 
     Raises:
         UserError: A file of sources cannot be read, or an entry in it is wrong.
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
-    return declared | {name: "built in" for name in _BUILT_IN if name not in declared}
+    others = {name: "built in" if name in BUILT_IN else "an installed package" for name in SOURCES}
+    # The order is that of the look-up.
+    return declared | others | declared
 
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which knows next to nothing of anybody's own questions."""
-    if spec is not None or name not in _BUILT_IN or name in _declared():
+    if spec is not None or name not in BUILT_IN or name in _declared():
         return False
     return name != "google" or isinstance(_built_in(name), ResultsSpec)
 
@@ -97,7 +122,7 @@ def register(name: str, spec: IndexSpec) -> Path:
     return file
 
 
-def open_source(name: str, spec: str | None = None) -> Source:
+def open_source(name: str, spec: str | Source | None = None) -> Source:
     """The source of that name, from its specification or else from the first place that knows it.
 
     ``wiki`` is, by default, the rank fusion of ``wiki-bm25`` and ``wiki-dense``, indexes of the sample passages that
@@ -106,11 +131,13 @@ def open_source(name: str, spec: str | None = None) -> Source:
 
     Args:
         name: What its passages are marked with.
-        spec: See :func:`madke.knowledge.sources.spec.parse_spec`.
+        spec: See :func:`madke.knowledge.source_spec.parse_spec`; or a source of your own.
 
     Raises:
         UserError: No such name, a source that is made of itself, or one that cannot be opened.
     """
+    if not isinstance(spec, str | None):
+        return OwnSource(spec, name)
     resolved = resolve(name, spec)
     try:
         return open_spec(name, resolved)
@@ -195,6 +222,8 @@ def _resolved(spec: SourceSpec, entry: Entry | None, above: tuple[str, ...]) -> 
 
 
 def _part(part: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
+    if is_code(part):
+        return PythonSpec(python=part)
     folder = _folder(entry) / at_home(Path(part))
     found = _declared_spec(part, entry, above) or (IndexSpec(index=folder) if folder.is_dir() else _built_in(part))
     if found is None:
@@ -223,31 +252,27 @@ def _error(message: str, entry: Entry | None) -> UserError:
 
 def _declared() -> dict[str, Entry]:
     """The entries of the user's file and, for names that it has not, of what was registered."""
-    chosen = os.environ.get("MADKE_SOURCES")
-    own = at_home(Path(chosen)) if chosen else Path(_FILE)
+    named = _chosen or os.environ.get("MADKE_SOURCES")
+    own = at_home(Path(named or _FILE))
     registered = cache_dir() / _FILE
-    found = read_sources(own) if chosen or own.exists() else {}
-    return found | {
-        name: entry
-        for name, entry in (read_sources(registered) if registered.exists() else {}).items()
-        if name not in found
-    }
+    found = read_sources(own, code=bool(named)) if named or own.exists() else {}
+    return found | (read_sources(registered) if registered.exists() else {}) | found
 
 
 def _built_in(name: str) -> SourceSpec | None:
     if name == "wiki":
         return HybridSpec(hybrid=(_sample("bm25"), _sample("dense")))
     if name in ("wiki-bm25", "wiki-dense"):
-        return _sample(name.removeprefix("wiki-"))
+        return _sample("bm25" if name == "wiki-bm25" else "dense")
     if name != "google":
-        return None
+        return PythonSpec(python=name) if name in SOURCES else None
     if os.environ.get("SERPER_API_KEY", "").strip():
         return SerperSpec()
     _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
     return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
 
 
-def _sample(kind: str) -> IndexSpec:
+def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
     """The BM25 or the dense index over the sample passages, built if the cache folder does not hold it.
 
     Raises:
@@ -255,8 +280,5 @@ def _sample(kind: str) -> IndexSpec:
     """
     corpus = asset("indexes", "sample", "passages.jsonl")
     folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
-    if kind == "bm25":
-        build_bm25(corpus, folder)
-    else:
-        build_dense(corpus, folder, encoder=load_encoder())
+    build_index(corpus, folder, kind)
     return IndexSpec(index=folder)

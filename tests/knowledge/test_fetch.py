@@ -21,12 +21,10 @@ import pytest
 import yaml
 
 from madke.core.errors import UserError
-from madke.indexing.fetch import fetch
-from madke.indexing.named import open_source
-from madke.indexing.published import published_indexes
-from madke.knowledge.sources.bm25 import Bm25Source
-from madke.knowledge.sources.dense import DenseSource
-from tests.indexing.published_server import Behaviour, PublishedServer, published_server
+from madke.knowledge.fetch import fetch, published_indexes
+from madke.knowledge.index_sources import Bm25Source, DenseSource
+from madke.knowledge.named import open_source
+from tests.knowledge.published_server import Behaviour, PublishedServer, published_server
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.pyserini_format import faiss_folder, lucene_folder
 
@@ -153,7 +151,6 @@ def test_what_a_fetch_left_that_was_killed_at_its_end_is_tidied_up(
 ) -> None:
     brought()
     (cache / "tiny.tar.gz.part").write_bytes(archive)
-    (cache / "tiny.tar.gz.part.version").write_text('"1"')
     (cache / ".tiny.unpacking").mkdir()
     (cache.parent / "sources.yaml").unlink()
 
@@ -169,7 +166,6 @@ def test_a_connection_that_is_cut_goes_on_where_it_was(
 
     assert_is_whole(brought(waits=waits), lucene)
     assert server.ranges == [None, "bytes=300000-"]
-    assert server.requests[1]["if-range"] == '"1"'
     assert waits == [1.0]
 
 
@@ -203,29 +199,22 @@ def test_a_server_that_never_gets_further_is_given_up(
     assert (cache / "tiny.tar.gz.part").stat().st_size == 300_000
 
 
-@pytest.mark.parametrize("heeds", [True, False], ids=["heeds If-Range", "ignores If-Range"])
-@pytest.mark.parametrize("date", [True, False], ids=["date", "etag"])
-def test_a_file_that_changed_meanwhile_starts_over(
-    heeds: bool, date: bool, server: PublishedServer, brought: Callable[..., Path], lucene: Path, archive: bytes
+def test_a_file_that_changed_meanwhile_is_told_by_its_checksum(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path, archive: bytes
 ) -> None:
     server.files["tiny.tar.gz"] = bytes(len(archive))
 
     def behave(n: int) -> Behaviour:
         if n > 1:
             server.files["tiny.tar.gz"] = archive
-        version = "Wed, 20 Jan 2021 00:00:00 GMT" if n == 1 else "Thu, 21 Jan 2021 00:00:00 GMT"
-        return Behaviour(
-            cut_after=300_000 if n == 1 else None,
-            etag=f'{"W/" if date else ""}"{min(n, 2)}"',
-            modified=version,
-            heeds_if_range=heeds,
-        )
+        return Behaviour(cut_after=300_000 if n == 1 else None)
 
     server.behave = behave
+    published = f"md5:{hashlib.md5(archive).hexdigest()}"
 
-    assert_is_whole(brought(checksum=f"md5:{hashlib.md5(archive).hexdigest()}"), lucene)
-    assert server.requests[1]["if-range"] == ("Wed, 20 Jan 2021 00:00:00 GMT" if date else '"1"')
-    assert server.ranges == [None, "bytes=300000-"] + ([] if heeds else [None])
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: md5 [0-9a-f]{32}, expected "):
+        brought(checksum=published)
+    assert_is_whole(brought(checksum=published), lucene)
 
 
 def test_a_range_that_is_refused_starts_over(
@@ -604,7 +593,7 @@ def test_vectors_need_the_index_with_their_texts(
 
     texts = fetch("tiny", recipes=file).folder
     folder = fetch("tiny.words", recipes=file).folder
-    monkeypatch.setattr("madke.knowledge.sources.dense.load_encoder", lambda name, dtype: WordEncoder())
+    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: WordEncoder())
 
     assert folder == cache / "tiny.words"
     expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=lucene).search(QUERIES, 3)
@@ -654,7 +643,6 @@ def test_a_fetch_that_was_stopped_goes_on(
 
     assert (done.returncode, done.stdout) == (0, f"tiny: {cache / 'tiny'}\n"), done.stderr
     assert server.ranges == [None, f"bytes={size}-"]
-    assert server.requests[1]["if-range"] == '"1"'
     assert_is_whole(cache / "tiny", lucene)
     again = subprocess.run(program("tiny", "--recipes", file), capture_output=True, text=True, timeout=60)
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"

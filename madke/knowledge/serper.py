@@ -1,14 +1,13 @@
-"""Google results through Serper's HTTP API: what the results page says, never the pages themselves.
-
-Replies are kept on disk, so that asking again costs nothing and says the same. The key comes from ``SERPER_API_KEY``
-and goes nowhere but into the request's header.
-"""
+"""Serper."""
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,10 +16,76 @@ from madke.assets import cache_dir
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.sources.serper_cache import Kept, ReplyCache
-from madke.knowledge.sources.serper_options import SerperOptions
-from madke.knowledge.sources.serper_requests import Answer, Parameters, ask_all
-from madke.knowledge.sources.web import web_hits
+from madke.knowledge.serper_options import SerperOptions, SerperReply
+from madke.knowledge.serper_requests import Answer, Parameters, ask_all
+from madke.knowledge.web import web_hits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """A reply and when it came."""
+
+    reply: SerperReply
+    retrieved_at: datetime
+
+
+class ReplyCache:
+    """An SQLite file that several processes may share.
+
+    The table ``answers`` of earlier versions holds organic results alone; it is left as it is, and not read.
+
+    Raises:
+        UserError: The file cannot be used; all methods may raise it.
+    """
+
+    def __init__(self, path: Path, base_url: str) -> None:
+        self._path = path
+        self._base_url = base_url
+        with self._open() as database:
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS replies "
+                "(base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters))"
+            )
+
+    def is_empty(self) -> bool:
+        """Whether nothing is kept for this base URL."""
+        with self._open() as database:
+            return database.execute("SELECT 1 FROM replies WHERE base_url = ?", (self._base_url,)).fetchone() is None
+
+    def read(self, asked: Mapping[str, Mapping[str, str | int]]) -> dict[str, Kept]:
+        """What is kept, however old, for these queries with their parameters; other queries are left out."""
+        found = {}
+        with self._open() as database:
+            for query, parameters in asked.items():
+                row = database.execute(
+                    "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?",
+                    (self._base_url, _cache_key(parameters)),
+                ).fetchone()
+                if row is not None:
+                    reply = SerperReply.model_validate_json(row[1])
+                    found[query] = Kept(reply=reply, retrieved_at=datetime.fromisoformat(row[0]))
+        return found
+
+    def write(self, parameters: Mapping[str, str | int], kept: Kept) -> None:
+        """Keep a reply, in place of an older one."""
+        with self._open() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)",
+                (self._base_url, _cache_key(parameters), kept.retrieved_at.isoformat(), kept.reply.model_dump_json()),
+            )
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self._path, timeout=30)) as database, database:
+                yield database
+        except sqlite3.Error as error:
+            raise UserError(f"cannot be used as the cache of web searches: {error}", file=self._path) from None
+
+
+def _cache_key(parameters: Mapping[str, str | int]) -> str:
+    return json.dumps(parameters, sort_keys=True)
+
 
 _BASE_URL = "https://google.serper.dev"
 
@@ -81,7 +146,9 @@ class SerperSource:
                 "SERPER_BASE_URL holds a user or a query; expected the address alone (the key is SERPER_API_KEY)"
             )
         changed = self._options.changed
-        self.description = f"web search through {public_url(self._base_url)}" + (f" ({changed})" if changed else "")
+        self.description = self.fingerprint = f"web search through {public_url(self._base_url)}" + (
+            f" ({changed})" if changed else ""
+        )
         self._key = os.environ.get("SERPER_API_KEY", "").strip()
         self._cache = ReplyCache(cache or cache_dir("serper") / "answers.sqlite", self._base_url)
         self._sleep = sleep

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
 from madke.files import fingerprint, replacing
-from madke.knowledge.manifest import PASSAGES_MANIFEST
+from madke.indexing.manifest import PASSAGES_MANIFEST as FINISHED
 
-FINISHED = PASSAGES_MANIFEST
-"""The manifest of a finished folder."""
 UNFINISHED = "unfinished.json"
-"""The same while passages are made: it lists the shards that are finished."""
+"""The manifest while passages are made: it lists the shards that are finished."""
 
 Kind = Literal["wikipedia", "text"]
 RULES = 2
@@ -25,6 +22,11 @@ RULES = 2
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def shard_name(number: int) -> str:
+    """The name of a shard's file."""
+    return f"passages-{number:05d}.jsonl.gz"
 
 
 class Counts(_Record):
@@ -78,7 +80,7 @@ class Shard(_Record):
     @property
     def name(self) -> str:
         """The file's name."""
-        return f"passages-{self.number:05d}.jsonl.gz"
+        return shard_name(self.number)
 
 
 class PassagesManifest(_Record):
@@ -96,8 +98,7 @@ class PassagesManifest(_Record):
         return sum((shard.counts for shard in self.shards), Counts())
 
 
-@dataclass(frozen=True, kw_only=True)
-class PassagesFolder:
+class PassagesFolder(NamedTuple):
     """What a folder holds already."""
 
     manifest: PassagesManifest
@@ -113,10 +114,8 @@ def read_folder(folder: Path) -> PassagesFolder | None:
     for name in (FINISHED, UNFINISHED):
         path = folder / name
         try:
-            return PassagesFolder(
-                manifest=PassagesManifest.model_validate_json(path.read_text(encoding="utf-8")),
-                finished=name == FINISHED,
-            )
+            manifest = PassagesManifest.model_validate_json(path.read_text(encoding="utf-8"))
+            return PassagesFolder(manifest, finished=name == FINISHED)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValidationError, UnicodeDecodeError) as error:

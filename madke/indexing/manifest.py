@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
 from madke.files import fingerprint, replacing
-from madke.knowledge.passage_store import PassageStore
+from madke.indexing.passage_store import PassageStore
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"

@@ -13,7 +13,7 @@ import requests
 import urllib3
 
 from madke.core.retry_after import retry_after
-from madke.knowledge.sources.serper_reply import SerperReply, parse_reply
+from madke.knowledge.serper_options import SerperReply, parse_reply
 
 _CONCURRENCY = 8
 _ATTEMPTS = 5
@@ -94,13 +94,29 @@ class _Session(requests.Session):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reply:
+    """What the server answered to one request."""
+
     status: int
     retry_after: float | None
     content: bytes
 
+    @property
+    def refusal(self) -> str:
+        """Why no other query would be answered either, in our words (the body may hold the key); empty if one may."""
+        if self.status in (401, 403):
+            return "SERPER_API_KEY is not accepted"
+        if self.status == 402 or (self.status == 400 and b"not enough credits" in self.content.lower()):
+            return "no credits are left"
+        return ""
 
-class _BadReply(Exception):
-    """A reply that is too long, or takes too long; it says which."""
+
+class _Failed(Exception):
+    """An attempt without a reply; it says why."""
+
+    def __init__(self, reason: str, *, passing: bool, reached: bool = False) -> None:
+        super().__init__(reason)
+        self.passing = passing
+        self.reached = reached
 
 
 class _Search:
@@ -123,58 +139,60 @@ class _Search:
 
     def ask(self, parameters: Parameters) -> Answer:
         """One query's answer, after every attempt that makes sense."""
-        reason = ""
-        for attempt in range(_ATTEMPTS):
+        reason, wait = "", 0.0
+        for sent in range(_ATTEMPTS):
+            if sent:
+                self._sleep(wait)
             if self._over.is_set():
-                again = " again" if attempt else ""
-                return Answer(reason=f"not asked{again}: {self._why}", requests=attempt)
-            wait = min(2.0**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
-            sent = attempt + 1
+                return Answer(reason=f"not asked{' again' if sent else ''}: {self._why}", requests=sent)
+            wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
                 reply = _in_time(lambda: self._post(parameters))
-            except _BadReply as error:
-                self._reached = True
-                return Answer(reason=str(error), requests=sent)
-            except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-                reason = type(error).__name__
-                if not isinstance(error, _PASSING):
-                    return Answer(reason=reason, requests=sent)
-            else:
-                self._reached = True
-                if reply.status == 200:
-                    return _read(reply, asked=int(parameters["num"]), sent=sent)
-                reason = f"HTTP {reply.status}"
-                if refusal := _refusal(reply):
-                    self.end(f"{reason}, {refusal}")
-                    return Answer(reason=f"{reason}, {refusal}", requests=sent, refused=True)
-                if reply.status != 429 and reply.status < 500:
-                    return Answer(reason=reason, requests=sent)
-                if reply.retry_after is not None:
-                    wait = reply.retry_after
-                    if wait > _LONGEST_WAIT:
-                        reason = f"{reason}, and asked to wait {wait:.0f} s"
-                        self.end(reason)
-                        return Answer(reason=reason, requests=sent)
-            if sent < _ATTEMPTS:
-                self._sleep(wait)
+            except _Failed as error:
+                self._reached = self._reached or error.reached
+                reason = str(error)
+                if not error.passing:
+                    return Answer(reason=reason, requests=sent + 1)
+                continue
+            self._reached = True
+            if answer := self._final(reply, parameters, sent + 1):
+                return answer
+            reason = f"HTTP {reply.status}"
+            wait = wait if reply.retry_after is None else reply.retry_after
         reason = f"{reason} after {_ATTEMPTS} attempts"
         if not self._reached:
             self.end(reason)
         return Answer(reason=reason, requests=_ATTEMPTS)
 
+    def _final(self, reply: _Reply, parameters: Parameters, sent: int) -> Answer | None:
+        """The answer that a reply is; None where another attempt may bring one."""
+        if reply.status == 200:
+            parsed = parse_reply(reply.content, asked=int(parameters["num"]))
+            reason = "" if parsed else "HTTP 200, but not the search result that was expected"
+            return Answer(reply=parsed, reason=reason, requests=sent)
+        reason = f"HTTP {reply.status}"
+        if reply.refusal:
+            self.end(f"{reason}, {reply.refusal}")
+            return Answer(reason=f"{reason}, {reply.refusal}", requests=sent, refused=True)
+        if reply.status != 429 and reply.status < 500:
+            return Answer(reason=reason, requests=sent)
+        if (reply.retry_after or 0) > _LONGEST_WAIT:
+            self.end(reason := f"{reason}, and asked to wait {reply.retry_after:.0f} s")
+            return Answer(reason=reason, requests=sent)
+        return None
+
     def _post(self, parameters: Parameters) -> _Reply:
         # The body counts its bytes as they come: nothing is packed that could grow when it is unpacked.
         headers = {"X-API-KEY": self._key, "Accept-Encoding": "identity"}
         ends = time.monotonic() + _DEADLINE
-        with self._session.post(
-            self._url, json=dict(parameters), headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True
-        ) as reply:
-            status = reply.status_code
-            return _Reply(
-                status=status,
-                retry_after=retry_after(reply.headers),
-                content=_body(reply, ends) if status in (200, 400) else b"",
-            )
+        try:
+            with self._session.post(
+                self._url, json=dict(parameters), headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True
+            ) as reply:
+                content = _body(reply, ends) if reply.status_code in (200, 400) else b""
+                return _Reply(status=reply.status_code, retry_after=retry_after(reply.headers), content=content)
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            raise _Failed(type(error).__name__, passing=isinstance(error, _PASSING)) from None
 
 
 def _body(reply: requests.Response, ends: float) -> bytes:
@@ -182,18 +200,19 @@ def _body(reply: requests.Response, ends: float) -> bytes:
     while block := reply.raw.read1(_BLOCK, decode_content=False):
         content += block
         if len(content) > _MOST:
-            raise _BadReply(f"HTTP {reply.status_code}, and a reply of more than {_MOST:,} bytes")
+            reason = f"HTTP {reply.status_code}, and a reply of more than {_MOST:,} bytes"
+            raise _Failed(reason, passing=False, reached=True)
         if time.monotonic() > ends:
             raise _too_slow()
     return bytes(content)
 
 
-def _too_slow() -> _BadReply:
-    return _BadReply(f"no whole reply within {_DEADLINE:g} s")
+def _too_slow() -> _Failed:
+    return _Failed(f"no whole reply within {_DEADLINE:g} s", passing=False, reached=True)
 
 
 def _in_time(call: Callable[[], _Reply]) -> _Reply:
-    """Its reply, or _BadReply after ``_DEADLINE``: headers that trickle in byte by byte keep every timeout of a socket.
+    """Its reply, or _Failed after ``_DEADLINE``: headers that trickle in byte by byte keep every timeout of a socket.
 
     Its thread is left behind then, and no process waits for it at its end.
     """
@@ -210,18 +229,3 @@ def _in_time(call: Callable[[], _Reply]) -> _Reply:
         return future.result(_DEADLINE)
     except TimeoutError:
         raise _too_slow() from None
-
-
-def _read(reply: _Reply, *, asked: int, sent: int) -> Answer:
-    parsed = parse_reply(reply.content, asked=asked)
-    reason = "" if parsed else "HTTP 200, but not the search result that was expected"
-    return Answer(reply=parsed, reason=reason, requests=sent)
-
-
-def _refusal(reply: _Reply) -> str:
-    """Why no other query would be answered either, in our words (the body may hold the key); empty where one may be."""
-    if reply.status in (401, 403):
-        return "SERPER_API_KEY is not accepted"
-    if reply.status == 402 or (reply.status == 400 and b"not enough credits" in reply.content.lower()):
-        return "no credits are left"
-    return ""

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
-from madke.knowledge.jvm import attached, java_reason, start
-from madke.knowledge.lucene import open_lucene
-from madke.knowledge.manifest import MANIFEST, PASSAGES, open_manifest
-from madke.knowledge.passage_store import PassageStore, StoredPassage
+from madke.indexing.jvm import attached, java_reason, start
+from madke.indexing.lucene import open_lucene
+from madke.indexing.manifest import MANIFEST, PASSAGES, open_manifest
+from madke.indexing.passage_store import PassageStore, StoredPassage
 
 if TYPE_CHECKING:
     import numpy as np
