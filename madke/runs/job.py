@@ -19,12 +19,11 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data import Given
 from madke.engine.debate import debate
-from madke.llm import CallStore, Limited, Limiter, Stored, close
-from madke.llm.limiter import SLOW_START
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close
 from madke.memory import swept_seldom
 from madke.runs.batch import Play, run_batch
 from madke.runs.budget import Budget
-from madke.runs.cast import guarded, has_endpoint, open_models
+from madke.runs.cast import guarded, open_models
 from madke.runs.config import RunConfig
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import HOPELESS, Meter, Metered
@@ -147,9 +146,7 @@ def play(
         run_pools = RunPools(pool_file, job.variant.protocol.knowledge, job.questions, _known(directory, job))
         files = RunFiles(calls=effort.calls or directory.path / "calls.sqlite", pools=pool_file)
         directory.begin(_config(job, models, run_pools, live), files)
-        # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
-        start = SLOW_START if any(map(has_endpoint, job.models.values())) else effort.concurrency
-        limiter = Limiter(effort.concurrency, effort.rpm, effort.tpm, start=start)
+        limiter = Limits(effort.concurrency, effort.rpm, effort.tpm)
         # Searches and estimates are no model calls, but a run that stops waits for them too.
         services = Limiter(effort.concurrency, start=effort.concurrency)
         meter = Meter(
@@ -231,7 +228,7 @@ class _Calls:
     effort: Effort
     store: CallStore
     meter: Meter
-    limiter: Limiter
+    limiter: Limits
     """Of model calls."""
     services: Limiter
     """Of searches and estimates."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from madke.llm import Limiter
+from madke.llm import Limiter, Limits
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ async def until_stopped(
     return by_itself
 
 
-async def drained(*limiters: Limiter, told: bool = True) -> None:
+async def drained(*limiters: Limits | Limiter, told: bool = True) -> None:
     """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`.
 
     Args:
