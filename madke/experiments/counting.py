@@ -13,9 +13,8 @@ from madke.data import Given
 from madke.engine.debate import debate
 from madke.engine.marker import marked
 from madke.engine.protocol import Knowledge, Protocol
-from madke.llm.prices import Price, Prices, price_of
+from madke.llm.prices import Price, Prices, estimated_usage, price_of
 from madke.llm.store import call_key
-from madke.llm.usage import estimated_usage
 from madke.runs.job import Job
 from madke.tasks import get_task
 from madke.tasks.choice import lettered

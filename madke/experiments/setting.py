@@ -15,7 +15,7 @@ from madke.data import Given
 from madke.experiments.recipe import Arm, Recipe
 from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
-from madke.llm import close, kind_of, open_model
+from madke.llm import close, kind_of, open_model, refuse_two_addresses
 from madke.runs.cast import has_endpoint, role_models
 from madke.runs.config import questions_sha256
 from madke.runs.job import Job, configured
@@ -182,6 +182,7 @@ class Setting:
                             raise (self._refusal(arm, error, *keys) if keys else error) from None
                 asked_of = {name: model.name for (name, _), model in opened.items()}
                 found[arm.name] = {role: asked_of[name] for role, name in job.models.items()}
+            refuse_two_addresses(opened.values())
         finally:
             asyncio.run(_close(opened.values()))
         return found
