@@ -101,9 +101,7 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     own = account(options)
     with RunDirectory(out, replay=options.replay) as directory, listening() as listen:
         try:
-            meter = asyncio.run(
-                play(job, directory, options, pools=pools, shared=own, listen=listen, signals=True)
-            )
+            meter = asyncio.run(play(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
         except KeyboardInterrupt as interrupt:
             done = f"{len(directory.done)} of {len(job.questions) * job.spec.repeats} questions"
             say(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)

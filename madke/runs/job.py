@@ -176,10 +176,7 @@ def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: boo
 
 def _task_name(task: str | Task | None) -> str | None:
     """The name of a task; an object is known by its own from here on."""
-    if task is None or isinstance(task, str):
-        return task
-    TASKS.add(task.name, task)
-    return task.name
+    return None if task is None else TASKS.name_of(task)
 
 
 def _questions(
@@ -204,7 +201,7 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
         named = task or ("choice" if item.get("choices") else "short_answer")
         given: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
         try:
-            lists = {name: tuple(given[name]) for name in ("answers", "choices") if name in given}
+            lists: dict[str, Any] = {name: tuple(given[name]) for name in ("answers", "choices") if name in given}
             item = Question(**{**given, **lists})
         except TypeError as error:
             raise UserError(f"question {number}: {error}") from None
