@@ -27,7 +27,7 @@ from madke.engine.protocol import Protocol
 from madke.files import fingerprint, read_jsonl
 from madke.report.html import write_report
 from madke.runs.config import RunConfig
-from madke.runs.scored import scores_of
+from madke.scoring.scored import scores_of
 
 QUESTIONS = 5_000
 _POOL = 10

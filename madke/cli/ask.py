@@ -42,7 +42,7 @@ def command(
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
     from madke.cli.sources import open_sources, show_spent
     from madke.core.transcript import to_json
-    from madke.report.text import debate_text
+    from madke.report.debate_text import debate_text
     from madke.runs.cast import open_models, role_models
     from madke.runs.services import QualityEstimator
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, StageUsage, Verdict
-from madke.report.compare import compare, notes
+from madke.report.comparison import compare
 from madke.report.side_by_side import debate_columns, pair_table, question_table
 from madke.scoring.scores import score
 from madke.scoring.statistics import wilson
@@ -127,14 +127,14 @@ def test_notes_say_what_n_means_and_that_calls_differ():
 
     runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
     scores = {name: score(transcripts) for name, transcripts in runs.items()}
-    every = notes(compare(runs), scores)
+    every = replace(compare(runs), scores=scores).notes
     del runs["c"], scores["c"]
-    two = notes(compare(runs), scores)
+    two = replace(compare(runs), scores=scores).notes
     assert every[1:] == ["not at equal cost: calls a question: a 10.0, b 11.0, c 12.0."]
     # 1 of 11 is less than a tenth. Nobody knows what answers from elsewhere took.
     runs["d"] = run(BAIKAL, usage={})
     scores["d"] = score(runs["d"])
-    assert notes(compare(runs), scores) == two
+    assert replace(compare(runs), scores=scores).notes == two
     assert len(two) == 1
     assert "500 questions, as the papers have: \u00b14.4" in two[0]
 

@@ -9,11 +9,12 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.llm import CallStore
-from madke.runs import grades
-from madke.runs.grades import UNREAD, Grader, grade, grade_results
-from madke.runs.results import open_results
-from madke.runs.scored import external_values, scores_by_dataset, scores_of
+from madke.scoring import grading
+from madke.scoring.arms import open_results
+from madke.scoring.grading import UNREAD, Grader, grade, grade_results
 from madke.scoring.metrics import exact_match
+from madke.scoring.outside import external_values
+from madke.scoring.scored import scores_by_dataset, scores_of
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -113,7 +114,7 @@ def test_another_prompt_is_another_call(tmp_path, monkeypatch):
     grader = script(tmp_path, rule("[True]"))
     grade(asked, grader, tmp_path / "grades.sqlite")
     grade(asked, grader, tmp_path / "grades.sqlite")
-    changed = grades._prompt().model_copy(update={"closing": "Now grade it."})
+    changed = grading._prompt().model_copy(update={"closing": "Now grade it."})
     monkeypatch.setattr(grades, "_prompt", lambda: changed)
     grade(asked, grader, tmp_path / "grades.sqlite")
     with CallStore(tmp_path / "grades.sqlite") as store:
