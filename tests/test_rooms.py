@@ -8,8 +8,8 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 FLOORS = [
     {"core"},
-    {"assets", "command_scorer", "concurrency", "encoders", "files", "memory", "terminal", "versions", "yaml_file"},
-    {"shards", "tasks", "workers"},
+    {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"command_scorer", "shards", "tasks", "workers"},
     {"engine"},
     {"knowledge", "llm", "data", "variants"},
     {"runs", "indexing", "adapters"},

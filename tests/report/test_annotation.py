@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.report.annotation import human_scores, read_key, read_sheet, write_sheet
+from madke.report.annotation import human_scores, kappa, read_key, read_sheet, write_sheet
 from madke.scoring.arms import open_results
 from madke.scoring.outside import answers_of, keep_scores
 from madke.scoring.rows import GRADER

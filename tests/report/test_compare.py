@@ -62,19 +62,6 @@ def test_the_flip_rate_is_over_questions_that_failed_in_neither():
     assert (pair.other_answer.low, pair.other_answer.high) == wilson(2, 4)
 
 
-def test_the_flip_rate_over_several_datasets_is_clustered():
-    # In one of three sets all answers differ, in the others none.
-    def entries(flipped):
-        return [
-            answered(f"{name}{n}", flipped if name == "fever" else BAIKAL, metadata={"dataset": name})
-            for name, count in (("fever", 50), ("hotpotqa", 25), ("nq_open", 25))
-            for n in range(count)
-        ]
-
-    (pair,) = compare({"a": entries("x"), "b": entries("y")}).pairs
-    assert (pair.other_answer.value, pair.other_answer.low, pair.other_answer.high) == (0.5, 0.0, 1.0)
-
-
 def test_two_runs_are_tested_on_shared_questions_only():
     comparison = compare({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
     tests = {test.metric: test for test in comparison.tests()}

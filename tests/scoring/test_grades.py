@@ -102,7 +102,7 @@ def test_a_call_is_at_temperature_0_once_for_equal_answers_and_never_again(tmp_p
         assert {seen.body["temperature"] for seen in server.requests} == {0}
         grade_results(results, grader)
         assert len(server.requests) == 3
-    assert external_values(results.path) == {"grader": {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0, ("q1", 0): 1.0}}
+    assert external_values(results) == {"grader": {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0, ("q1", 0): 1.0}}
     mean = scores_of(results).metrics["grader"]
     assert (mean.value, mean.n) == (pytest.approx(5 / 6), 2)
     kept = json.loads((results.path / "external.json").read_text())["grader"]
@@ -115,7 +115,7 @@ def test_another_prompt_is_another_call(tmp_path, monkeypatch):
     grade(asked, grader, tmp_path / "grades.sqlite")
     grade(asked, grader, tmp_path / "grades.sqlite")
     changed = grading._prompt().model_copy(update={"closing": "Now grade it."})
-    monkeypatch.setattr(grades, "_prompt", lambda: changed)
+    monkeypatch.setattr(grading, "_prompt", lambda: changed)
     grade(asked, grader, tmp_path / "grades.sqlite")
     with CallStore(tmp_path / "grades.sqlite") as store:
         assert len(list(store.recorded())) == 2
@@ -185,7 +185,7 @@ def test_grades_of_other_answers_are_left_out(tmp_path, caplog):
     grade_results(results, script(tmp_path, rule("[True]")))
     write_run(results.path, entry("q0", TANGANYIKA))
     with caplog.at_level(logging.WARNING):
-        assert external_values(results.path) == {}
+        assert external_values(results) == {}
     assert "--grader MODEL scores them anew" in caplog.text
 
 
