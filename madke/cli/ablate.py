@@ -210,7 +210,7 @@ def _questions(
 def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
     from madke.cli.planning import plans_as_json, show_plans
     from madke.experiments.plan import planned
-    from madke.report.published import published_table
+    from madke.report.experiment_tables import published_table
 
     for error in setting.unknown_sources():
         say(f"madke: --pools, or a source, is missing: {error}", err=True)
@@ -228,7 +228,7 @@ def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
 
 
 def _show_tables(tables: Sequence[Table | None]) -> None:
-    from madke.report.side_by_side import rich_table
+    from madke.report.tables import rich_table
 
     for table in filter(None, tables):
         console().print(rich_table(table))
@@ -293,14 +293,14 @@ def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budg
     """Score all arms that have begun, show and write everything; returns how many debates failed."""
     from madke.experiments.record import read_experiment
     from madke.llm import CallStore
+    from madke.report.experiment_tables import published_table, spending_table
     from madke.report.html import write_page
-    from madke.report.published import published_table
-    from madke.report.side_by_side import NO_ROOM, rich_table
-    from madke.report.spending import spending_table
-    from madke.report.text import score_table
-    from madke.runs.results import open_results
-    from madke.runs.scored import score_run
+    from madke.report.score_tables import score_table
+    from madke.report.side_by_side import NO_ROOM
+    from madke.report.tables import rich_table
     from madke.runs.services import SERVICE_STAGES
+    from madke.scoring.arms import open_results
+    from madke.scoring.scored import score_run
 
     recipe = experiment.setting.recipe
     _, folders = read_experiment(experiment.path)

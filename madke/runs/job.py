@@ -105,9 +105,9 @@ def prepared(
         UserError: Something is not there or cannot be so.
     """
     task_name = _task_name(task)
-    questions = _questions(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
+    questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
-    specs, own_sources = _source_specs(sources, variant.protocol.sources)
+    specs, own_sources = source_specs(sources, variant.protocol.sources)
     variant, specs = configured(variant, specs, settings, given=given is not None)
     check_needs(variant.protocol, questions, given=given is not None, estimator=estimator)
     by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
@@ -179,7 +179,7 @@ def _task_name(task: str | Task | None) -> str | None:
     return None if task is None else TASKS.name_of(task)
 
 
-def _questions(
+def questions_of(
     data: Data, *, dataset: str | None, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
     if isinstance(data, str | Path):
@@ -222,7 +222,7 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
     return load_variant(str(protocol), prompts)
 
 
-def _source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
+def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and the sources that came as objects."""
     if sources is None:
         return dict.fromkeys(usual), {}

@@ -8,9 +8,9 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.report.answers import write_answers
-from madke.report.text import debate_text
-from madke.runs.results import open_results
+from madke.report.debate_text import debate_text
+from madke.report.table_files import write_answers
+from madke.scoring.arms import open_results
 from madke.scoring.scores import score
 
 LAKE = Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal"))

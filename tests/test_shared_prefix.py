@@ -1,7 +1,7 @@
 """What a block cache answers of a run's prompts."""
 
-from madke.scoring import prefix
-from madke.scoring.prefix import SharedPrefix, shared_prefix
+from eval.benchmarks import shared_prefix as prefix
+from eval.benchmarks.shared_prefix import SharedPrefix, shared_prefix
 
 
 def of(*prompts, block=4):

@@ -6,20 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
-from madke.report.text import has_cost
-from madke.runs.results import Results
-from madke.runs.scored import external_values
-from madke.scoring.arms import ArmValues, QuestionKey, only, read_arm, shared_questions
-from madke.scoring.metrics import question_of
+from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
+from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
-from madke.scoring.power import half_width
 from madke.scoring.rows import NOTHING_SAID, Said
 from madke.scoring.scores import Scores, score, total_usage
-from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task
 
 _PAPERS = 500
@@ -94,8 +91,8 @@ class Comparison:
     """Run -> how many of its questions are left out, because another run does not hold them."""
     arms: tuple[ArmValues, ...]
     """All values of the runs on these questions, every repeat."""
-    said: Mapping[str, Said] = field(default_factory=dict)
-    """Run -> what graders and scorers outside said of its answers."""
+    scores: Mapping[str, Scores] = field(default_factory=dict)
+    """Run -> its scores on these questions, those of graders and scorers outside among the metrics."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Paired tests over questions: see :func:`family`.
@@ -112,6 +109,21 @@ class Comparison:
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """The same across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
         return repeat_tests(_tested(self.arms, all_pairs), self._known(metrics))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know before believing a difference: how little n says, and unequal cost."""
+        n = len(self.questions)
+        found = [
+            f"n = {n}: a rate near 50 % is known to \u00b1{100 * half_width(n):.1f} points ({_PAPERS} questions, as "
+            f"the papers have: \u00b1{100 * half_width(_PAPERS):.1f}); below that only a paired test can tell two runs "
+            "apart."
+        ]
+        calls = {name: each.total.calls / each.transcripts for name, each in self.scores.items() if each.usage}
+        if calls and max(calls.values()) - min(calls.values()) > _EQUAL_COST * max(calls.values()):
+            each = ", ".join(f"{name} {count:.1f}" for name, count in calls.items())
+            found.append(f"not at equal cost: calls a question: {each}.")
+        return found
 
     def _known(self, metrics: Sequence[str]) -> Sequence[str]:
         held = dict.fromkeys(name for arm in self.arms for name in arm.values)
@@ -131,7 +143,6 @@ class Comparison:
         )
         names = tuple(self.unshared)
         answered = [row for row in self.questions if "failed" not in (row.runs[left].status, row.runs[right].status)]
-        datasets = self.arms[left].questions
         return Pair(
             first=names[left],
             second=names[right],
@@ -140,10 +151,7 @@ class Comparison:
             only_second=only_second,
             neither=neither,
             left_out=marks.total(),
-            other_answer=estimate(
-                [float(row.other_answer(row.runs[left], row.runs[right])) for row in answered],
-                [datasets[row.id, row.question] for row in answered],
-            ),
+            other_answer=estimate([float(row.other_answer(row.runs[left], row.runs[right])) for row in answered]),
         )
 
 
@@ -160,8 +168,7 @@ class Pair:
     left_out: int
     """Questions that failed in one of the two, have no gold answer, or whose metric is more than right or wrong."""
     other_answer: Estimate | None
-    """Flip rate: the share of questions whose final answers differ, of those that failed in neither; its interval as
-    :func:`madke.scoring.statistics.estimate` makes it, over datasets where there are several."""
+    """Flip rate: the share of questions whose final answers differ, of those that failed in neither."""
 
 
 def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
@@ -221,52 +228,27 @@ def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] |
     )
     unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
     of_shared = tuple(only(arm, shared) for arm in arms)
-    return Comparison(questions=questions, unshared=unshared, arms=of_shared, said=said or {})
+    return Comparison(questions=questions, unshared=unshared, arms=of_shared)
 
 
-def arm_of(results: Results) -> ArmValues:
-    """All values of an arm, those of graders and scorers outside among them.
+def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
+    """Set runs side by side as :func:`compare` does, with their scores on the questions that all of them hold.
+
+    Args:
+        runs: Run directories, or results from anywhere; two or more.
 
     Raises:
-        UserError: The arm's files hold what is none of ours.
+        UserError: A path is no run, or the runs share no question.
     """
-    return read_arm(results.name, results.transcripts(), external_values(results))
-
-
-def scores_of_compared(results: Sequence[Results], comparison: Comparison) -> dict[str, Scores]:
-    """The scores of each arm on the questions that are compared, by name; those of scorers outside among the metrics.
-
-    Args:
-        results: The arms that were compared, in the same order.
-        comparison: Of them.
-    """
-    shared = {(row.id, row.question) for row in comparison.questions}
-    return {
-        arm.name: score(
-            (t for t in arm.transcripts() if (t.id, t.question) in shared),
-            comparison.said.get(arm.name, NOTHING_SAID),
-        )
+    results = opened(runs)
+    said = {arm.name: external_values(arm) for arm in results}
+    found = compare({arm.name: arm.transcripts() for arm in results}, said)
+    shared = {(row.id, row.question) for row in found.questions}
+    scores = {
+        arm.name: score((t for t in arm.transcripts() if (t.id, t.question) in shared), said[arm.name])
         for arm in results
     }
-
-
-def notes(comparison: Comparison, scores: Mapping[str, Scores]) -> list[str]:
-    """What a reader has to know before believing a difference: how little n says, and unequal cost.
-
-    Args:
-        comparison: Of the runs.
-        scores: Of each run, by name, on the questions that are compared.
-    """
-    n = len(comparison.questions)
-    found = [
-        f"n = {n}: a rate near 50 % is known to \u00b1{100 * half_width(n):.1f} points ({_PAPERS} questions, as the "
-        f"papers have: \u00b1{100 * half_width(_PAPERS):.1f}); below that only a paired test can tell two runs apart."
-    ]
-    calls = {name: each.total.calls / each.transcripts for name, each in scores.items() if has_cost(each)}
-    if calls and max(calls.values()) - min(calls.values()) > _EQUAL_COST * max(calls.values()):
-        each = ", ".join(f"{name} {count:.1f}" for name, count in calls.items())
-        found.append(f"not at equal cost: calls a question: {each}.")
-    return found
+    return replace(found, scores=scores)
 
 
 def _noted(

@@ -9,11 +9,12 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.llm import CallStore
-from madke.runs import grades
-from madke.runs.grades import UNREAD, Grader, grade, grade_results
-from madke.runs.results import open_results
-from madke.runs.scored import external_values, scores_by_dataset, scores_of
+from madke.scoring import grading
+from madke.scoring.arms import open_results
+from madke.scoring.grading import UNREAD, Grader, grade, grade_results
 from madke.scoring.metrics import exact_match
+from madke.scoring.outside import external_values
+from madke.scoring.scored import scores_by_dataset, scores_of
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -101,7 +102,7 @@ def test_a_call_is_at_temperature_0_once_for_equal_answers_and_never_again(tmp_p
         assert {seen.body["temperature"] for seen in server.requests} == {0}
         grade_results(results, grader)
         assert len(server.requests) == 3
-    assert external_values(results.path) == {"grader": {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0, ("q1", 0): 1.0}}
+    assert external_values(results) == {"grader": {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0, ("q1", 0): 1.0}}
     mean = scores_of(results).metrics["grader"]
     assert (mean.value, mean.n) == (pytest.approx(5 / 6), 2)
     kept = json.loads((results.path / "external.json").read_text())["grader"]
@@ -113,8 +114,8 @@ def test_another_prompt_is_another_call(tmp_path, monkeypatch):
     grader = script(tmp_path, rule("[True]"))
     grade(asked, grader, tmp_path / "grades.sqlite")
     grade(asked, grader, tmp_path / "grades.sqlite")
-    changed = grades._prompt().model_copy(update={"closing": "Now grade it."})
-    monkeypatch.setattr(grades, "_prompt", lambda: changed)
+    changed = grading._prompt().model_copy(update={"closing": "Now grade it."})
+    monkeypatch.setattr(grading, "_prompt", lambda: changed)
     grade(asked, grader, tmp_path / "grades.sqlite")
     with CallStore(tmp_path / "grades.sqlite") as store:
         assert len(list(store.recorded())) == 2
@@ -184,7 +185,7 @@ def test_grades_of_other_answers_are_left_out(tmp_path, caplog):
     grade_results(results, script(tmp_path, rule("[True]")))
     write_run(results.path, entry("q0", TANGANYIKA))
     with caplog.at_level(logging.WARNING):
-        assert external_values(results.path) == {}
+        assert external_values(results) == {}
     assert "--grader MODEL scores them anew" in caplog.text
 
 

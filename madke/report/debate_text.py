@@ -1,81 +1,19 @@
-"""Debates and scores as text. Model and web text is shown without control characters and never as markup."""
+"""Debates as text. Model and web text is shown without control characters and never as markup."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from madke.core.transcript import Cut, Final, PoolEntry, Round, Selection, Transcript, Turn, Verdict
-from madke.scoring.metrics import METRICS
-from madke.scoring.rows import GRADER
-from madke.scoring.scores import Scores
-from madke.scoring.statistics import Estimate
+from madke.report.tables import ORACLE, one_line
 from madke.tasks.choice import lettered
 from madke.terminal import printable
 
 _WIDTH = 96
 
-ORACLE = "analysis: reads the gold answers"
-"""Said wherever a debate whose order read the gold answers is reported."""
-
-HEADINGS = {
-    "em": "EM",
-    "f1": "F1",
-    "match": "match",
-    "label_accuracy": "label",
-    "choice_accuracy": "choice",
-    "math_equivalence": "math",
-    "chrf": "chrF",
-    "bleu": "BLEU",
-    "grader": "grader",
-}
-"""Metrics with a short name, in the order of their columns; others stand behind them, under their own names."""
-
 CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 """What a judge found, in words."""
-
-
-def in_percent(name: str) -> bool:
-    """Whether a value is a share, shown in percent; what scorers outside say is on scales of their own."""
-    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
-
-
-def of_dataset(arm: str, dataset: str) -> str:
-    """What an arm's row is called where each dataset has its own."""
-    return f"{arm}: {dataset or 'no dataset named'}"
-
-
-def questions_of(scores: Scores) -> str:
-    """How many questions there were, and with how many repeats where there are some: ``40 x 3``."""
-    if scores.transcripts == scores.questions:
-        return str(scores.questions)
-    repeats, more = divmod(scores.transcripts, scores.questions)
-    return f"{scores.questions} ({scores.transcripts} debates)" if more else f"{scores.questions} x {repeats}"
-
-
-def grades_missing(scores: Scores) -> str:
-    """How many answers have no grade, and where that leaves the grader's mean; empty where all have one."""
-    if not scores.ungraded or scores.grader_if_ungraded is None:
-        return ""
-    low, high = scores.grader_if_ungraded
-    return (
-        f"{scores.ungraded} answers have no grade and are not in the grader's mean; with them it lies between "
-        f"{100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)"
-    )
-
-
-def one_line(text: str) -> str:
-    """Text of others on one line, so that it cannot pass for a line of ours."""
-    return " ".join(printable(text).split())
-
-
-def has_cost(scores: Scores) -> bool:
-    """Whether rounds, calls and tokens of a run are known; those of answers from elsewhere are not."""
-    return bool(scores.usage)
 
 
 def debate_text(transcript: Transcript) -> str:
@@ -225,78 +163,3 @@ def _numbers(ids: Iterable[int]) -> str:
 def _wrapped(text: str) -> Iterator[str]:
     for paragraph in printable(text).splitlines():
         yield from textwrap.wrap(paragraph, _WIDTH, initial_indent="    ", subsequent_indent="    ")
-
-
-def score_table(runs: Sequence[tuple[str, Scores]]) -> Table:
-    """One row a run: what came out right, how consistent the debaters were, and what it took."""
-    measured = dict.fromkeys(name for _, scores in runs for name in scores.metrics)
-    metrics = [name for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured and in_percent(name)]
-    outside = [name for name in measured if not in_percent(name)]
-    by = "Cons and Co2 by the judge's last verdict; where there was no judge, by the task's matcher (m)."
-    if outside:
-        by += (
-            f"\n{printable(', '.join(outside))}: a scale of its own, not percent; over the n questions with an answer."
-        )
-    by += "".join(f"\n{printable(name)}: {said}." for name, scores in runs if (said := grades_missing(scores)))
-    if any(scores.datasets > 1 for _, scores in runs):
-        by += "\nSeveral datasets are pooled; `madke score --by-dataset` gives each its own row."
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=by, caption_justify="left")
-    table.add_column("run", overflow="fold", min_width=12)
-    headings = [HEADINGS.get(name, name) for name in metrics]
-    graded = any(scores.co2_judge_grader or scores.co2_matcher_grader for _, scores in runs)
-    columns = [
-        "n",
-        "correct % (95 % interval)",
-        *headings,
-        *map(printable, outside),
-        "Cons",
-        "Co2",
-        *(["Co2 by grader"] if graded else []),
-        "rounds",
-        "calls",
-        "tokens",
-        "abst.",
-        "failed",
-    ]
-    for column in columns:
-        table.add_column(column, justify="right", overflow="fold")
-    for name, scores in runs:
-        total = scores.total
-        rounds = "-" if scores.mean_rounds is None else f"{scores.mean_rounds.value:.2f}"
-        cost = (rounds, f"{total.calls:,}", f"{total.prompt_tokens + total.completion_tokens:,}")
-        cells = [
-            questions_of(scores),
-            interval(scores.correct),
-            *(percent(scores.metrics.get(metric)) for metric in metrics),
-            *(_outside(scores.metrics.get(name)) for name in outside),
-            _consistency(scores.cons_judge, scores.cons_matcher),
-            _consistency(scores.co2_judge, scores.co2_matcher),
-            *([_consistency(scores.co2_judge_grader, scores.co2_matcher_grader)] if graded else []),
-            *(cost if has_cost(scores) else ("-",) * len(cost)),
-            str(scores.abstained),
-            str(scores.failed),
-        ]
-        marked = f"{name}\n({ORACLE})" if scores.read_golds else name
-        table.add_row(Text(printable(marked)), *cells)
-    return table
-
-
-def _consistency(judge: Estimate | None, matcher: Estimate | None) -> str:
-    return percent(judge) if judge or not matcher else f"{percent(matcher)} m"
-
-
-def _outside(found: Estimate | None) -> str:
-    """A narrow cell for the mean by a scorer outside, which has a scale of its own."""
-    return "-" if found is None else f"{found.value:.4g}\n{found.low:.4g} to {found.high:.4g}\nn = {found.n}"
-
-
-def percent(estimate: Estimate | None) -> str:
-    """The mean in percent, one decimal; a dash where there is none."""
-    return "-" if estimate is None else f"{100 * estimate.value:.1f}"
-
-
-def interval(estimate: Estimate | None) -> str:
-    """The mean in percent with its 95 % interval."""
-    if estimate is None:
-        return "-"
-    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"

@@ -11,7 +11,7 @@ import typer
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
-    from madke.runs.results import Results
+    from madke.scoring.arms import Results
 
 Paths = Annotated[
     list[Path],
@@ -31,7 +31,7 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
         UserError: A path is none of what it can be, or options do not fit the paths.
     """
     from madke.data import read_dataset
-    from madke.runs.results import open_results
+    from madke.scoring.arms import open_results
 
     if data is None and (dataset is not None or task is not None):
         raise UserError(f"--{'dataset' if dataset is not None else 'task'} says how --data is read; name --data")

@@ -7,7 +7,7 @@ import re
 from typing import Literal
 from xml.etree import ElementTree
 
-from madke.report.figures.style import INK, Drawing
+from madke.report.figures.canvas import INK, Drawing
 
 Format = Literal["pdf", "svg", "png"]
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
+from madke.command_scorer import CommandScorer, Item
 from madke.core.errors import UserError
-from madke.runs.external import CommandScorer, Item
 from tests.support.cli import started
 
 LENGTHS = """
