@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import fingerprint
 from madke.knowledge.pool_file import PoolRecord, read_pools
 from madke.report.tables import ORACLE
 from madke.runs.run_json import run_files

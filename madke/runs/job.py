@@ -182,6 +182,11 @@ def _task_name(task: str | Task | None) -> str | None:
 def questions_of(
     data: Data, *, dataset: str | None, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
+    """The questions of a file, or of the caller's own records, as far as they are asked for.
+
+    Raises:
+        UserError: One of them is none, or two have one id.
+    """
     if isinstance(data, str | Path):
         return read_dataset(Path(data), dataset=dataset, task=task, ids=ids, limit=limit, sample_seed=sample_seed)
     questions = [_question(item, task, number) for number, item in enumerate(data, start=1)]
