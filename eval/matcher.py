@@ -34,7 +34,7 @@ from madke.runs.grades import UNREAD, Grader, Grades, grade
 from madke.scoring.agreement import agreement
 from madke.scoring.metrics import exact_match, token_f1
 from madke.tasks import get_task
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
 
 FILES = {"NQ": "NQ_1800.json.gz", "TriviaQA": "TQ_1000.json.gz"}
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")

@@ -28,7 +28,7 @@ from madke.core.question import Question
 from madke.engine.parse import Judged, Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
 from madke.files import read_jsonl, replacing
 from madke.tasks import TASKS
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
 
 SIDES = ("Affirmative side", "Negative side")
 SHOWN = range(32)

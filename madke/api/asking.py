@@ -23,7 +23,7 @@ from madke.runs.cast import guarded, open_models
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.run_pools import depth, pool_of
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
-from madke.runs.spec import RunOptions
+from madke.runs.spec import USUAL, RunOptions
 from madke.tasks import get_task
 from madke.tasks.base import Task
 from madke.variants import Variant
@@ -87,7 +87,7 @@ async def stream(
     prompts: Path | None = None,
     estimator: str | None = None,
     seed: int | None = None,
-    options: RunOptions = RunOptions(),
+    options: RunOptions = USUAL,
 ) -> AsyncIterator[Event]:
     """Debate one question and tell what happens.
 

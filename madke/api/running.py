@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
 from madke.runs.run_json import read_spec
 from madke.runs.runner import play
-from madke.runs.spec import RunOptions, RunSpec
+from madke.runs.spec import USUAL, RunOptions, RunSpec
 from madke.runs.transcripts import read_transcripts
 from madke.tasks.base import Task
 from madke.variants import Variant
@@ -57,9 +58,14 @@ class Run:
 
     def table(self) -> str:
         """The scores as a table of plain text."""
-        from madke.report.text import as_text, score_table
+        from rich.console import Console
 
-        return as_text(score_table([(self.path.name, self._scored())]))
+        from madke.report.text import score_table
+
+        console = Console(file=StringIO(), width=140)
+        with console.capture() as shown:
+            console.print(score_table([(self.path.name, self._scored())]))
+        return shown.get()
 
     def report(self, file: str | Path) -> Path:
         """Write the report page.
@@ -91,7 +97,7 @@ async def arun(
     sources: Sources | None = None,
     task: str | Task | None = None,
     out: str | Path | None = None,
-    options: RunOptions = RunOptions(),
+    options: RunOptions = USUAL,
     settings: Mapping[str, Any] = _NOTHING,
     cast: Mapping[str, Model] = _NOTHING,
     prompts: Path | None = None,

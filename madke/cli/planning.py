@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from madke.core.errors import UserError
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.experiments.plan import Load, Planned
     from madke.llm.prices import Prices
+    from madke.runs.spec import RunOptions
+
+
+def refuse_limits(options: RunOptions) -> None:
+    """Refuse limits beside ``--plan``."""
+    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
+        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
 def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from madke.terminal import renew
 
 if TYPE_CHECKING:
+    from madke.core.events import Event
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
@@ -35,6 +36,12 @@ async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
         with suppress(asyncio.CancelledError):
             await ticker
         renew(line(), last=True)
+
+
+@contextmanager
+def run_progress() -> Iterator[Callable[[Event], None]]:
+    """A listener that shows how far a run is."""
+    yield lambda event: None
 
 
 def why_stopped(meter: Meter) -> str:

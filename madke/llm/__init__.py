@@ -6,7 +6,7 @@ that waits for its next attempt holds no slot of the limiter.
 
 from madke.llm.human import HumanChat
 from madke.llm.limiter import Limited, Limiter, LimiterState
-from madke.llm.models import UNPAID, WITH_ENDPOINT, close, kind_of, open_model
+from madke.llm.models import UNPAID, WITH_ENDPOINT, as_chat_model, close, kind_of, open_model
 from madke.llm.openai_client import AzureChat, OpenAIChat
 from madke.llm.retry import Retrying, RetryPolicy
 from madke.llm.scripted import ScriptedChat
@@ -29,6 +29,7 @@ __all__ = [
     "Retrying",
     "ScriptedChat",
     "Stored",
+    "as_chat_model",
     "close",
     "kind_of",
     "open_model",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from madke.report.page.data import data_elements
 from madke.report.tables import Cell, Table, paired_table, table_of_arms
 from madke.report.text import ORACLE
 from madke.runs.results import Results, open_results
+from madke.runs.run_json import sessions_of
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
@@ -223,5 +223,6 @@ def _knowledge(knowledge: Knowledge | None) -> str:
 
 
 def _versions(directory: Path) -> str:
-    said = json.loads((directory / "run.json").read_bytes()).get("versions", {})
+    sessions = sessions_of(directory)
+    said = sessions[-1].get("versions", {}) if sessions else {}
     return ", ".join(f"{name} {version}" for name, version in said.items())

@@ -8,7 +8,7 @@ from pathlib import Path
 from madke.experiments.recipe import Recipe
 from madke.report.tables import NOTHING, Cell, Table, percent_cell
 from madke.report.text import HEADINGS
-from madke.runs.run_json import read_config
+from madke.runs.run_json import read_spec
 from madke.runs.scored import external_values
 from madke.runs.transcripts import read_transcripts
 from madke.scoring.arms import ArmValues, read_arm
@@ -70,7 +70,7 @@ def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[C
 
 def _models(folder: Path) -> str:
     """Who played in a run, in the order of roles."""
-    return f"{OURS}: {', '.join(dict.fromkeys(read_config(folder).models.values()))}"
+    return f"{OURS}: {', '.join(dict.fromkeys(read_spec(folder).models.values()))}"
 
 
 def _figure(value: float) -> Cell:

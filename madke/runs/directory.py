@@ -67,9 +67,7 @@ class RunDirectory:
         """Whether it holds a run."""
         return _is_run(self.path)
 
-    def pending(
-        self, questions: Sequence[Question], repeats: int, options: RunOptions
-    ) -> list[tuple[Question, int]]:
+    def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
         """What has no outcome yet, repeat by repeat. It can be asked for before :meth:`begin`.
 
         Args:

@@ -22,8 +22,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.llm import CallStore, Limiter, close, open_model
 from madke.runs.cast import guarded
-from madke.runs.job import Watch
-from madke.runs.meter import Meter
+from madke.runs.meter import Meter, Watch
 from madke.runs.results import Results
 from madke.runs.scored import answers_of, beside, keep_scores
 from madke.runs.stopping import drained, until_stopped

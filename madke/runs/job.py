@@ -201,7 +201,7 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
     if isinstance(item, Mapping):
         text = str(item.get("question", ""))
         named = task or ("choice" if item.get("choices") else "short_answer")
-        fields = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
+        fields: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
         try:
             lists = {name: tuple(fields[name]) for name in ("answers", "choices") if name in fields}
             item = Question(**{**fields, **lists})
@@ -224,18 +224,18 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
     return load_variant(str(protocol), prompts)
 
 
-def _source_specs(
-    sources: Sources | None, usual: Sequence[str]
-) -> tuple[dict[str, str | None], dict[str, Source]]:
+def _source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and the sources that came as objects."""
     if sources is None:
         return dict.fromkeys(usual), {}
     if isinstance(sources, str):
         return ({} if sources.strip() == "none" else parse_sources(sources)), {}
-    named = dict(sources) if isinstance(sources, Mapping) else {source.name: source for source in sources}
+    named: dict[str, str | Source | None] = {}
+    named.update(sources if isinstance(sources, Mapping) else {source.name: source for source in sources})
     own = {name: source for name, source in named.items() if source is not None and not isinstance(source, str)}
-    specs = {name: spec if isinstance(spec, str) else None for name, spec in named.items()}
-    return specs | {name: f"object {_qualified(source)}" for name, source in own.items()}, own
+    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in named.items()}
+    specs |= {name: f"object {_qualified(source)}" for name, source in own.items()}
+    return specs, own
 
 
 def _model_name(model: Model, own: dict[str, ChatModel]) -> str:

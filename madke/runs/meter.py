@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
@@ -174,3 +175,7 @@ class Metered:
         completion = await self._model.complete(request)
         self._meter.count(self.name, completion, service=self._service)
         return completion
+
+
+Watch = Callable[[Meter], AbstractAsyncContextManager[None]]
+"""Shows a meter while calls go on."""

@@ -1,5 +1,4 @@
-"""``run.json``: ``{format, spec, endpoints, sessions}``: what a run is, where its models were asked, and what each
-command did for it."""
+"""``run.json``: what a run is, where its models were asked, and what each command did for it."""
 
 from __future__ import annotations
 

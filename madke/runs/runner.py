@@ -369,7 +369,8 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
     """Who plays which role, here or on the nodes of a cluster."""
     if options.engine == "ray" and not named_only:
         if job.own_models:
-            raise UserError(f"--engine ray opens models by name on every node; {next(iter(job.own_models))} is an object")
+            own = next(iter(job.own_models))
+            raise UserError(f"--engine ray opens models by name on every node, and {own} is an object")
         from madke.runs.ray_cast import ray_models
 
         with ray_models(

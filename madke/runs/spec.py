@@ -1,5 +1,4 @@
-"""The two descriptions of a run: :class:`RunSpec`, all that can change its results, and :class:`RunOptions`, how it is
-done."""
+"""What can change the results of a run (:class:`RunSpec`), and how it is done (:class:`RunOptions`)."""
 
 from __future__ import annotations
 
@@ -133,6 +132,9 @@ class RunOptions(BaseModel):
     )
 
 
+USUAL = RunOptions()
+"""Every option as it is where nothing is said."""
+
 
 def short_hash(content: bytes) -> str:
     """The first 16 hexadecimal digits of the SHA-256."""
@@ -141,7 +143,8 @@ def short_hash(content: bytes) -> str:
 
 def question_hash(question: Question) -> str:
     """The hash of a question with all that is known of it, whatever format of file it came from."""
-    return short_hash(json.dumps({f.name: getattr(question, f.name) for f in fields(question)}, sort_keys=True).encode())
+    known = {each.name: getattr(question, each.name) for each in fields(question)}
+    return short_hash(json.dumps(known, sort_keys=True).encode())
 
 
 def question_hashes(questions: Sequence[Question]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from madke.llm import kind_of
 from madke.llm.chat_tokens import as_text, load_chat_tokens
 from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import CallStore
-from madke.runs.run_json import read_config, run_files
+from madke.runs.run_json import read_spec, run_files
 from madke.scoring.prefix import BLOCK, CHARACTERS, shared_prefix
 from madke.scoring.spending import Spending
 
@@ -48,7 +48,7 @@ def run_spending(
     """
     if not (directory / "run.json").is_file() or not (calls := run_files(directory).calls).is_file():
         return None
-    tokens = _tokens_of(set(read_config(directory).models.values()), tokenizer)
+    tokens = _tokens_of(set(read_spec(directory).models.values()), tokenizer)
     unit = 1 if tokens else CHARACTERS
     among_arms = calls.resolve().parent != directory.resolve()
     # Arms pay under their folders' names; a run of its own has no name in its store.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.tasks import get_task
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric

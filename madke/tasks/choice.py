@@ -6,9 +6,8 @@ import re
 from string import ascii_uppercase
 
 from madke.core.question import Question
+from madke.tasks.answer_text import bare, squad_normalize
 from madke.tasks.base import Task
-from madke.tasks.marks import bare
-from madke.tasks.normalize import squad_normalize
 
 _LEAD_IN = r"(?i:(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*))?"
 _LETTER = re.compile(rf"{_LEAD_IN}[(\[]?(?P<letter>[A-Za-z])[)\]]?[.:,]?")

@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 
 from madke.core.question import Question
+from madke.tasks.answer_text import declines, unmarked
 from madke.tasks.base import Task, require
-from madke.tasks.declines import declines
 from madke.tasks.equivalence import equivalent
-from madke.tasks.latex import Expression, decimal, expression
-from madke.tasks.marks import unmarked
-from madke.tasks.units import PERCENT
+from madke.tasks.latex import PERCENT, Expression, decimal, expression
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")

@@ -6,9 +6,8 @@ import unicodedata
 
 from madke.core.question import Question
 from madke.tasks import matching
+from madke.tasks.answer_text import bare, declines
 from madke.tasks.base import Task
-from madke.tasks.declines import declines
-from madke.tasks.marks import bare
 
 _LONE_SIGNS = frozenset("*#%&@/\\")
 

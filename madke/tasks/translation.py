@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 
 from madke.core.question import Question
+from madke.tasks.answer_text import unmarked
 from madke.tasks.base import Task, require
-from madke.tasks.marks import unmarked
 
 
 class Translation(Task):
