@@ -90,7 +90,6 @@ def _complain(message: str) -> NoReturn:
 
 def _register() -> None:
     from madke.cli import (
-
         annotate,
         ask,
         compare,

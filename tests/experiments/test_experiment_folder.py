@@ -11,7 +11,7 @@ from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
 from madke.experiments.experiment import opened
 from madke.experiments.recipe import read_recipe
-from madke.experiments.record import read_experiment
+from madke.experiments.experiment import read_experiment
 from madke.experiments.setting import Setting
 from madke.files import fingerprint
 from madke.llm import CallStore
