@@ -136,7 +136,7 @@ def _list_recipes() -> None:
 
 
 def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options: RunOptions) -> None:
-    from madke.indexing.named import source_paths
+    from madke.knowledge.named import source_paths
 
     files = [file for path in data for file in question_files(path)]
     files += [*source_paths(setting.all_specs), *setting.pools, *filter(None, (options.prices, setting.file))]

@@ -65,7 +65,7 @@ def command(
     from dataclasses import replace
 
     from madke.api.running import check_pools
-    from madke.indexing.named import source_paths
+    from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
     job = prepared(
@@ -98,7 +98,7 @@ def command(
 
 def show_source(name: str, spec: str | None, source: Source) -> None:
     """Say on stderr what serves a source."""
-    from madke.indexing.named import is_sample
+    from madke.knowledge.named import is_sample
 
     sample = "; the shipped sample, --sources names your own" if is_sample(name, spec) else ""
     say(f"source {name}: {source.description}{sample}", err=True)

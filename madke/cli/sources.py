@@ -20,7 +20,7 @@ def show_found(found: Mapping[str, SourceCounts]) -> None:
 
 def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
     """Open each source and say on stderr what serves it."""
-    from madke.indexing.named import is_sample, open_source
+    from madke.knowledge.named import is_sample, open_source
 
     opened = [open_source(name, spec) for name, spec in specs.items()]
     for source in opened:
@@ -31,7 +31,7 @@ def open_sources(specs: Mapping[str, str | None]) -> list[Source]:
 
 def show_spent(sources: Iterable[Source]) -> None:
     """Say on stderr what each source that costs money has cost."""
-    from madke.knowledge.sources.serper import SerperSource
+    from madke.knowledge.serper import SerperSource
 
     for source in sources:
         if isinstance(source, SerperSource):

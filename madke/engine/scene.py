@@ -25,7 +25,7 @@ class Prompts(TypingProtocol):
     """The templates of a variant. :class:`madke.variants.Variant` is one."""
 
     def render(
-        self, stage: str, task: str, values: Mapping[str, Any], *, prompt: str | None = None
+        self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
     ) -> tuple[Message, ...]:
         """The messages of a stage, for a task and a debater's own ``prompt``, with the stage's values filled in."""
         ...
@@ -98,6 +98,10 @@ class Scene:
         if self.listen is not None:
             at = self.clock() - self.began
             self.listen(kind(question=self.question.id, repeat=self.repeat, at=at, **fields))
+
+    def same(self, a: str, b: str) -> bool:
+        """The task's matcher for this question."""
+        return self.task.same(a, b, self.question)
 
     def purpose(self, stage: str, agent: str, round_n: int) -> Purpose:
         """What a call is for."""
@@ -202,7 +206,7 @@ class Scene:
         chat: Sequence[Spoken] = ()
         if self.protocol.sees.form == "chat" and "history" in values:
             chat, shown["history"] = values["history"], ()
-        messages = self.prompts.render(stage, self.task.name, shown, prompt=prompt)
+        messages = self.prompts.render(stage, self.task, shown, prompt=prompt)
         return _with_chat(messages, chat, self.question.question) if chat else messages
 
     def _line(self, n: int) -> tuple[int, str, str]:

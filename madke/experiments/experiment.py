@@ -17,8 +17,8 @@ from madke.data import first_rounds
 from madke.experiments.recipe import Arm, Recipe
 from madke.experiments.setting import Setting, debaters_for
 from madke.files import alone_with, foreign, replacing
-from madke.indexing.named import open_source
-from madke.knowledge.merging import merge_pools
+from madke.knowledge.named import open_source
+from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import SourceCounts, asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory

@@ -29,8 +29,7 @@ from madke.engine.protocol import MOST_DEBATERS, Knowledge, Protocol
 from madke.engine.scene import Scene
 from madke.experiments.recipe import Arm
 from madke.experiments.setting import Setting, debaters_for
-from madke.knowledge.merging import merge_pools
-from madke.knowledge.pool_file import read_pools
+from madke.knowledge.pool_file import merge_pools, read_pools
 from madke.llm.prices import Price, Prices, cost, price_of
 from madke.llm.store import call_key
 from madke.llm.usage import estimated_usage
@@ -38,7 +37,6 @@ from madke.runs.job import Job, with_given
 from madke.runs.run_pools import pool_of
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
-from madke.tasks.claim import LABELS
 
 REPLY_TOKENS = 150
 """Tokens that a reply is taken to have, where nothing else is said."""
@@ -158,12 +156,9 @@ class _Counting:
         """An answer that its task reads, where there are enough of them another one for each debater and round."""
         names = [debater.name for debater in self.protocol.cast]
         turn = purpose.round * len(names) + (names.index(purpose.agent) if purpose.agent in names else 0)
-        possible: Sequence[str] = [str(turn)]
-        if self.question.task == "choice":
-            possible = [letter for letter, _ in lettered(self.question.choices)]
-        elif self.question.task == "claim":
-            possible = LABELS
-        return f"The answer is {marked(possible[turn % len(possible)], self.protocol.marker)}"
+        options = get_task(self.question.task).choices or [letter for letter, _ in lettered(self.question.choices)]
+        answer = options[turn % len(options)] if options else str(turn)
+        return f"The answer is {marked(answer, self.protocol.marker)}"
 
 
 @dataclass(kw_only=True, slots=True)

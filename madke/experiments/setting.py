@@ -17,7 +17,7 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.sampling import chosen, sample
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
-from madke.indexing.named import known_sources, resolve, source_specs
+from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm import as_chat_model, close, kind_of, open_model
 from madke.runs.cast import has_endpoint, role_models

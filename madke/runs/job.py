@@ -17,7 +17,7 @@ from madke.core.question import Question
 from madke.data import Given, first_rounds, read_dataset, read_given
 from madke.data.sampling import sample
 from madke.engine.protocol import Protocol
-from madke.indexing.named import open_source, parse_sources
+from madke.knowledge.named import open_source, parse_sources
 from madke.llm import as_chat_model
 from madke.runs.cast import role_models
 from madke.runs.spec import RunSpec, question_hashes

@@ -71,7 +71,7 @@ def run_files(path: Path) -> RunFiles:
         UserError: ``run.json`` is missing or is not one of ours.
     """
     sessions = _record(path)["sessions"]
-    said = sessions[-1] if sessions else {}
+    said = sessions[-1].get("files", {}) if sessions else {}
     pools = said.get("pools")
     return RunFiles(
         calls=path / str(said.get("calls", "calls.sqlite")), pools=None if pools is None else path / str(pools)
@@ -114,8 +114,10 @@ def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files
     record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"sessions": []}
     session = {
         "started": started,
-        "calls": os.path.relpath(files.calls, path),
-        "pools": None if files.pools is None else os.path.relpath(files.pools, path),
+        "files": {
+            "calls": os.path.relpath(files.calls, path),
+            "pools": None if files.pools is None else os.path.relpath(files.pools, path),
+        },
         "versions": versions(),
     }
     _write(
@@ -162,12 +164,14 @@ def _record(path: Path) -> dict[str, Any]:
 def _is_sound(record: Mapping[str, Any]) -> bool:
     """Whether what we read of it beside the spec is what we write."""
     sessions = record.get("sessions")
-    return (
-        isinstance(record.get("endpoints"), dict)
-        and isinstance(sessions, list)
-        and all(isinstance(session, dict) for session in sessions)
-        and all(isinstance(session.get("calls", ""), str) for session in sessions)
-        and all(isinstance(session.get("pools"), str | None) for session in sessions)
+    if not isinstance(record.get("endpoints"), dict) or not isinstance(sessions, list):
+        return False
+    said = [session.get("files", {}) if isinstance(session, dict) else None for session in sessions]
+    return all(
+        isinstance(files, dict)
+        and isinstance(files.get("calls", ""), str)
+        and isinstance(files.get("pools"), str | None)
+        for files in said
     )
 
 

@@ -1,15 +1,12 @@
-"""The nodes of a Ray cluster.
-
-This process must run on one of them, and madke and its extras must be installed on each, in the same versions, on
-which the bytes of a result depend; Ray itself compares only its own version and Python's. Ray lets the arithmetic of a
-task run in as many threads as the task has CPUs; the last bits of a sum depend on their number.
-"""
+"""ray."""
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +17,25 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.versions import versions
 from madke.workers import R, T, Workers, in_order
-from madke.workers.fault_signals import fault_signals_kept
+
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+_ENOUGH = 512
+"""Bytes; more than a ``struct sigaction`` takes anywhere. Python's ``signal`` knows no handlers but its own."""
+
+
+@contextmanager
+def fault_signals_kept() -> Iterator[None]:
+    """Whoever handled memory faults before the block handles them after it."""
+    libc = ctypes.CDLL(None)
+    kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
+    for number, action in kept.items():
+        libc.sigaction(int(number), None, action)
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            libc.sigaction(int(number), action, None)
+
 
 _RETRIES = 3
 """So often (Ray's default) a task is done again that was lost with its worker or node; a task that kills its worker

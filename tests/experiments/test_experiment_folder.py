@@ -17,7 +17,7 @@ from madke.experiments.setting import Setting
 from madke.files import fingerprint
 from madke.llm import CallStore
 from madke.runs.runner import account
-from madke.runs.spec import RunOptions
+from madke.runs.spec import USUAL
 from tests.support.dataset import write_dataset
 
 WIKI = "{name: wiki, protocol: rag, sources: wiki}"
@@ -68,7 +68,7 @@ def setting(folder, *arms, pools=("pools.jsonl",), **changes):
 
 
 @contextmanager
-def begun(folder, *arms, options=RunOptions(), **changes):
+def begun(folder, *arms, options=USUAL, **changes):
     """The experiment, begun."""
     wanted = setting(folder, *arms, **changes)
     with opened(folder / "out", wanted, options, account(options)) as experiment:

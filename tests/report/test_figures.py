@@ -26,8 +26,8 @@ from madke.report.figures.scaling import agents_curves, rounds_curves
 from madke.report.figures.settings import facts, headings
 from madke.report.figures.style import INK, style
 from madke.report.figures.tally import tally
-from madke.runs.config import RunConfig
 from madke.runs.results import Results
+from madke.runs.spec import RunSpec
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
 from tests.support.transcripts import transcript
@@ -66,17 +66,14 @@ def debates(right=3, n=4, rounds=(["x", "y"], ["x", "x"]), **changes):
 
 def config(data="nq.jsonl", model="openai/m", **protocol):
     made = Protocol(source="test", **protocol)
-    return RunConfig(
+    return RunSpec(
         data=data,
-        data_sha256=data,
-        questions=("q0",),
+        questions={"q0": data},
         variant="madke",
         protocol=made,
         prompts_sha256={},
         models=dict.fromkeys(made.roles, model),
-        sources={},
         source_specs={},
-        pools_sha256=None,
         seed=0,
         repeats=1,
     )

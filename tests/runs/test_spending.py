@@ -1,6 +1,7 @@
 """What a run's recorded calls took: cost, and how much of the prompts is a shared prefix, from its call store."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -9,7 +10,7 @@ from madke.core.errors import UserError
 from madke.engine.protocol import Protocol
 from madke.llm.prices import Price
 from madke.llm.store import CallStore, Stored
-from madke.runs.config import RunConfig
+from madke.runs.spec import RunSpec
 from madke.runs.spending import run_spending
 from tests.support.tiny_model import NO_SYSTEM, save_tiny_model
 
@@ -19,22 +20,24 @@ ROLE = len("<|user|>\n")
 
 def write_run(directory, calls, *models):
     directory.mkdir(parents=True, exist_ok=True)
-    config = RunConfig(
+    config = RunSpec(
         data="q.jsonl",
-        data_sha256="",
-        questions=("1",),
+        questions={"1": ""},
         variant="madke",
         protocol=Protocol(source="a test"),
         prompts_sha256={},
         models={f"role {n}": model for n, model in enumerate(models)},
-        sources={},
         source_specs={},
-        pools_sha256=None,
         seed=0,
         repeats=1,
     )
-    record = f'{{"config": {config.model_dump_json()}, "files": {{"calls": "{calls}"}}}}'
-    (directory / "run.json").write_text(record)
+    record = {
+        "format": 2,
+        "spec": config.model_dump(mode="json"),
+        "endpoints": {},
+        "sessions": [{"files": {"calls": calls}}],
+    }
+    (directory / "run.json").write_text(json.dumps(record))
     return directory
 
 
