@@ -6,19 +6,20 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from madke.api.in_thread import finished
 from madke.core.chat import Usage
-from madke.core.events import DebateFinished, Event, PoolReady
+from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.knowledge.pools import retrieve
-from madke.llm import Limiter, close
+from madke.llm import Limits, close, read_models
 from madke.runs.cast import guarded, open_models
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.run_pools import depth, pool_of
@@ -152,20 +153,23 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
     (question,) = job.questions
     knowledge = job.protocol.knowledge
     names = {role: name for role, name in job.spec.models.items() if name not in job.own_models}
-    opened = open_models(names, base_url=options.base_url)
+    opened = open_models(names, base_url=options.base_url, models=read_models(options.models_file))
     models = {role: opened.get(role) or job.own_models[name] for role, name in job.spec.models.items()}
     estimator = QualityEstimator(job.spec.estimator) if job.spec.estimator is not None else None
     search = None
     try:
-        pool = await asyncio.to_thread(_retrieved, job)
+        loop = asyncio.get_running_loop()
+        told = partial(loop.call_soon_threadsafe, events.put_nowait)
+        pool = await asyncio.to_thread(_retrieved, job, told)
         if knowledge is not None and knowledge.requery:
-            served_by = {source.name: source.description for source in job.sources}
-            search = searching(LiveSearch(served_by, job.sources, depth(knowledge)), knowledge)
+            sources = job.sources()
+            served_by = {source.name: source.description for source in sources}
+            search = searching(LiveSearch(served_by, sources, depth(knowledge)), knowledge)
         events.put_nowait(PoolReady(question=question.id, pool=pool))
         await debate(
             question,
             job.protocol,
-            guarded(models, limiter=Limiter(options.concurrency, options.rpm, options.tpm)),
+            guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
             pool,
             task=get_task(question.task),
             prompts=job.variant,
@@ -180,9 +184,9 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
             await close(model)
 
 
-def _retrieved(job: Job) -> KnowledgePool:
+def _retrieved(job: Job, listen: Listener) -> KnowledgePool:
     knowledge = job.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
-    (record,) = retrieve(job.questions, job.sources, depth(knowledge))
+    (record,) = retrieve(job.questions, job.sources(listen), depth(knowledge))
     return pool_of(record, knowledge)

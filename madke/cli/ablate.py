@@ -16,11 +16,7 @@ from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from madke.core.events import Listener
-    from madke.experiments.ablation import Ablation, Watch
-    from madke.experiments.recipe import Arm
+    from madke.experiments.ablation import Ablation
     from madke.experiments.setting import Setting
     from madke.report.tables import Table
     from madke.runs.spec import RunOptions
@@ -69,7 +65,6 @@ def command(
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
     from madke.cli.planning import refuse_limits
-    from madke.experiments.ablation import run_experiment
     from madke.experiments.plan import REPLY_TOKENS
     from madke.experiments.recipe import remarks
     from madke.experiments.setting import read_setting
@@ -100,7 +95,7 @@ def command(
     if out is not None and not plan:
         _refuse_own_files(out, setting, [Path(text.rpartition("=")[2]) for text in data or ()], options)
     datasets = {str(name) for question in setting.questions if (name := question.metadata.get("dataset"))}
-    setting.check(options.base_url)
+    setting.check(options)
     for remark in remarks(setting.recipe, datasets):
         say(f"madke: {setting.file}: {remark}", err=True)
     if plan:
@@ -108,19 +103,7 @@ def command(
         return
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
-    with resumable():
-        done = run_experiment(
-            setting,
-            out,
-            options,
-            watch=_shown(setting, options, reply_tokens or REPLY_TOKENS),
-            reply_tokens=reply_tokens or REPLY_TOKENS,
-            signals=True,
-        )
-        for line in done.spent:
-            say(line, err=True)
-        _show_results(done)
-    _show_unfinished(done, options)
+    _run(setting, out, options, reply_tokens or REPLY_TOKENS)
 
 
 def _list_recipes() -> None:
@@ -174,28 +157,29 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
         console().print(rich_table(table))
 
 
-def _shown(setting: Setting, options: RunOptions, reply_tokens: int) -> Watch:
-    """What is shown while the experiment goes on."""
+def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) -> None:
     from madke.cli.planning import show_plans
-    from madke.cli.progress import counter, run_progress
-    from madke.cli.run import show_source
-    from madke.cli.sources import show_found
-    from madke.experiments.ablation import Watch
+    from madke.cli.sources import listening
+    from madke.experiments.ablation import run_experiment
     from madke.llm.prices import read_prices
 
     prices = read_prices(options.prices) if options.prices else {}
-
-    def arm_progress(number: int, arm: Arm) -> AbstractContextManager[Listener]:
-        say(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
-        return run_progress()
-
-    return Watch(
-        source=show_source,
-        retrieved=counter("retrieved"),
-        found=show_found,
-        planned=lambda plans: show_plans(plans, prices, reply_tokens),
-        arm=arm_progress,
-    )
+    with resumable():
+        with listening() as listen:
+            done = run_experiment(
+                setting,
+                out,
+                options,
+                listen=listen,
+                on_plans=lambda plans: show_plans(plans, prices, reply_tokens),
+                on_arm=lambda number, arm: say(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True),
+                reply_tokens=reply_tokens,
+                signals=True,
+            )
+        for line in done.spent:
+            say(line, err=True)
+        _show_results(done)
+    _show_unfinished(done, options)
 
 
 def _show_results(done: Ablation) -> None:

@@ -48,9 +48,6 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
-    from dataclasses import replace
-
-    from madke.cli.run import show_source
     from madke.core.transcript import to_json
     from madke.report.text import debate_text
     from madke.runs.job import prepared
@@ -67,7 +64,6 @@ def command(
         estimator=estimator,
         seed=seed,
     )
-    job = replace(job, told=show_source)
     transcript = asyncio.run(_transcript(job, options))
     for line in job.spent:
         say(line, err=True)
@@ -81,9 +77,12 @@ def command(
 
 async def _transcript(job: Job, options: RunOptions) -> Transcript:
     from madke.api.asking import told
-    from madke.core.events import DebateFinished
+    from madke.cli.sources import show_source
+    from madke.core.events import DebateFinished, SourceOpened
 
     async for event in told(job, options):
+        if isinstance(event, SourceOpened):
+            show_source(event)
         if isinstance(event, DebateFinished):
             return event.transcript
     raise AssertionError("a debate ends with its transcript")

@@ -14,7 +14,6 @@ from madke.cli.outputs import question_files, refuse_own_files
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
-    from madke.core.knowledge import Source
     from madke.llm.prices import Prices
     from madke.runs.job import Job
     from madke.runs.meter import Meter
@@ -62,8 +61,6 @@ def command(
     Exit status: 0 every question has an outcome, 1 some failed or a limit was reached, 2 bad input, 130 interrupted,
     143 terminated.
     """
-    from dataclasses import replace
-
     from madke.api.running import check_pools
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
@@ -86,7 +83,6 @@ def command(
         seed=seed if seed >= 0 else None,
         repeats=repeats,
     )
-    job = replace(job, told=show_source)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (given, options.prices))]
     refuse_own_files(out, [path for path in read if path.is_file()])
@@ -96,35 +92,16 @@ def command(
         _run(job, pools, out, options)
 
 
-def show_source(name: str, spec: str | None, source: Source) -> None:
-    """Say on stderr what serves a source."""
-    from madke.knowledge.named import is_sample
-
-    sample = "; the shipped sample, --sources names your own" if is_sample(name, spec) else ""
-    say(f"source {name}: {source.description}{sample}", err=True)
-
-
 def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     from madke.cli.console import exit_status
-    from madke.cli.progress import counter, run_progress
+    from madke.cli.sources import listening
     from madke.runs.directory import RunDirectory
     from madke.runs.runner import account, play
 
     own = account(options)
-    with RunDirectory(out, replay=options.replay) as directory, run_progress() as listen:
+    with RunDirectory(out, replay=options.replay) as directory, listening() as listen:
         try:
-            meter = asyncio.run(
-                play(
-                    job,
-                    directory,
-                    options,
-                    pools=pools,
-                    shared=own,
-                    listen=listen,
-                    retrieved=counter("retrieved"),
-                    signals=True,
-                )
-            )
+            meter = asyncio.run(play(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
         except KeyboardInterrupt as interrupt:
             done = f"{len(directory.done)} of {len(job.questions) * job.spec.repeats} questions"
             say(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +16,6 @@ from madke.experiments.experiment import opened, read_experiment
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.experiments.setting import NO_SOURCES, Data, Setting, read_setting
-from madke.knowledge.pools import SourceCounts
 from madke.runs.budget import Budget
 from madke.runs.job import Model
 from madke.runs.meter import Meter
@@ -25,25 +23,6 @@ from madke.runs.runner import account
 from madke.runs.scored import score_run
 from madke.runs.spec import USUAL, RunOptions
 from madke.scoring.scores import Scores
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """Who hears how far an experiment is; nobody, where nothing is said."""
-
-    source: Callable[[str, str | None, Source], None] = lambda name, spec, source: None
-    """A source was opened: its name, its specification, and the source."""
-    retrieved: Callable[[int, int], None] = lambda done, total: None
-    """How many questions have their pools, and of how many."""
-    found: Callable[[Mapping[str, SourceCounts]], None] = lambda counts: None
-    """The pools are frozen; what each source that was asked has found."""
-    planned: Callable[[Sequence[Planned]], None] = lambda plans: None
-    """What each arm will take, before the first one begins."""
-    arm: Callable[[int, Arm], AbstractContextManager[Listener | None]] = lambda number, arm: nullcontext()
-    """An arm, counted from 1, is about to run; what is entered here hears its events."""
-
-
-_NOBODY = Watch()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +76,7 @@ def ablate(
     seed: int = 0,
     prompts: Path | None = None,
     estimator: str | None = None,
-    watch: Watch = _NOBODY,
+    listen: Listener = lambda event: None,
 ) -> Ablation:
     """Run every arm of a recipe over frozen pools and one call store.
 
@@ -121,7 +100,7 @@ def ablate(
         seed: Sampling seed of the arms; a negative one leaves it to the servers.
         prompts: A folder of your own protocols, searched first.
         estimator: The command of a quality estimator, for arms with ``finish: rerank``.
-        watch: Hears how far it is.
+        listen: Hears every event of every debate, and of sources, pools and runs (:mod:`madke.core.events`).
 
     Raises:
         UserError: Something is not there or cannot be so, or the folder holds another experiment.
@@ -142,7 +121,7 @@ def ablate(
         prompts=prompts,
         estimator=estimator,
     )
-    work = partial(run_experiment, setting, Path(out), options, watch=watch)
+    work = partial(run_experiment, setting, Path(out), options, listen=listen)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -156,7 +135,9 @@ def run_experiment(
     out: Path,
     options: RunOptions,
     *,
-    watch: Watch,
+    listen: Listener = lambda event: None,
+    on_plans: Callable[[Sequence[Planned]], None] = lambda plans: None,
+    on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
     reply_tokens: int = REPLY_TOKENS,
     signals: bool = False,
 ) -> Ablation:
@@ -166,22 +147,24 @@ def run_experiment(
         setting: The experiment.
         out: Its folder.
         options: How it is done.
-        watch: Hears how far it is.
+        listen: See :func:`ablate`.
+        on_plans: Hears what each arm will take, before the first one begins.
+        on_arm: Hears of each arm, counted from 1, that is about to run.
         reply_tokens: What the plan takes a reply to have.
         signals: Whether SIGINT, SIGTERM and SIGHUP end it without losing a call that is paid for.
 
     Raises:
         UserError: Nothing can be run: see :func:`ablate`, or the reason why the first arm that could not run could not.
     """
-    setting.check(options.base_url)
+    setting.check(options)
     own = account(options)
     own.budget.check(setting.models)
-    with opened(out, setting, options, own, told=watch.source) as experiment:
-        watch.found(experiment.begin(watch.retrieved))
+    with opened(out, setting, options, own, listen=listen) as experiment:
+        experiment.begin()
         pools = experiment.pools if experiment.pools.exists() else None
         planner = Planner(prices=own.budget.prices, reply_tokens=reply_tokens)
         plans = planned(setting, planner, pools, debaters=experiment.debaters)
-        watch.planned(plans)
+        on_plans(plans)
         unfinished: dict[str, str] = {}
         meters: dict[str, Meter] = {}
         wrong: list[UserError] = []
@@ -189,9 +172,9 @@ def run_experiment(
             if reason := experiment.waits_for(arm):
                 unfinished[arm.name] = reason
                 continue
+            on_arm(number, arm)
             try:
-                with watch.arm(number, arm) as listen:
-                    meter = asyncio.run(experiment.run(arm, listen=listen, signals=signals))
+                meter = asyncio.run(experiment.run(arm, signals=signals))
             except UserError as error:  # what other arms have, or will have, paid for is theirs
                 unfinished[arm.name] = str(error)
                 wrong.append(error)

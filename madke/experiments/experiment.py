@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener
+from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, heedless
 from madke.core.knowledge import Source
 from madke.core.transcript import Transcript
 from madke.data import first_rounds
@@ -19,7 +19,7 @@ from madke.experiments.setting import Setting, debaters_for
 from madke.files import alone_with, foreign, replacing
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
-from madke.knowledge.pools import SourceCounts, asking_folder, build_pools
+from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job, with_given
@@ -52,8 +52,8 @@ class Experiment:
     setting: Setting
     options: RunOptions
     account: Account
-    told: Callable[[str, str | None, Source], None] = lambda name, spec, source: None
-    """Hears of each source that was opened: its name, its specification, and the source."""
+    tell: Listener = lambda event: None
+    """Hears of sources that are opened, of pools, and of the runs of all arms."""
     sources: dict[str, Source] = field(default_factory=dict)
     """Those that are open."""
 
@@ -67,15 +67,12 @@ class Experiment:
         """The call store of all arms."""
         return self.path / "calls.sqlite"
 
-    def begin(self, retrieved: Callable[[int, int], None]) -> dict[str, SourceCounts]:
+    def begin(self) -> None:
         """Freeze the pools of all questions and arms, then what the experiment is.
 
         What the pool files of the setting do not hold is retrieved for all arms at once. Where an experiment goes on,
         the pools of its questions stay what they are once an arm has begun with them, and further questions get theirs;
         if the file is gone, it is made again from the same pool files.
-
-        Returns:
-            Source name -> what it found; empty where nothing had to be asked.
 
         Raises:
             UserError: A source cannot work, a pool file is wrong or another, the pools that arms have begun with hold
@@ -90,12 +87,11 @@ class Experiment:
         else:
             self._refuse_other_pools(before, sources, held)
             sources = before["sources"]
-        found = self._add_pools(sources, retrieved)
+        self._add_pools(sources)
         record = {**_record_of(self.setting), "pools": held, "sources": sources}
         if before != record:
             with replacing(self.path / FILE) as file:
                 file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
-        return found
 
     def _held(self) -> dict[str, str]:
         """Question id -> hash of what the pool files hold for it."""
@@ -135,20 +131,19 @@ class Experiment:
                 file=self.pools,
             )
 
-    def _add_pools(
-        self, specs: Mapping[str, str | None], retrieved: Callable[[int, int], None]
-    ) -> dict[str, SourceCounts]:
+    def _add_pools(self, specs: Mapping[str, str | None]) -> None:
         """Add the pools of those questions that the file lacks."""
         setting = self.setting
         there = lines_of(self.pools, setting.questions_of) if self.pools.exists() else {}
         questions = [question for question in setting.questions if question.id not in there]
         if not specs or not questions:
-            return {}
-        files, found = list(setting.pools), {}
+            return
+        files = list(setting.pools)
         asked, merged = self.path / _ASKED, self.path / _MERGED
         if wanted := {name: spec for name, spec in specs.items() if name not in setting.held}:
             depths = [depth(job.protocol.knowledge) for _, job in setting.jobs if job.protocol.knowledge]
-            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=retrieved)
+            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=self._tell_progress)
+            self.tell(PoolsReady(question="", found=found))
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
         with replacing(self.pools) as whole:
@@ -156,7 +151,9 @@ class Experiment:
             whole.write(merged.read_bytes())
         merged.unlink()
         asked.unlink(missing_ok=True)
-        return found
+
+    def _tell_progress(self, done: int, total: int) -> None:
+        self.tell(PoolProgress(question="", done=done, total=total))
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         """The sources, each opened once for all arms."""
@@ -164,8 +161,8 @@ class Experiment:
             raise UserError(f"--replay asks nobody, and there are no pools of {', '.join(specs)}")
         for name, spec in specs.items():
             if name not in self.sources:
-                self.sources[name] = self.setting.own_sources.get(name) or open_source(name, spec)
-                self.told(name, spec, self.sources[name])
+                source = self.sources[name] = open_source(name, self.setting.own_sources.get(name, spec))
+                self.tell(SourceOpened(question="", name=name, spec=spec, description=source.description))
         return [self.sources[name] for name in specs]
 
     @property
@@ -173,12 +170,11 @@ class Experiment:
         """What each open source that costs money has cost, a line each."""
         return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
 
-    async def run(self, arm: Arm, *, listen: Listener | None = None, signals: bool = False) -> Meter:
+    async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
         """Run an arm, or go on with it.
 
         Args:
             arm: One that waits for no other (:meth:`waits_for`).
-            listen: As :func:`madke.runs.runner.play` takes it.
             signals: As :func:`madke.runs.runner.play` takes it.
         """
         job, options = self.setting.job(arm, debaters=self.debaters(arm)), self.options
@@ -194,7 +190,7 @@ class Experiment:
         account = replace(self.account, calls=self.calls, payer=arm.name)
         pools = self.pools if job.protocol.knowledge else None
         with RunDirectory(arm_folder(self.path, arm.name), replay=options.replay) as directory:
-            return await play(job, directory, options, pools=pools, shared=account, listen=listen, signals=signals)
+            return await play(job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals)
 
     def waits_for(self, arm: Arm) -> str | None:
         """Why this arm cannot begin yet; None if it can.
@@ -244,12 +240,7 @@ def _spent(transcript: Transcript, what: str) -> int:
 
 @contextmanager
 def opened(
-    path: Path,
-    setting: Setting,
-    options: RunOptions,
-    account: Account,
-    *,
-    told: Callable[[str, str | None, Source], None] = lambda name, spec, source: None,
+    path: Path, setting: Setting, options: RunOptions, account: Account, *, listen: Listener = lambda event: None
 ) -> Iterator[Experiment]:
     """The experiment's folder, made or gone on with; one process at a time has it.
 
@@ -261,7 +252,7 @@ def opened(
         setting: The experiment.
         options: How it is done. A replay asks nobody.
         account: What its arms may use.
-        told: Hears of each source that was opened: its name, its specification, and the source.
+        listen: Hears of sources that are opened, of pools, and of the runs of all arms.
 
     Raises:
         UserError: It is in use, holds another experiment or something else, or cannot be written; a model, a pool file
@@ -277,7 +268,7 @@ def opened(
         done, failed = _outcomes(path, arm)
         if not options.replay and done - failed < setting.debates(arm):
             asking.append(arm.name)
-    models = setting.open_all(options.base_url, asking)
+    models = setting.open_all(options, asking)
     setting.held  # noqa: B018 - a pool file that is wrong is refused before anything is made
     if not there and (wrong := setting.unknown_sources()):
         raise wrong[0]
@@ -288,7 +279,7 @@ def opened(
             (path / "arms").mkdir(exist_ok=True)
             if is_experiment(path):
                 _refuse_other(path, setting, models)
-            yield Experiment(path=path, setting=setting, options=options, account=account, told=told)
+            yield Experiment(path=path, setting=setting, options=options, account=account, tell=heedless(listen))
         finally:
             _tidy(path, made=made)
 

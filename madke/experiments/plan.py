@@ -30,9 +30,8 @@ from madke.engine.scene import Scene
 from madke.experiments.recipe import Arm
 from madke.experiments.setting import Setting, debaters_for
 from madke.knowledge.pool_file import merge_pools, read_pools
-from madke.llm.prices import Price, Prices, cost, price_of
+from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.llm.store import call_key
-from madke.llm.usage import estimated_usage
 from madke.runs.job import Job, with_given
 from madke.runs.run_pools import pool_of
 from madke.tasks import get_task

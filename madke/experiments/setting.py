@@ -19,10 +19,10 @@ from madke.data.sampling import chosen, sample
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
-from madke.llm import as_chat_model, close, kind_of, open_model
+from madke.llm import as_chat_model, close, kind_of, open_model, read_models, refuse_two_addresses
 from madke.runs.cast import has_endpoint, role_models
 from madke.runs.job import Job, Model, check_needs, configured
-from madke.runs.spec import RunSpec, question_hashes
+from madke.runs.spec import USUAL, RunOptions, RunSpec, question_hashes
 from madke.variants import Variant, load_variant
 from madke.yaml_file import line_of
 
@@ -169,14 +169,14 @@ class Setting:
             spec=spec, questions=self.questions, variant=variant, own_models=own_models, own_sources=self.own_sources
         )
 
-    def check(self, base_url: str | None = None) -> None:
+    def check(self, options: RunOptions = USUAL) -> None:
         """Refuse what no arm would use, and arms that lack something, before anything is asked.
 
         Raises:
             UserError: Something is given for nothing; an arm needs golds or an estimator; a unit of cost has more than
                 one debater; a model cannot be.
         """
-        if base_url is not None and not any(map(has_endpoint, self.models)):
+        if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
         if self.estimator is not None and not any(job.spec.estimator for _, job in self.jobs):
             raise UserError("--estimator is for finish = rerank; no arm has it")
@@ -186,26 +186,27 @@ class Setting:
             if (dear := arm.debaters_for) and (count := debaters[dear.unit]) != 1:
                 error = UserError(f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected an arm of one")
                 raise self._refusal(arm, error, "debaters_for", "unit")
-        self.open_all(base_url)
+        self.open_all(options)
 
     @property
     def models(self) -> set[str]:
         """The names of all models that are opened by name."""
         return {name for _, job in self.jobs for name in job.spec.models.values() if name not in job.own_models}
 
-    def open_all(self, base_url: str | None = None, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
+    def open_all(self, options: RunOptions = USUAL, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
         """Open every model of every arm as far as that asks nobody and loads no weights, and close it again.
 
         Args:
-            base_url: The endpoint of the models that have one.
+            options: Say where models are.
             asking: The arms whose models will be asked; those of the others need no key.
 
         Returns:
             Arm -> role -> the model's own name.
 
         Raises:
-            UserError: There is no such model, or it cannot be opened.
+            UserError: There is no such model, it cannot be opened, or its name leads to two addresses.
         """
+        entries = read_models(options.models_file)
         opened: dict[tuple[str, bool], ChatModel] = {}
         found: dict[str, Mapping[str, str]] = {}
         try:
@@ -214,14 +215,15 @@ class Setting:
                 for name in job.spec.models.values():
                     asked = arm.name in asking and name not in own and kind_of(name) != "hf"
                     if name not in own and (name, asked) not in opened:
-                        at = base_url if has_endpoint(name) else None
+                        at = options.base_url if has_endpoint(name) else None
                         try:
-                            opened[name, asked] = open_model(name, base_url=at, replay=not asked)
+                            opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
                         except UserError as error:
                             keys = _says_model(arm, name)
                             raise (self._refusal(arm, error, *keys) if keys else error) from None
                 names = own | {name: model.name for (name, _), model in opened.items()}
                 found[arm.name] = {role: names[name] for role, name in job.spec.models.items()}
+            refuse_two_addresses(opened.values())
         finally:
             asyncio.run(_close(opened.values()))
         return found

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.core.errors import UserError
-from madke.llm.usage import estimated_usage
+from madke.llm.prices import estimated_usage
 
 Reply = str | Completion | Exception
 """What is said: a text, a whole completion, or an exception to raise (a ``CallError`` for a failed attempt)."""

@@ -89,6 +89,8 @@ class ServerError:
             status: The response's.
             body: The JSON value, or its ``error``.
         """
+        # Gemini puts its errors into a list.
+        body = body[0] if isinstance(body, list) and len(body) == 1 else body
         inner = field(body, "error") or body
         stated = [field(inner, name) for name in ("code", "type", "status")]
         if status == 200:
@@ -135,19 +137,6 @@ def read_failure(error: ServerError, where: str, *, retry_after: float | None = 
         retry_after=retry_after,
         overloaded=retryable and error.status in _OVERLOADED,
     )
-
-
-def refused_parameter(error: ServerError) -> str | None:
-    """``max_tokens``, ``temperature`` or ``seed`` if the server says that it does not take it, else None.
-
-    A value that is merely too large is another matter, so the error must say that something is unsupported.
-    """
-    told = f"{' '.join(sorted(error.names))} {error.message}".lower()
-    if not any(word in told for word in ("unsupported", "not support", "unrecognized request argument")):
-        return None
-    # "Use 'max_completion_tokens' instead" names it only with quotes, or not at all.
-    named = [error.param, *re.findall(r"'(\w+)'", told), *re.findall(r"supplied: (\w+)", told)]
-    return next((p for p in ("max_tokens", "temperature", "seed") if p in named), None)
 
 
 def field(value: Any, *names: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
+from madke.core.events import Listener, SourceOpened
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import Given, first_rounds, read_dataset, read_given
@@ -54,18 +54,20 @@ class Job:
     """Name -> model, of those that came as objects."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
     """The same of sources."""
-    told: Callable[[str, str | None, Source], None] = lambda name, spec, source: None
-    """Hears of each source that was opened: its name, its specification, and the source."""
+    _opened: list[Source] = field(default_factory=list)
 
-    @cached_property
-    def sources(self) -> list[Source]:
-        """Every source of the protocol, opened."""
-        opened = []
-        for name, spec in self.spec.source_specs.items():
-            source = self.own_sources.get(name) or open_source(name, spec)
-            self.told(name, spec, source)
-            opened.append(source)
-        return opened
+    def sources(self, listen: Listener | None = None) -> Sequence[Source]:
+        """Every source of the protocol, opened once.
+
+        Args:
+            listen: Hears of each that is opened.
+        """
+        for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
+            source = open_source(name, self.own_sources.get(name, spec))
+            self._opened.append(source)
+            if listen is not None:
+                listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
+        return self._opened
 
     @property
     def protocol(self) -> Protocol:
@@ -75,8 +77,7 @@ class Job:
     @property
     def spent(self) -> list[str]:
         """What each opened source that costs money has cost, a line each."""
-        opened: Sequence[Source] = self.__dict__.get("sources", ())
-        return [source.spent.line() for source in opened if hasattr(source, "spent")]
+        return [source.spent.line() for source in self._opened if hasattr(source, "spent")]
 
 
 def prepared(
@@ -202,10 +203,10 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
     if isinstance(item, Mapping):
         text = str(item.get("question", ""))
         named = task or ("choice" if item.get("choices") else "short_answer")
-        fields: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
+        given: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
         try:
-            lists = {name: tuple(fields[name]) for name in ("answers", "choices") if name in fields}
-            item = Question(**{**fields, **lists})
+            lists = {name: tuple(given[name]) for name in ("answers", "choices") if name in given}
+            item = Question(**{**given, **lists})
         except TypeError as error:
             raise UserError(f"question {number}: {error}") from None
     if not item.question.strip():

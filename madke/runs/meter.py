@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
 from madke.engine.replies import CUT
-from madke.llm import Limiter
+from madke.llm import Limiter, Limits
 from madke.runs.budget import Budget
 from madke.runs.run_json import Session
 
@@ -46,7 +46,7 @@ class Meter:
     """Of the calls of models that have a price."""
     budget: Budget | None = None
     """What the calls draw on; None where nothing is paid (a replay)."""
-    limiter: Limiter | None = None
+    limiter: Limits | Limiter | None = None
     """What the calls wait for."""
     left_over: int = 0
     """Questions that did not begin, or did not end, since the run was stopped."""

@@ -78,6 +78,16 @@ def run_files(path: Path) -> RunFiles:
     )
 
 
+def endpoints_before(path: Path) -> Mapping[str, Any]:
+    """Where the run's models were asked: model name -> ``address`` and ``dialect``.
+
+    Raises:
+        UserError: ``run.json`` is missing or is not one of ours.
+    """
+    endpoints: Mapping[str, Any] = _record(path)["endpoints"]
+    return endpoints
+
+
 def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
     """What each command did, the first one first; see :class:`Session`.
 

@@ -15,20 +15,20 @@ from pathlib import Path
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolReady, RunProgress, heedless
+from madke.core.events import Listener, PoolProgress, PoolReady, PoolsReady, RunProgress, heedless
+from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.engine.scene import Estimate, Retrieve
-from madke.llm import CallStore, Limited, Limiter, Stored, close
-from madke.llm.limiter import SLOW_START
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, endpoints_of, moved, read_models
 from madke.llm.prices import read_prices
 from madke.runs.budget import Budget
-from madke.runs.cast import guarded, has_endpoint, open_models
+from madke.runs.cast import guarded, open_models
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import HOPELESS, Meter, Metered
-from madke.runs.run_json import RunFiles, read_spec, tokens_of_sessions
+from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, build_run_pools, depth
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.spec import RunOptions, RunSpec
@@ -42,9 +42,6 @@ _TOLD_EVERY = 0.5
 
 _OTHER_FILES = 256
 """Open files that are no connections: indexes, the call store, libraries; generously."""
-
-Retrieved = Callable[[int, int], None]
-"""Told of questions whose pools were retrieved, and of their number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +79,6 @@ async def play(
     pools: Path | None = None,
     shared: Account | None = None,
     listen: Listener | None = None,
-    retrieved: Retrieved = lambda done, total: None,
     signals: bool = False,
 ) -> Meter:
     """Debate every question that the directory does not hold yet.
@@ -93,8 +89,7 @@ async def play(
         options: How.
         pools: A pool file. None: the run's own, which is built if need be.
         shared: What the run shares with others.
-        listen: Hears the events of all debates, and :class:`RunProgress`.
-        retrieved: Hears how far the pools are.
+        listen: Hears how far pools and run are, and the events of all debates.
         signals: Whether SIGINT, SIGTERM and SIGHUP end the run without losing a call that is paid for.
 
     Returns:
@@ -108,6 +103,7 @@ async def play(
     if options.address is not None and options.engine != "ray":
         raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
     started = datetime.now(UTC)
+    tell = None if listen is None else heedless(listen)
     allow_connections(options.concurrency)
     own = shared or account(options)
     pending = directory.pending(job.questions, job.spec.repeats, options)
@@ -117,10 +113,12 @@ async def play(
         own.budget.check(job.spec.models.values())
     with _models(job, options, named_only=named_only) as models:
         estimator = QualityEstimator(job.spec.estimator, replay=named_only) if job.spec.estimator else None
-        file = await asyncio.to_thread(_pool_file, job, directory, pools, retrieved, replay=options.replay)
+        file = pools if job.protocol.knowledge else None
+        if file is None and job.protocol.knowledge is not None:
+            file = await _own_pools(job, directory, tell, replay=options.replay)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(file, job.protocol.knowledge, job.questions, before)
-        live = _live_search(job, before, replay=options.replay)
+        live = _live_search(job, before, tell, replay=options.replay)
         spec = job.spec.model_copy(
             update={
                 "models": {role: model.name for role, model in models.items()},
@@ -130,10 +128,13 @@ async def play(
             }
         )
         files = RunFiles(calls=own.calls or directory.path / "calls.sqlite", pools=file)
-        directory.begin(spec, {}, files, started.isoformat(timespec="seconds"))
+        endpoints = endpoints_of(models.values())
+        if before is not None and not named_only and (line := moved(endpoints_before(directory.path), endpoints)):
+            _log.warning("%s", line)
+        directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"))
         with CallStore(files.calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
-            run.listen = None if listen is None else heedless(listen)
+            run.listen = tell
             run.serve(live, estimator)
             await run.to_the_end(pending, signals=signals)
     return run.meter
@@ -154,15 +155,13 @@ class _Run:
     retrieve: Retrieve | None = None
     estimate: Estimate | None = None
     meter: Meter = field(init=False)
-    limiter: Limiter = field(init=False)
+    limiter: Limits = field(init=False)
     services: Limiter = field(init=False)
     """Searches and estimates are no model calls, but a run that stops waits for them too."""
 
     def __post_init__(self) -> None:
         options = self.options
-        # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
-        start = SLOW_START if any(map(has_endpoint, self.job.spec.models.values())) else options.concurrency
-        self.limiter = Limiter(options.concurrency, options.rpm, options.tpm, start=start)
+        self.limiter = Limits(options.concurrency, options.rpm, options.tpm)
         self.services = Limiter(options.concurrency, start=options.concurrency)
         self.meter = Meter(
             total=len(self.job.questions) * self.job.spec.repeats,
@@ -379,33 +378,39 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
             yield models
         return
     names = {role: name for role, name in job.spec.models.items() if name not in job.own_models}
-    opened = open_models(names, base_url=options.base_url, replay=named_only)
+    entries = read_models(options.models_file)
+    opened = open_models(names, base_url=options.base_url, replay=named_only, models=entries)
     yield {role: opened.get(role) or job.own_models[name] for role, name in job.spec.models.items()}
 
 
-def _pool_file(
-    job: Job, directory: RunDirectory, pools: Path | None, retrieved: Retrieved, *, replay: bool
-) -> Path | None:
-    """The pool file of the run: the given one, or the one in the run directory, built if need be."""
+async def _own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
+    """The pool file in the run directory, with what it lacks retrieved."""
     knowledge = job.protocol.knowledge
-    if knowledge is None:
-        return None
-    if pools is not None:
-        return pools
-    own = directory.path / "pools.jsonl"
-    if directory.begun and not own.exists():
+    assert knowledge is not None
+    file = directory.path / "pools.jsonl"
+    if directory.begun and not file.exists():
         raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
     if replay:
-        return own
+        return file
     if not directory.begun:
         # Pools without a run are left of one that was stopped; nothing says what they were built from.
-        own.unlink(missing_ok=True)
-    for name, count in build_run_pools(own, job.questions, knowledge, lambda: job.sources, retrieved).items():
-        _log.info("%s: passages for %d of %d questions, %d failed", name, count.found, count.asked, count.failed)
-    return own
+        file.unlink(missing_ok=True)
+    loop = asyncio.get_running_loop()
+
+    def progress(done: int, total: int) -> None:
+        if tell is not None:
+            loop.call_soon_threadsafe(tell, PoolProgress(question="", done=done, total=total))
+
+    def opened() -> Sequence[Source]:
+        return job.sources(None if tell is None else partial(loop.call_soon_threadsafe, tell))
+
+    found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
+    if found and tell is not None:
+        tell(PoolsReady(question="", found=found))
+    return file
 
 
-def _live_search(job: Job, before: RunSpec | None, *, replay: bool) -> LiveSearch | None:
+def _live_search(job: Job, before: RunSpec | None, tell: Listener | None, *, replay: bool) -> LiveSearch | None:
     """Who makes the searches of debaters, where they may search.
 
     A replay opens no source: what they were is what its run says.
@@ -413,6 +418,6 @@ def _live_search(job: Job, before: RunSpec | None, *, replay: bool) -> LiveSearc
     knowledge = job.protocol.knowledge
     if knowledge is None or not knowledge.requery:
         return None
-    opened = [] if replay else job.sources
+    opened = [] if replay else job.sources(tell)
     served_by = before.searched if replay and before else {source.name: source.description for source in opened}
     return LiveSearch(served_by, opened, depth(knowledge))

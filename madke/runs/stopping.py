@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.llm import Limiter
+from madke.llm import Limiter, Limits
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ async def until_stopped(
     return by_itself
 
 
-async def drained(*limiters: Limiter, told: bool = True) -> None:
+async def drained(*limiters: Limits | Limiter, told: bool = True) -> None:
     """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`.
 
     Args:

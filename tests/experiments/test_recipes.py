@@ -177,9 +177,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("liang")])
 def test_baselines_have_the_temperature_of_liangs_debate_unless_they_need_samples(name):
     setting = Setting(recipe=RECIPES[name], data="", questions=QUESTIONS, estimator="estimator")
-    found = {
-        (arm.protocol, job.protocol.temperature) for arm, job in setting.jobs
-    }
+    found = {(arm.protocol, job.protocol.temperature) for arm, job in setting.jobs}
     sampling = {"self-consistency", "rerank", "maps"}
     assert found == {(protocol, 0.5 if protocol in sampling else 0) for protocol, _ in found}
     if len(found) > 1:

@@ -16,7 +16,7 @@ import pytest
 from madke.core.transcript import to_json
 from madke.engine.seeds import retry_seed
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
-from madke.llm.bounded_reply import MAX_REPLY
+from madke.llm.transport import MAX_REPLY
 from madke.runs import cast
 from madke.runs.directory import RunDirectory
 from madke.runs.job import prepared
