@@ -26,6 +26,7 @@ from madke.core.transcript import (
 from madke.engine.protocol import Protocol
 from madke.files import read_jsonl
 from madke.report.html import write_report
+from madke.runs.run_pools import lines_of
 from madke.runs.spec import RunSpec
 from madke.scoring.scored import scores_of
 

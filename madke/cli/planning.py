@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from madke.core.errors import UserError
@@ -61,13 +61,6 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     if not prices:
         notes.append("No prices are given (--prices), so there is no cost.")
     say("\n".join(notes))
-
-
-def plans_as_json(plans: Sequence[Planned]) -> Sequence[Mapping[str, object]]:
-    """The plans as plain values."""
-    from dataclasses import asdict
-
-    return [asdict(plan) for plan in plans]
 
 
 def _cells(least: Load, most: Load, priced: bool) -> list[str]:

@@ -126,7 +126,7 @@ def prepared(
         prompts_sha256=variant.fingerprint(),
         models=role_models(variant.protocol, usual, names),
         source_specs=specs,
-        given_sha256=stances.sha256 if stances else None,
+        given=stances.hashes if stances else {},
         estimator=estimator,
         seed=seed,
         repeats=repeats,
@@ -155,10 +155,11 @@ def configured(
     Raises:
         UserError: The protocol cannot be so.
     """
+    settings = {**fields, "given": True} if given else fields
     if list(specs) != list(variant.protocol.sources):
-        variant = variant.with_sources(list(specs))
-    if given or fields:
-        variant = variant.with_settings({**fields, "given": True} if given else fields)
+        variant = variant.with_sources(list(specs), settings)
+    elif settings:
+        variant = variant.with_settings(settings)
     return variant, {name: specs.get(name) for name in variant.protocol.sources}
 
 
@@ -266,4 +267,4 @@ def _first_rounds(given: Path | None, questions: Sequence[Question], protocol: P
 
 def with_given(job: Job, given: Given) -> Job:
     """The same job with the first round of every debate."""
-    return replace(job, given=given, spec=job.spec.model_copy(update={"given_sha256": given.sha256}))
+    return replace(job, given=given, spec=job.spec.model_copy(update={"given": given.hashes}))

@@ -17,6 +17,9 @@ from madke.engine.protocol import Protocol
 _HASH = 16
 """Hexadecimal digits that are kept of a hash: a run of a million questions has a pair alike once in 37 million."""
 
+_BY_QUESTION = ("questions", "pools", "given")
+"""What a description says of each question; of further ones it says more."""
+
 
 class RunSpec(BaseModel):
     """All that can change the results of a run, frozen into its ``run.json``. Runs with equal ones are the same run.
@@ -50,8 +53,8 @@ class RunSpec(BaseModel):
     """Question id -> hash of its line in the pool file; empty without knowledge."""
     searched: Mapping[str, str] = {}
     """Source name -> what serves it when debaters search; empty where they may not."""
-    given_sha256: str | None = None
-    """Fingerprint of the first-round stances that came from outside."""
+    given: Mapping[str, str] = {}
+    """Question id -> hash of its first-round stances, where they came from outside."""
     estimator: str | None = None
     """The command of the quality estimator."""
     seed: int | None = None
@@ -64,7 +67,7 @@ class RunSpec(BaseModel):
         Questions that only one of them has are no difference: a run may be extended.
         """
         mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
-        for name in ("questions", "pools"):
+        for name in _BY_QUESTION:
             both = mine[name].keys() & theirs[name].keys()
             for record in (mine, theirs):
                 record[name] = {id_: record[name][id_] for id_ in both}
@@ -72,8 +75,13 @@ class RunSpec(BaseModel):
 
     def extended(self, before: RunSpec) -> RunSpec:
         """The same run with the questions of an earlier command, too."""
-        questions = {**before.questions, **self.questions}
-        return self.model_copy(update={"questions": questions, "pools": {**before.pools, **self.pools}})
+        both = {name: {**getattr(before, name), **getattr(self, name)} for name in _BY_QUESTION}
+        return self.model_copy(update=both)
+
+    @property
+    def given_sha256(self) -> str | None:
+        """Fingerprint of all first-round stances that came from outside."""
+        return short_hash(json.dumps(dict(self.given), sort_keys=True).encode()) if self.given else None
 
 
 def _option(default: Any, description: str, **extra: Any) -> Any:
