@@ -7,11 +7,11 @@ Calls of a round that go on at the same time interleave; ``purpose`` says which 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from madke.core.chat import ChatRequest, Completion, Purpose
-from madke.core.knowledge import KnowledgePool
+from madke.core.knowledge import KnowledgePool, SourceCounts
 from madke.core.transcript import Round, Search, Selection, Stance, Transcript, Verdict
 
 _log = logging.getLogger(__name__)
@@ -133,6 +133,32 @@ class PoolReady(Event):
     """Of the runner: a question's pool was retrieved, or read."""
 
     pool: KnowledgePool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceOpened(Event):
+    """Of the runner: a source can be asked."""
+
+    name: str
+    spec: str | None
+    """As it was asked for; None for what the name stands for."""
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolProgress(Event):
+    """Of the runner: how many questions have their pools, of all that lacked one."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolsReady(Event):
+    """Of the runner: all pools are there."""
+
+    found: Mapping[str, SourceCounts]
+    """Source name -> what it came back with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -213,9 +213,9 @@ async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence
     def seen(debater: Debater) -> View:
         reading = order
         if protocol.order.score == "per_reader" and rounds:
-            own_order = order_for(debater.name, rounds[-1].turns, names, scene.task)
+            own_order = order_for(debater.name, rounds[-1].turns, names, scene.same)
             reading = tuple(dict.fromkeys((*own_order, *order)))
-        return view(protocol, debater.name, rounds, turns, reading, scene.task)
+        return view(protocol, debater.name, rounds, turns, reading, scene.same)
 
     timing = protocol.talk.first if n == 1 else protocol.talk.later
     if timing == "sequential":

@@ -97,6 +97,10 @@ class Scene:
             at = self.clock() - self.began
             self.listen(kind(question=self.question.id, repeat=self.repeat, at=at, **fields))
 
+    def same(self, a: str, b: str) -> bool:
+        """The task's matcher for this question."""
+        return self.task.same(a, b, self.question)
+
     def purpose(self, stage: str, agent: str, round_n: int) -> Purpose:
         """What a call is for."""
         return Purpose(question=self.question.id, stage=stage, agent=agent, round=round_n, repeat=self.repeat)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -122,26 +123,26 @@ class Variant:
         check_templates(variant)
         return variant
 
-    def with_sources(self, names: Sequence[str]) -> Variant:
-        """The same variant over these knowledge sources; over no knowledge at all if there are none.
+    def with_sources(self, names: Sequence[str], settings: Mapping[str, Any] = MappingProxyType({})) -> Variant:
+        """The same variant over these knowledge sources, no knowledge at all if there are none, with these settings.
 
         A protocol that had no knowledge gets the whole pool (``select: all``), as retrieval-augmented generation
         does: whether its debaters can choose is for the protocol to say. Where the protocol has a number for each
         source, one that it does not name takes the default number.
         """
         if not names:
-            return self.with_settings({"knowledge": None})
+            return self.with_settings({"knowledge": None, **settings})
         knowledge = self.protocol.knowledge
         if knowledge is None:
-            return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}})
-        settings: dict[str, Any] = {"knowledge.sources": list(names)}
+            return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}, **settings})
+        own: dict[str, Any] = {"knowledge.sources": list(names)}
         if isinstance(knowledge.per_source, dict):
             usual = Knowledge.model_fields["per_source"].default
-            settings["knowledge.per_source"] = {name: knowledge.per_source.get(name, usual) for name in names}
+            own["knowledge.per_source"] = {name: knowledge.per_source.get(name, usual) for name in names}
         if knowledge.weights is not None:
             kept = {name: weight for name, weight in knowledge.weights.items() if name in names}
-            settings["knowledge.weights"] = kept or None
-        return self.with_settings(settings)
+            own["knowledge.weights"] = kept or None
+        return self.with_settings({**own, **settings})
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of every file that could change a prompt when it was loaded, by name; frozen into a run."""

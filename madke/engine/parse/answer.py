@@ -11,7 +11,7 @@ from madke.engine.parse.context import NEAR, Reader, before, is_formula, is_plac
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
-from madke.tasks.declines import declines
+from madke.tasks.answer_text import declines
 
 Marker = Literal["brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the whole reply."""

@@ -22,7 +22,7 @@ from madke.engine.parse.context import (
     standing,
 )
 from madke.engine.parse.result import Parsed, found
-from madke.tasks.declines import declines
+from madke.tasks.answer_text import declines
 
 _ANSWER = (
     r"(?:(?:(?:final|correct|right|best|closest|only|most\s+\w+)\s+){0,3}answer(?:\s+(?:choice|option|letter|label))?"
