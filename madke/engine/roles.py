@@ -10,7 +10,7 @@ from madke.core.transcript import Cut, Digest, Final, Reflection, Round, Search,
 from madke.engine.order import persona_of
 from madke.engine.parse import (
     Parsed,
-    parse_answer,
+    answer_of,
     parse_confidence,
     parse_pick,
     parse_search,
@@ -203,7 +203,7 @@ async def _answer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round],
 
 
 def _parsed_answer(scene: Scene, text: str, shown: Container[int]) -> Parsed[str | None]:
-    return parse_answer(text, scene.read, scene.protocol.marker, shown=shown, is_math=scene.question.task == "math")
+    return answer_of(text, scene.task, scene.question, scene.protocol.marker, shown=shown)
 
 
 def _cited(scene: Scene, rounds: Sequence[Round]) -> set[int]:

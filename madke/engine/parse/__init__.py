@@ -13,7 +13,7 @@ grammar abstains where a text settles on nothing. The markers:
 Call :func:`without_reasoning` first. ``eval/parser.md`` holds the figures on recorded text.
 """
 
-from madke.engine.parse.answer import Marker, marked, parse_answer, parse_confidence
+from madke.engine.parse.answer import Marker, answer_of, marked, parse_answer, parse_confidence
 from madke.engine.parse.result import CUT, Parsed, checked, without_reasoning
 from madke.engine.parse.selected_ids import SelectedIds, parse_search, parse_selection
 from madke.engine.parse.verdict import Judged, parse_grade, parse_pick, parse_side, parse_verdict
@@ -24,6 +24,7 @@ __all__ = [
     "Marker",
     "Parsed",
     "SelectedIds",
+    "answer_of",
     "checked",
     "marked",
     "parse_answer",

@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Callable, Container, Sequence
 from typing import Literal
 
+from madke.core.question import Question
 from madke.engine.parse.context import NEAR, Reader, before, is_formula, is_placeholder, last_sentence, tail, unwrap
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
 from madke.tasks.answer_text import declines
+from madke.tasks.base import Task
 
 Marker = Literal["brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the whole reply."""
@@ -89,6 +91,14 @@ def parse_answer(
         or (last_number(said, reader) if is_math else None)
         or abstained(None)
     )
+
+
+def answer_of(
+    text: str, task: Task, question: Question, marker: Marker = "brackets", *, shown: Container[int] = ()
+) -> Parsed[str | None]:
+    """The final answer of a reply to a question of a task: :func:`parse_answer` with the task's reader."""
+    is_math = getattr(task, "reads_last_number", False)
+    return parse_answer(text, lambda raw: task.read(raw, question), marker, shown=shown, is_math=is_math)
 
 
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
