@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from madke.core.chat import Completion, Purpose, Usage
+from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
-from madke.engine.seeds import call_seed
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
 from madke.runs.run_pools import RunPools, depth
