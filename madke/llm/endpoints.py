@@ -134,8 +134,8 @@ def read_models(file: Path | None = None) -> Models:
         return Models()
     entries, lines = {}, {}
     for name, (line, content) in read_entries(path).items():
-        if not re.fullmatch(r"[\w.:-]+", name):
-            found = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens, colons and underscores"
+        if not re.fullmatch(r"[\w.-]+", name):
+            found = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens and underscores"
             raise UserError(found, file=path, line=line)
         entries[name] = validated(content or {}, ModelEntry, file=path, within=(name,))
         lines[name] = line

@@ -52,6 +52,11 @@ def kind_of(name: str) -> str:
     return name.partition("/")[0]
 
 
+def names_code(name: str) -> bool:
+    """Whether the name is one of an object in a module, which is imported, and so run, when it is opened."""
+    return kind_of(name) not in MODEL_FORMS and _CODE.fullmatch(name) is not None
+
+
 def split_address(name: str) -> tuple[str, str | None]:
     """``openai/NAME`` and the address of ``openai/NAME@URL``; None for a name without one."""
     found = _ADDRESS.fullmatch(name)
@@ -114,7 +119,7 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
         at = entry.model or name
         return OpenAIChat(at, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
     code = entry.python if entry is not None and entry.python else name
-    if code in PLUGINS or _CODE.fullmatch(code):
+    if code in PLUGINS or names_code(code):
         try:
             return as_chat_model(PLUGINS[code], name)
         except UserError:

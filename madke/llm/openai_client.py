@@ -71,6 +71,7 @@ class _Chat(ABC):
         self._model = model
         self._timeout = timeout or endpoint.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
+        self._options: Any = {"headers": {**_HEADERS, **endpoint.headers}, "security": {"bearer_auth": True}}
         self._free_at = 0.0
         self._client: AsyncOpenAI | None = None
 
@@ -79,10 +80,7 @@ class _Chat(ABC):
         """The package's client."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make one attempt.
-
-        What the model said is returned as it is. A reply that holds the API key is a failed attempt, since replies are
-        stored; a key of less than eight characters is a placeholder, and may be a word of the reply.
+        """Make one attempt. A reply that holds a key is a failed one, since replies are stored.
 
         Raises:
             CallError: It failed; :class:`madke.llm.Retrying` turns that into a value.
@@ -121,22 +119,13 @@ class _Chat(ABC):
             try:
                 # The package's own timeout is between two reads: a slow drip would outlive it.
                 async with asyncio.timeout(self._timeout):
-                    body = await self._client.post(
-                        "/chat/completions",
-                        cast_to=bytes,
-                        body=sent,
-                        options={
-                            "headers": {**_HEADERS, **self.endpoint.headers},
-                            "security": {"bearer_auth": True},
-                        },
-                    )
+                    body = await self._client.post("/chat/completions", cast_to=bytes, body=sent, options=self._options)
             except openai.APIStatusError as error:
                 told = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS and self._adapted(told, dialect, sent, request):
                     continue
                 if field := missing_field(told, sent):
-                    hint = f"{told.message} (give {field!r} under extra_body in models.yaml)"
-                    told = replace(told, message=hint)
+                    told = replace(told, message=f"{told.message} (give {field!r} under extra_body in models.yaml)")
                 return read_refusal(told, error.response, attempts=requests)
             except Exception as error:
                 failure = read_broken(error)
@@ -144,10 +133,8 @@ class _Chat(ABC):
                     raise
                 raise failure from None
             self._tell()
-            seconds = time.monotonic() - started
-            completion = read_completion(
-                assembled(body) if dialect.stream else body, request, seconds=seconds, attempts=requests
-            )
+            body = assembled(body) if dialect.stream else body
+            completion = read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
             return completion if dialect.stop else _stopped(completion, request.stop)
 
     def _adapted(self, told: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
@@ -191,8 +178,7 @@ class OpenAIChat(_Chat):
         base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
         at: The model's own address, which gets ``OPENAI_API_KEY`` only if its origin is that of the base URL.
         name: By default ``openai/MODEL``; the name of an entry of ``models.yaml`` where it has one.
-        entry: That entry.
-        named: Whether that file was named.
+        entry: That entry; ``named`` tells whether its file was named.
         timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300. What is not
             there by then is asked for once more at most, see :class:`madke.llm.RetryPolicy`.
         needs_key: False for a model that will not be called.
@@ -223,12 +209,8 @@ class OpenAIChat(_Chat):
         from openai import AsyncOpenAI
 
         # The package refuses to start without a key; local servers ignore it.
-        return AsyncOpenAI(
-            api_key=self.endpoint.key or "no-key",
-            base_url=self.endpoint.address,
-            max_retries=0,
-            http_client=http_client,
-        )
+        key = self.endpoint.key or "no-key"
+        return AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http_client)
 
 
 class AzureChat(_Chat):
@@ -241,9 +223,7 @@ class AzureChat(_Chat):
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
         at: The deployment's own URL, which gets the key only if its origin is that of the endpoint.
         api_version: The API version to ask for. Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
-        timeout: As for :class:`OpenAIChat`.
-        needs_key: False for a model that will not be called.
-        transport: Default: :func:`chosen_transport`.
+        timeout, needs_key, transport: As for :class:`OpenAIChat`.
 
     Raises:
         UserError: There is no endpoint, it is no URL, ``MADKE_TIMEOUT`` is no number of seconds, or there is no key.
@@ -296,12 +276,10 @@ def chosen_transport() -> Transport:
     Raises:
         UserError: It names none.
     """
-    match os.environ.get("MADKE_TRANSPORT"):
-        case "aiohttp":
-            return "aiohttp"
-        case "httpx":
-            return "httpx"
-        case None | "":
+    match os.environ.get("MADKE_TRANSPORT") or None:
+        case "aiohttp" | "httpx" as chosen:
+            return chosen
+        case None:
             proxies = urllib.request.getproxies()
             urls = [proxies.get(scheme, "") for scheme in ("http", "https", "all")]
             return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
