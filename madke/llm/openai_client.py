@@ -99,9 +99,10 @@ class _Chat(ABC):
         return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
-        """Close the connections, in the event loop that used them."""
-        if self._client is not None:
-            await self._client.close()
+        """Close the connections, in the event loop that used them; another loop may use the model then."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
