@@ -42,9 +42,7 @@ PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
 
 _ADDRESS = re.compile(r"(.+)@(https?://.*)")
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_CHAT_NAMES = re.compile(
-    r"(?:gpt|o\d|chatgpt|claude|gemini|llama|mistral|mixtral|qwen|deepseek|grok|phi|gemma)[\w.:-]*"
-)
+_CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok)[\w.:-]*")
 """Names that people give without the kind."""
 
 _THREADS = 256
