@@ -9,7 +9,6 @@ import os
 import re
 import time
 import urllib.request
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -50,34 +49,62 @@ _NOWHERE = "https://azure.invalid"
 """The address of a deployment that will not be called."""
 
 
-class _Chat(ABC):
-    """What both kinds of endpoints share: one request, its dialect, its failures.
+class OpenAIChat:
+    """A chat model at OpenAI or at any server that speaks its protocol.
+
+    Keys come from the environment only, and a server other than OpenAI's needs none. The name holds no address: a
+    server may move. One client belongs to one event loop.
 
     A refusal that says what the server does not take changes the dialect of this client, and the request is repeated
     at once, as are those that were under way in the old one; one log line tells what was found out.
 
     Requests go by the package's ``post``, and replies come as bytes: its typed way, which we do not need, copies and
     rebuilds both.
+
+    Args:
+        model: The model's name at the endpoint.
+        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
+        at: The model's own address, which gets ``OPENAI_API_KEY`` only if its origin is that of the base URL.
+        name: By default ``openai/MODEL``; the name of an entry of ``models.yaml`` where it has one.
+        entry: That entry; ``named`` tells whether its file was named.
+        named: See ``entry``.
+        endpoint: Instead of all that says where: the endpoint itself.
+        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300. What is not
+            there by then is asked for once more at most, see :class:`madke.llm.RetryPolicy`.
+        needs_key: False for a model that will not be called.
+        transport: Default: :func:`chosen_transport`.
+
+    Raises:
+        UserError: See :func:`madke.llm.endpoints.openai_endpoint`; or ``MADKE_TIMEOUT`` is no number of seconds.
     """
 
     def __init__(
-        self, model: str, endpoint: Endpoint, *, name: str, timeout: float | None, transport: Transport | None
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        at: str | None = None,
+        name: str | None = None,
+        entry: ModelEntry | None = None,
+        named: bool = True,
+        endpoint: Endpoint | None = None,
+        timeout: float | None = None,
+        needs_key: bool = True,
+        transport: Transport | None = None,
     ) -> None:
-        self.name = name
-        self.endpoint = endpoint
-        self.dialect: Dialect = endpoint.dialect
+        self.name = name or f"openai/{model}"
+        self.endpoint = endpoint or openai_endpoint(
+            self.name, at=at, base_url=base_url, entry=entry, named=named, needs_key=needs_key
+        )
+        self.dialect: Dialect = self.endpoint.dialect
         """What the server takes, as far as it is known by now."""
-        self._told = endpoint.dialect
+        self._told = self.dialect
         self._model = model
-        self._timeout = timeout or endpoint.timeout or chosen_timeout()
+        self._timeout = timeout or self.endpoint.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
-        self._options: Any = {"headers": {**_HEADERS, **endpoint.headers}, "security": {"bearer_auth": True}}
+        self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._free_at = 0.0
         self._client: AsyncOpenAI | None = None
-
-    @abstractmethod
-    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
-        """The package's client."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Make one attempt. A reply that holds a key is a failed one, since replies are stored.
@@ -167,45 +194,6 @@ class _Chat(ABC):
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
         return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
 
-
-class OpenAIChat(_Chat):
-    """A chat model at OpenAI or at any server that speaks its protocol.
-
-    Keys come from the environment only, and a server other than OpenAI's needs none. The name holds no address: a
-    server may move. One client belongs to one event loop.
-
-    Args:
-        model: The model's name at the endpoint.
-        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
-        at: The model's own address, which gets ``OPENAI_API_KEY`` only if its origin is that of the base URL.
-        name: By default ``openai/MODEL``; the name of an entry of ``models.yaml`` where it has one.
-        entry: That entry; ``named`` tells whether its file was named.
-        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300. What is not
-            there by then is asked for once more at most, see :class:`madke.llm.RetryPolicy`.
-        needs_key: False for a model that will not be called.
-        transport: Default: :func:`chosen_transport`.
-
-    Raises:
-        UserError: See :func:`madke.llm.endpoints.openai_endpoint`; or ``MADKE_TIMEOUT`` is no number of seconds.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        at: str | None = None,
-        name: str | None = None,
-        entry: ModelEntry | None = None,
-        named: bool = True,
-        timeout: float | None = None,
-        needs_key: bool = True,
-        transport: Transport | None = None,
-    ) -> None:
-        name = name or f"openai/{model}"
-        endpoint = openai_endpoint(name, at=at, base_url=base_url, entry=entry, named=named, needs_key=needs_key)
-        super().__init__(model, endpoint, name=name, timeout=timeout, transport=transport)
-
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
@@ -214,7 +202,7 @@ class OpenAIChat(_Chat):
         return AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http_client)
 
 
-class AzureChat(_Chat):
+class AzureChat(OpenAIChat):
     """A chat model deployed on Azure OpenAI.
 
     The key is ``AZURE_OPENAI_API_KEY``, from the environment only. One client belongs to one event loop.
@@ -251,7 +239,7 @@ class AzureChat(_Chat):
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
         place = Endpoint(address=address, limited_as=address, key=key)
-        super().__init__(deployment, place, name=name, timeout=timeout, transport=transport)
+        super().__init__(deployment, name=name, endpoint=place, timeout=timeout, transport=transport)
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
