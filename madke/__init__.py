@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from madke.engine.protocol import Protocol
     from madke.lemmas import adebate, debate
     from madke.runs.spec import RunOptions, RunSpec
-    from madke.tasks.base import Task
+    from madke.scoring.metrics import metric
+    from madke.tasks.base import BaseTask, Task
 
 __version__ = "0.1.0"
 
@@ -38,12 +39,14 @@ _MODULES = {
     "madke.engine.protocol": ("Protocol",),
     "madke.lemmas": ("adebate", "debate"),
     "madke.runs.spec": ("RunOptions", "RunSpec"),
-    "madke.tasks.base": ("Task",),
+    "madke.scoring.metrics": ("metric",),
+    "madke.tasks.base": ("BaseTask", "Task"),
 }
 
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "BaseTask",
     "ChatModel",
     "ChatRequest",
     "Completion",
@@ -72,6 +75,7 @@ __all__ = [
     "compare",
     "debate",
     "events",
+    "metric",
     "run",
     "score",
     "stream",
