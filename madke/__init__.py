@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from madke.core.question import Question
     from madke.core.transcript import Transcript
     from madke.engine.protocol import Protocol
+    from madke.experiments.ablation import ablate
     from madke.lemmas import adebate, debate
     from madke.runs.spec import RunOptions, RunSpec
-    from madke.scoring.metrics import metric
+    from madke.scoring.metrics import Metric, metric
     from madke.tasks.base import BaseTask, Task
 
 __version__ = "0.1.0"
@@ -37,9 +38,10 @@ _MODULES = {
     "madke.core.question": ("Question",),
     "madke.core.transcript": ("Transcript",),
     "madke.engine.protocol": ("Protocol",),
+    "madke.experiments.ablation": ("ablate",),
     "madke.lemmas": ("adebate", "debate"),
     "madke.runs.spec": ("RunOptions", "RunSpec"),
-    "madke.scoring.metrics": ("metric",),
+    "madke.scoring.metrics": ("Metric", "metric"),
     "madke.tasks.base": ("BaseTask", "Task"),
 }
 
@@ -54,6 +56,7 @@ __all__ = [
     "Hits",
     "KnowledgePool",
     "Message",
+    "Metric",
     "Passage",
     "Protocol",
     "Question",
@@ -67,6 +70,7 @@ __all__ = [
     "UserError",
     "__version__",
     "aask",
+    "ablate",
     "adebate",
     "arun",
     "ask",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import re
 from collections import Counter
@@ -19,6 +18,7 @@ from madke.data.formats import FORMATS, READERS, DatasetReader
 from madke.data.published_rows import Format, Item, Row
 from madke.data.questions import numbered_questions
 from madke.data.sampling import chosen
+from madke.files import opened
 from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)
@@ -210,9 +210,9 @@ def _formats_like(path: Path) -> list[str]:
     if path.suffix == ".zh":
         return ["commonmt"]
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with opened(path) as file:
             keys = set(_KEY.findall(file.read(_HEAD).decode("utf-8", "replace")))
-    except (OSError, EOFError):
+    except UserError:
         return []
     if "golden_answers" in keys:
         return []

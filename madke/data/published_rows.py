@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import math
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from madke.core.errors import UserError
-from madke.files import NO_GZIP, read_jsonl
+from madke.files import opened, read_jsonl
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,12 +241,5 @@ def lines(path: Path, *, keep_ends: bool = False) -> list[str]:
 
 
 def _bytes(path: Path) -> bytes:
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rb") as file:
-                return file.read()
-        return path.read_bytes()
-    except gzip.BadGzipFile as error:
-        raise UserError(NO_GZIP.format(error), file=path) from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+    with opened(path) as file:
+        return file.read()
