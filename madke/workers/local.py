@@ -20,15 +20,12 @@ from queue import SimpleQueue
 from typing import cast
 
 from madke.core.errors import UserError
-from madke.workers import InProcess, R, T, Workers, in_order
+from madke.workers import R, T, Workers, in_order
 
 
 @contextmanager
-def local_workers(processes: int | None) -> Iterator[Workers]:
-    """So many processes (None: this one alone), killed at the end of the block: they hold nothing by then."""
-    if processes is None:
-        yield InProcess()
-        return
+def local_workers(processes: int) -> Iterator[Workers]:
+    """So many processes, killed at the end of the block: they hold nothing by then."""
     # A process that has started a JVM or torch's threads must not fork.
     context = multiprocessing.get_context("spawn")
     started = []
@@ -102,7 +99,6 @@ def _answer(request: bytes) -> bytes:
 
 def _end_with_parent() -> None:
     """A parent that is killed cannot tell its workers, and one in the middle of a task would not notice."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -32,9 +32,8 @@ _ENOUGH = 512
 def _fault_signals_kept() -> Iterator[None]:
     """Whoever handled memory faults before the block handles them after it.
 
-    The Java virtual machine lets itself be interrupted by faults on purpose, many times a second. Ray takes their
-    signals when it connects, and lets go of them when it disconnects; either would end a process in which Lucene is
-    open.
+    The Java virtual machine faults on purpose, many times a second. Ray takes the signals of faults when it connects,
+    and lets go of them when it disconnects; either would end a process in which Lucene is open.
     """
     libc = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
@@ -52,12 +51,8 @@ _RETRIES = 3
 must not go on forever. What a task raises ends the work."""
 _SECONDS = 5.0
 """How long the cluster's head may take to accept a connection; Ray itself would try for two minutes."""
-_SETTINGS = {
-    # Without it Ray warns that a later version will hide GPUs from tasks that ask for none otherwise than today.
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Clusters that are started here report to nobody.
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
+# Ray warns without the first that a later version will hide GPUs; clusters that are started here report to nobody.
+_SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @contextmanager
@@ -69,9 +64,8 @@ def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """The package ``ray``, connected to the cluster at ``address``.
+    """The package ``ray``, connected to the cluster at ``address``, that of ``RAY_ADDRESS``, or one started here.
 
-    Without an address, and without ``RAY_ADDRESS``, a cluster is started on this machine, for the length of the block.
     Where this process is connected to a cluster already, that connection is used, and left open. Whatever is printed
     during the block, by Ray above all, goes to stderr.
 
@@ -102,9 +96,6 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
     """A check that a node makes before its first work, which raises UserError where its versions are others.
 
     It travels whole and names nothing of madke: where that is missing, it can say so. See :func:`cause`.
-
-    Args:
-        expected: This machine's :func:`madke.versions.versions`.
     """
 
     def check() -> None:
@@ -128,16 +119,16 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
 
 def cause(error: Any) -> BaseException:
     """What was raised on a node, from Ray's ``RayTaskError``."""
-    if isinstance(error.cause, ModuleNotFoundError):
-        return UserError(f"Ray: {error.cause} on a worker; every node needs madke and its extras")
     raised: BaseException = error.cause
+    if isinstance(raised, ModuleNotFoundError):
+        return UserError(f"Ray: {raised} on a worker; every node needs madke and its extras")
     return raised
 
 
 def _connect(ray: Any, address: str | None) -> None:
+    local = {} if address else {"include_dashboard": False}
     if address and address != "auto":
         _check_answers(address)
-    local = {} if address else {"include_dashboard": False}
     try:
         # Without an address Ray would take whichever cluster was last started on this machine.
         ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
@@ -161,16 +152,11 @@ def _check_answers(address: str) -> None:
 class _Cluster:
     def __init__(self, ray: Any, *, gpus: bool) -> None:
         self._ray = ray
-        resources = ray.cluster_resources()
-        cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-        smallest = min((count for count in cpus if count), default=1)
-        if gpus and resources.get("GPU", 0) >= 1:
-            self._needs = {"num_cpus": 1, "num_gpus": 1}
-            self._slots = int(resources["GPU"])
-        else:
-            each = smallest if gpus else 1
-            self._needs = {"num_cpus": each}
-            self._slots = sum(count // each for count in cpus)
+        self._needs, self._slots = {"num_cpus": 1, "num_gpus": 1}, int(ray.cluster_resources().get("GPU", 0))
+        if not (gpus and self._slots):
+            cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+            each = min((count for count in cpus if count), default=1) if gpus else 1
+            self._needs, self._slots = {"num_cpus": each}, sum(count // each for count in cpus)
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         pickled = self._ray.cloudpickle.dumps(function)
