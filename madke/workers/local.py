@@ -66,10 +66,8 @@ class _Processes:
             pipe.send_bytes(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
             answer = pipe.recv_bytes()
         except (EOFError, OSError):
-            raise UserError(
-                "a worker process ended abruptly, perhaps for want of memory; what is finished is kept, and the same "
-                "command again goes on from there"
-            ) from None
+            kept = "what is finished is kept, and the same command again goes on from there"
+            raise UserError(f"a worker process ended abruptly, perhaps because memory ran out; {kept}") from None
         finally:
             self.idle.put(pipe)
         done, value = pickle.loads(answer)

@@ -47,8 +47,7 @@ def _fault_signals_kept() -> Iterator[None]:
 
 
 _RETRIES = 3
-"""So often (Ray's default) a task is done again that was lost with its worker or node; a task that kills its worker
-must not go on forever. What a task raises ends the work."""
+"""Of a task that was lost with its worker or node (Ray's default); one that kills its worker must not go on forever."""
 _SECONDS = 5.0
 """How long the cluster's head may take to accept a connection; Ray itself would try for two minutes."""
 # Ray warns without the first that a later version will hide GPUs; clusters that are started here report to nobody.
@@ -80,16 +79,16 @@ def connected(address: str | None) -> Iterator[Any]:
         raise UserError("--engine ray needs ray: pip install 'madke[ray]'") from error
     # Scripts read what commands print; Ray tells the driver of lost tasks there.
     with redirect_stdout(sys.stderr):
-        ours = not ray.is_initialized()
-        if ours:
-            with _fault_signals_kept():
-                _connect(ray, address or os.environ.get("RAY_ADDRESS"))
+        if ray.is_initialized():
+            yield ray
+            return
+        with _fault_signals_kept():
+            _connect(ray, address or os.environ.get("RAY_ADDRESS"))
         try:
             yield ray
         finally:
-            if ours:
-                with _fault_signals_kept():
-                    ray.shutdown()
+            with _fault_signals_kept():
+                ray.shutdown()
 
 
 def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
@@ -103,16 +102,13 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
         from madke.versions import versions
 
         found = versions()
-        others = [
-            f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})"
-            for name in sorted(found.keys() | expected.keys())
-            if found.get(name) != expected.get(name)
-        ]
+        names = (name for name in sorted(found.keys() | expected.keys()) if found.get(name) != expected.get(name))
+        others = ", ".join(
+            f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})" for name in names
+        )
         if others:
-            raise UserError(
-                f"Ray: the node {socket.gethostname()} has other versions than this machine: "
-                f"{', '.join(others)}; install the same on every node"
-            )
+            here = f"the node {socket.gethostname()} has other versions than this machine"
+            raise UserError(f"Ray: {here}: {others}; install the same on every node")
 
     return check
 
@@ -126,9 +122,9 @@ def cause(error: Any) -> BaseException:
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    local = {} if address else {"include_dashboard": False}
     if address and address != "auto":
         _check_answers(address)
+    local = {} if address else {"include_dashboard": False}
     try:
         # Without an address Ray would take whichever cluster was last started on this machine.
         ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
@@ -144,9 +140,8 @@ def _check_answers(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
     except (OSError, OverflowError, UnicodeError) as error:
-        raise UserError(
-            f"Ray cluster at {address}: no answer ({error}); is it running, and is this its head's address?"
-        ) from None
+        why = f"no answer ({error}); is it running, and is this its head's address?"
+        raise UserError(f"Ray cluster at {address}: {why}") from None
 
 
 class _Cluster:
@@ -171,15 +166,9 @@ class _Cluster:
                 loaded.append(pickle.loads(pickled))
             return loaded[0](task)
 
-        # A result stays with the node that made it until it is asked for here; where it is lost with the node, Ray
-        # does the task again.
-        return in_order(
-            work.remote,
-            self._result,
-            tasks,
-            ahead=2 * max(1, self._slots),
-            cancel=partial(self._ray.cancel, force=True),
-        )
+        # A result stays with the node that made it until it is asked for here; if it is lost, Ray does the task again.
+        cancel = partial(self._ray.cancel, force=True)
+        return in_order(work.remote, self._result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)
 
     def _result(self, reference: Any) -> Any:
         try:
