@@ -36,7 +36,8 @@ from madke.scoring.grading import UNREAD, Grader, Grades, grade
 from madke.scoring.metrics import exact_match, token_f1
 from madke.scoring.rows import over_repeats
 from madke.tasks import get_task
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
+from madke.tasks.matching import same as same_answer
 
 FILES = {"NQ": "NQ_1800.json.gz", "TriviaQA": "TQ_1000.json.gz"}
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
@@ -112,7 +113,7 @@ MATCHERS: dict[str, Matcher] = {
     "F1 >= 0.5": lambda answer, question: token_f1(answer, question) >= 0.5,
     "contained": contained,
     "baseline": baseline,
-    "same": lambda answer, question: any(TASK.same(answer, gold) for gold in question.answers),
+    "same": lambda answer, question: any(TASK.same(answer, gold, question) for gold in question.answers),
     "accepts": remembering(TASK.accepts),
 }
 GRADER = "grader"
@@ -219,7 +220,7 @@ def agreement_table(judged: Sequence[Judged]) -> Iterable[str]:
         "EM": lambda left, right: squad_normalize(left) == squad_normalize(right),
         "F1 >= 0.5": lambda left, right: token_f1(left, Question(id="", question="", answers=(right,))) >= 0.5,
         "baseline": baseline_same,
-        "same": TASK.same,
+        "same": same_answer,
     }
     pairs: dict[str, list[tuple[str, str]]] = {"both right": [], "one right, one wrong": []}
     for answers in short_answers(judged):
@@ -244,9 +245,9 @@ def chains(judged: Sequence[Judged], golds: int) -> str:
     for answers in short_answers(judged):
         texts = dict.fromkeys([*(one.answer for one in answers), *answers[0].question.answers[:golds]])
         for left, middle, right in permutations(texts, 3):
-            if left < right and TASK.same(left, middle) and TASK.same(middle, right):
+            if left < right and same_answer(left, middle) and same_answer(middle, right):
                 linked += 1
-                broken += not TASK.same(left, right)
+                broken += not same_answer(left, right)
     return f"{broken} of {linked}"
 
 
@@ -255,7 +256,7 @@ PAGE = """# The matcher of short answers, against people
 Written by `eval/matcher.py` from EVOUNA: questions of NQ and TriviaQA, answered by five systems and judged by people.
 `fid` answers with a phrase, the other four with sentences. Cells: precision / recall / **accuracy** of "right", in
 percent. `baseline` is twenty lines of containment, token F1 and number words, kept in the script: the rules of
-`madke/tasks/matching` must beat it. `same` compares an answer with each gold, as it compares two debaters' answers;
+`madke/tasks/matching.py` must beat it. `same` compares an answer with each gold, as it compares two debaters' answers;
 `accepts` is what the metric `match` reports. `same` is not meant to find a gold in a sentence. Intervals are over
 questions: several answers to one are averaged first.
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import read_jsonl, replacing
-from madke.indexing.named import open_source
+from madke.knowledge.named import open_source
 
 Gold = dict[tuple[str, str], set[str]]
 

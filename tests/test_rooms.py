@@ -16,6 +16,7 @@ FLOORS = [
     {"scoring"},
     {"experiments"},
     {"report", "lemmas"},
+    {"api"},
     {"cli"},
 ]
 PURE_SCORING = ("metrics", "paired", "rounds", "rows", "scores", "selection", "statistics")

@@ -7,7 +7,7 @@ from functools import partial
 from eval.benchmarks.indexes import bm25_index
 from eval.benchmarks.lucene import THREADS, index_collection, pyserini_searcher, write_documents
 from eval.benchmarks.measure import Setting, best_of, curve, duration, queries_for, report, text_corpus
-from madke.knowledge.sources.bm25 import Bm25Source
+from madke.knowledge.index_sources import Bm25Source
 
 SIZES = (25_000, 50_000, 100_000)
 QUICK = (500, 1_000)

@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from madke.runs.pools import RunPools
+
 from eval.benchmarks.measure import Setting, generated_corpus
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
@@ -26,7 +28,6 @@ from madke.llm import close, open_model
 from madke.runs.cast import role_models
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Effort, Job, play
-from madke.runs.pools import RunPools
 from madke.tasks import get_task
 from madke.variants import load_variant
 

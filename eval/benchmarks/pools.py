@@ -7,10 +7,9 @@ from functools import partial
 from eval.benchmarks.indexes import RandomEncoder, bm25_index, dense_index
 from eval.benchmarks.measure import Setting, best_of, duration, generated_corpus, queries_for, report
 from madke.core.question import Question
+from madke.knowledge.fusion import HybridSource
+from madke.knowledge.index_sources import Bm25Source, DenseSource
 from madke.knowledge.pools import build_pools
-from madke.knowledge.sources.bm25 import Bm25Source
-from madke.knowledge.sources.dense import DenseSource
-from madke.knowledge.sources.hybrid import HybridSource
 
 PASSAGES = 100_000
 QUESTIONS = 1_000

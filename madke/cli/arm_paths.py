@@ -40,7 +40,7 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
 
 
 def _expanded(paths: Sequence[Path]) -> Iterator[Path]:
-    from madke.experiments.record import is_experiment, read_experiment
+    from madke.experiments.experiment import is_experiment, read_experiment
 
     for path in paths:
         if not is_experiment(path):

@@ -52,7 +52,7 @@ def _works(name: str, check: Callable[[], str]) -> bool:
 
 def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
     """A check for each source; one that fails for all where a file of sources cannot be read."""
-    from madke.indexing.named import known_sources
+    from madke.knowledge.named import known_sources
 
     try:
         places = known_sources()
@@ -70,9 +70,9 @@ def _unreadable(error: UserError) -> str:
 
 def _source(name: str) -> str:
     from madke.core.question import Question
-    from madke.indexing.named import open_source, resolve
+    from madke.knowledge.named import open_source, resolve
     from madke.knowledge.pools import retrieve
-    from madke.knowledge.sources.spec import asks_serper
+    from madke.knowledge.source_spec import asks_serper
 
     costs = asks_serper(resolve(name))
     if costs and not os.environ.get("SERPER_API_KEY", "").strip():
@@ -91,7 +91,7 @@ def _python() -> str:
 
 
 def _lucene() -> str:
-    from madke.knowledge.jvm import java_class, java_home
+    from madke.indexing.jvm import java_class, java_home
 
     version = java_class("org.apache.lucene.util.Version").LATEST.toString()
     return f"Lucene {version}, Java at {java_home()}"

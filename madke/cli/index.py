@@ -1,24 +1,145 @@
-"""``madke index``: build, search and check indexes."""
+"""``madke index``: make passages; fetch, build, search and check indexes."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from madke.cli import fetch, options, passages
+from madke.cli import options
 from madke.cli.console import resumable
 from madke.cli.outputs import refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import say, say_json
+from madke.terminal import console, say, say_json
+
+if TYPE_CHECKING:
+    from madke.indexing.passages.shard_folder import Counts
 
 app = typer.Typer(help="Make passages; build, fetch, search and check indexes of them.", no_args_is_help=True)
-app.command("passages")(passages.command)
-app.command("fetch")(fetch.command)
 
 Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("passages")
+def passages(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE...", help="Wikipedia XML dumps (.bz2, .gz or plain); with --kind text, books or folders."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    kind: Annotated[
+        Literal["wikipedia", "text"], typer.Option(help="A dump, or books as plain text, Markdown or HTML.")
+    ] = "wikipedia",
+    words: Annotated[int, typer.Option(min=1, help="Words a passage; the last of a page may have fewer.")] = 100,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes that clean, beside the one that reads. Default: one a core.")
+    ] = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+) -> None:
+    """Cut Wikipedia or books into disjoint passages of 100 words, as DPR does, ready for `madke index build`.
+
+    The same command again goes on after the last finished shard, or finds that nothing is left to do.
+    """
+    import os
+
+    from madke.indexing.passages.builder import build_passages
+    from madke.indexing.passages.shard_folder import read_folder
+    from madke.workers import open_workers
+
+    if engine == "ray" and processes is not None:
+        raise UserError("--processes belongs to --engine local; a Ray cluster uses all its cores")
+    if engine == "local":
+        processes = processes or os.cpu_count() or 1
+    before = read_folder(out)
+    with (
+        resumable(),
+        open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
+        _progress() as progress,
+    ):
+        manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
+    if before is not None and before.finished and before.manifest == manifest:
+        say(f"{out}: finished before, nothing to do")
+    _show_counts(manifest.counts, kind)
+    say(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Counts], None]]:
+    """Shows counts, and how fast pages have gone by since the first of them."""
+    from madke.cli.progress import now_and_then
+
+    started = time.monotonic()
+    first: Counts | None = None
+
+    def told(counts: Counts) -> str:
+        nonlocal first
+        first = first or counts
+        speed = (counts.pages - first.pages) / max(time.monotonic() - started, 1e-9)
+        return f"{counts.pages:,} pages, {counts.passages:,} passages, {speed:,.0f} pages/s"
+
+    with now_and_then() as show:
+        yield lambda counts: show(told(counts))
+
+
+def _show_counts(counts: Counts, kind: str) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table("files" if kind == "text" else "pages", "", box=box.SIMPLE_HEAD, show_header=False)
+    table.columns[1].justify = "right"
+    for name, count in counts.model_dump().items():
+        if count or name in ("pages", "articles", "passages"):
+            table.add_row(name.replace("_", " "), f"{count:,}")
+    console().print(table)
+
+
+@app.command("fetch")
+def fetch(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A published index; see --list.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to make. Default: one of that name in the cache folder.")
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the published indexes and end.")] = False,
+    recipes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Published indexes of your own, as in indexes/published.yaml.")
+    ] = None,
+) -> None:
+    """Download a published index, check it, unpack it, and register it under its name.
+
+    The same command again goes on where it was stopped. Afterwards, --sources NAME uses it.
+    """
+    if show_list:
+        _show_published(recipes)
+        return
+    if name is None:
+        raise UserError("name a published index; `madke index fetch --list` shows them")
+    from madke.cli.progress import counter
+    from madke.knowledge.fetch import fetch as brought
+
+    with resumable():
+        fetched = brought(name, into=out, recipes=recipes, counter=counter)
+    say(f"{name}: {'already here, ' if fetched.already else ''}{fetched.folder}")
+
+
+def _show_published(recipes: Path | None) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from madke.knowledge.fetch import published_indexes
+
+    table = Table("name", "download", "on disk", "documents", "what it is", box=box.SIMPLE_HEAD)
+    for name, index in published_indexes(recipes).items():
+        sizes = (f"{size / 1e9:,.1f} GB" for size in (index.size, index.unpacked))
+        table.add_row(name, *sizes, f"{index.documents:,}", index.about)
+    console().print(table)
 
 
 @app.command()
@@ -73,47 +194,28 @@ def build(
 ) -> None:
     """Index a corpus. The same command again resumes, or finds that nothing is left to do."""
     from madke.cli.progress import counter
-    from madke.encoders import load_encoder
-    from madke.indexing.build import build_bm25, build_dense
-    from madke.knowledge.manifest import Bm25Settings, DenseSettings
-    from madke.workers import open_workers
+    from madke.indexing.build import build_index
+    from madke.indexing.manifest import DenseSettings
 
     refuse_overwriting({"--out": out, "--vectors": vectors}, ())
-    progress = counter("passages")
-    if kind == "bm25":
-        of_dense = {
-            "encoder": encoder,
-            "dtype": dtype,
-            "faiss": faiss,
-            "faiss-parameters": faiss_parameters,
-            "shard-rows": shard_rows,
-            "file-mb": file_mb,
-            "vectors": vectors,
-            "engine ray": engine if engine != "local" else None,
-            "address": address,
-        }
-        if stray := list(_given(**of_dense)):
-            raise UserError(f"--{stray[0]} belongs to --kind dense")
-        with resumable():
-            manifest = build_bm25(corpus, out, settings=Bm25Settings(**_given(k1=k1, b=b)), progress=progress)
-    else:
-        if k1 is not None or b is not None:
-            raise UserError("--k1 and --b belong to --kind bm25")
-        with resumable(), open_workers(engine, address=address, gpus=True) as workers:
-            manifest = build_dense(
-                corpus,
-                out,
-                encoder=load_encoder(encoder or "minilm", dtype=dtype or "float32"),
-                workers=workers,
-                progress=progress,
-                **_given(
-                    factory=faiss,
-                    parameters=faiss_parameters,
-                    shard_rows=shard_rows,
-                    file_mb=file_mb,
-                    vectors=vectors,
-                ),
-            )
+    with resumable():
+        manifest = build_index(
+            corpus,
+            out,
+            kind,
+            k1=k1,
+            b=b,
+            encoder=encoder,
+            dtype=dtype,
+            faiss=faiss,
+            faiss_parameters=faiss_parameters,
+            shard_rows=shard_rows,
+            file_mb=file_mb,
+            vectors=vectors,
+            engine=engine,
+            address=address,
+            progress=counter("passages"),
+        )
     say(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
     if isinstance(manifest.index, DenseSettings) and manifest.exactness is not None:
         chosen_for = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
@@ -121,11 +223,6 @@ def build(
             f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.exactness.recall_at_5:.3f} "
             f"±{manifest.exactness.margin:.3f} of an exact search"
         )
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were set."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 @app.command()
@@ -139,10 +236,12 @@ def search(
     import json
     from dataclasses import asdict
 
-    from madke.indexing.named import known_sources, open_source
+    from madke.knowledge.asking import ask, close_sources
+    from madke.knowledge.named import known_sources, open_source
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
-    (hits,) = source.search([query], k)
+    (hits,) = ask(source, [query], k)
+    close_sources([source])
     if hits.error is not None:
         raise UserError(f"the search failed: {hits.error}")
     for passage in hits.passages:
@@ -156,8 +255,8 @@ def search(
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
     """Show an index's manifest: corpus, settings, size, versions; of one in pyserini's format, what it is."""
-    from madke.knowledge.manifest import read_manifest
-    from madke.knowledge.pyserini import describe
+    from madke.indexing.manifest import read_manifest
+    from madke.indexing.pyserini import describe
 
     if (description := describe(index)) is not None:
         say(description)
@@ -180,7 +279,7 @@ def info(index: Folder, as_json: AsJson = False) -> None:
 @app.command()
 def verify(index: Folder) -> None:
     """Read every file of an index, and its corpus, and compare them with the manifest. Exit status 2 on a problem."""
-    from madke.knowledge.manifest import verify as problems_of
+    from madke.indexing.manifest import verify as problems_of
 
     if problems := problems_of(index):
         raise UserError("; ".join(problems), file=index)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from madke.core.errors import UserError
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.experiments.plan import Load, Planned
     from madke.llm.prices import Prices
+    from madke.runs.spec import RunOptions
+
+
+def refuse_limits(options: RunOptions) -> None:
+    """Refuse limits beside ``--plan``."""
+    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
+        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
 def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:
@@ -53,13 +61,6 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     if not prices:
         notes.append("No prices are given (--prices), so there is no cost.")
     say("\n".join(notes))
-
-
-def plans_as_json(plans: Sequence[Planned]) -> Sequence[Mapping[str, object]]:
-    """The plans as plain values."""
-    from dataclasses import asdict
-
-    return [asdict(plan) for plan in plans]
 
 
 def _cells(least: Load, most: Load, priced: bool) -> list[str]:

@@ -43,9 +43,9 @@ def build(
     """
     from madke.cli.progress import counter
     from madke.data import read_dataset
-    from madke.indexing.named import resolve, source_paths, source_specs
+    from madke.knowledge.named import resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
-    from madke.knowledge.sources.spec import asks_serper
+    from madke.knowledge.source_spec import asked_here
     from madke.workers import open_workers
 
     specs = source_specs(sources, ())
@@ -57,8 +57,7 @@ def build(
     remote = {}
     if engine != "local":
         resolved = {name: resolve(name, spec) for name, spec in specs.items()}
-        # One cache of web answers, and one asker that stays within Serper's limits.
-        remote = {name: spec for name, spec in resolved.items() if not asks_serper(spec)}
+        remote = {name: spec for name, spec in resolved.items() if not asked_here(spec)}
     with resumable(), open_workers(engine, address=address, gpus=True) as workers:
         found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
     show_found(found)

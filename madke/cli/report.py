@@ -80,7 +80,7 @@ def command(
 
 def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
     """The title, the source and the published figures of an experiment, where there is nothing else on the page."""
-    from madke.experiments.record import is_experiment, read_experiment
+    from madke.experiments.experiment import is_experiment, read_experiment
     from madke.report.experiment_tables import published_table
 
     if len(paths) > 1 or not is_experiment(paths[0]):

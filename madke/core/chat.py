@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
 """How a call ended. ``too_long``: the prompt does not fit into the model's context window."""
@@ -45,6 +46,12 @@ class ChatRequest:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     """Sampling seed, sent where the server takes one; None lets the server choose."""
+    on_delta: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    """Called by a model that streams with each part of its reply, where somebody listens. It is no part of what is
+    asked: it is in no key, and stays behind where a request is pickled."""
+
+    def __getstate__(self) -> list[Any]:
+        return [None if item.name == "on_delta" else getattr(self, item.name) for item in fields(self)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -55,14 +55,28 @@ class KnowledgePool:
 EMPTY_POOL = KnowledgePool()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceCounts:
+    """What one source came back with, in questions."""
+
+    asked: int = 0
+    found: int = 0
+    """Questions with at least one passage."""
+    failed: int = 0
+
+
 class Source(Protocol):
-    """Anything that turns queries into ranked passages. Batched, so that indexes can be fast."""
+    """Anything that turns queries into ranked passages. Batched, so that indexes can be fast.
+
+    ``search`` may be a coroutine function. A source may also have ``fingerprint: str``, which changes when its content
+    does, and ``aclose()``, which lets go of what it holds open.
+    """
 
     name: str
     description: str
-    """What serves it, with a fingerprint where it has one; written into pool files."""
+    """What serves it; written into pool files."""
 
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+    def search(self, queries: Sequence[str], k: int) -> list[Hits] | Awaitable[list[Hits]]:
         """The best ``k`` passages for each query, in the order of the queries.
 
         A query that fails gives ``Hits(error=...)`` and does not disturb the others.

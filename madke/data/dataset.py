@@ -7,7 +7,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.data.formats import FORMATS, Format, Item, Row, get_format
+from madke.data.formats import FORMATS, READERS, DatasetReader
+from madke.data.published_rows import Format, Item, Row
 from madke.data.questions import numbered_questions
 from madke.data.sampling import chosen
-from madke.tasks import get_task
+from madke.tasks import TASKS
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +53,8 @@ def read_dataset(
 
     Args:
         path: The file; for MMLU also a folder.
-        dataset: The name of the published dataset whose owner's format it has (:data:`madke.data.formats.FORMATS`);
-            None: our own JSON Lines (:func:`madke.data.read_questions`).
+        dataset: The name of the published dataset whose owner's format it has, or of somebody's reader
+            (:data:`madke.data.formats.READERS`); None: our own JSON Lines (:func:`madke.data.read_questions`).
         task: The answer format, in place of the dataset's; for our own, of lines that name none.
         ids: A list of ids, by path or name: only these questions are read. None: all.
         limit: The largest number of questions. Without ``sample_seed`` the first ones are taken.
@@ -84,14 +85,37 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
     Raises:
         UserError: The file or one of its entries is wrong, or a name is unknown.
     """
-    format_ = get_format(dataset)
+    reader = READERS[dataset]
+    if not isinstance(reader, Format):
+        return _read_by(reader, dataset, path, task=task)
     try:
-        return entries(format_, format_.rows(path), task=task, file=path)
+        return entries(reader, reader.rows(path), task=task, file=path)
     except UserError as error:
         likely = [name for name in _formats_like(path) if _reads_first(name, path)]
         if likely and dataset not in likely and not _reads_first(dataset, path):
             raise UserError(f"{error}; it can be read with --dataset {' or '.join(likely)} ({_ABLATE})") from None
         raise
+
+
+def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) -> list[Entry]:
+    """What somebody's reader yields; a question that does not say which dataset it is of, is of this one."""
+    try:
+        questions = list(reader(path))
+    except UserError:
+        raise
+    except Exception as error:  # somebody else's code: whatever it raises is told, not shown as ours
+        raise UserError(f"the reader {name!r} failed: {type(error).__name__}: {error}", file=path) from error
+    found: dict[str, Entry] = {}
+    for number, question in enumerate(questions, start=1):
+        if not isinstance(question, Question):
+            raise UserError(f"item {number} of {name!r} is a {type(question).__name__}; expected Question", file=path)
+        kept = replace(question, task=task or question.task, metadata={"dataset": name, **question.metadata})
+        if wrong := TASKS[kept.task].check(kept):
+            raise UserError(f"item {number}: {wrong}", file=path)
+        if kept.id in found:
+            raise UserError(f"item {number}: id {kept.id!r} is there already; ids must differ", file=path)
+        found[kept.id] = Entry(question=kept)
+    return _checked([(f"item {number}", entry) for number, entry in enumerate(found.values(), start=1)], path)
 
 
 def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
@@ -106,7 +130,7 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
     Raises:
         UserError: A row is wrong, or of another dataset; two have the same id, or there is none.
     """
-    checker = get_task(task or format_.task)
+    checker = TASKS[task or format_.task]
     places: Counter[str | None] = Counter()
     row_of: dict[str, Row] = {}
     found: list[Entry] = []
@@ -121,10 +145,15 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
             raise row.error(f"id {id_!r} is that of item {row_of[id_].number} already; ids must differ")
         row_of[id_] = row
         found.append(entry)
+    return _checked([(row_of[entry.question.id].place, entry) for entry in found], file)
+
+
+def _checked(found: Sequence[tuple[str, Entry]], file: Path | str) -> list[Entry]:
+    """The entries, each after its place."""
     if not found:
         raise UserError("holds no question", file=file)
-    _warn_unlabelled([(row_of[entry.question.id].place, entry.question) for entry in found], file)
-    return found
+    _warn_unlabelled([(place, entry.question) for place, entry in found], file)
+    return [entry for _, entry in found]
 
 
 def _warn_unlabelled(questions: Sequence[tuple[str, Question]], file: Path | str) -> None:

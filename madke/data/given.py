@@ -33,13 +33,13 @@ class Given:
     """Question id -> its first rounds."""
 
     @property
-    def sha256(self) -> str:
-        """Fingerprint of what is given, wherever it came from."""
-        turns = {
-            id_: [(repeat, [asdict(turn) for turn in rounds[repeat]]) for repeat in sorted(rounds)]
-            for id_, rounds in sorted(self.rounds.items())
-        }
-        return sha256(json.dumps(turns).encode()).hexdigest()
+    def hashes(self) -> dict[str, str]:
+        """Question id -> hash of what is given, wherever it came from."""
+        found = {}
+        for id_, rounds in self.rounds.items():
+            turns = [(repeat, [asdict(turn) for turn in rounds[repeat]]) for repeat in sorted(rounds)]
+            found[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
+        return found
 
     def reordered(self, order: Literal["same", "reversed", "rotated"]) -> Given:
         """The same stances at other places: who stood first now says what the last one said, and so on.

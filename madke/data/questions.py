@@ -11,7 +11,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.files import read_jsonl
-from madke.tasks import get_task
+from madke.tasks import TASKS, get_task
 from madke.tasks.choice import lettered
 
 _DEEPEST = 50
@@ -45,7 +45,7 @@ def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int
         UserError: The file or one of its lines is wrong.
     """
     if task is not None:
-        get_task(task)
+        TASKS[task]
     questions: list[tuple[int, Question]] = []
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from madke.concurrency import together
 from madke.core.errors import UserError
+from madke.core.events import (
+    DebateFinished,
+    DebateStarted,
+    Listener,
+    RoundEnded,
+    RoundStarted,
+    StanceGiven,
+    VerdictGiven,
+    heedless,
+)
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Transcript, Turn
@@ -33,6 +43,9 @@ async def debate(
     given: Sequence[Turn] = (),
     retrieve: Retrieve | None = None,
     estimate: Estimate | None = None,
+    listen: Listener | None = None,
+    deltas: bool = False,
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> Transcript:
     """Debate one question.
 
@@ -49,6 +62,10 @@ async def debate(
             none of the debaters is read by all and speaks no more.
         retrieve: Who searches where debaters may (``knowledge.requery``).
         estimate: The quality estimator of ``finish: rerank``.
+        listen: Is told each event of :mod:`madke.core.events` when it happens. It changes nothing: what it raises is
+            logged once for each kind of event.
+        deltas: Whether it is also told the parts of replies, by models that stream.
+        clock: Seconds, for the times of events.
 
     Returns:
         The transcript. Failed calls are values in it: a debater whose call failed is left out of its round, and
@@ -73,18 +90,26 @@ async def debate(
         seed=seed,
         retrieve=retrieve,
         estimate=estimate,
+        listen=heedless(listen) if listen is not None else None,
+        deltas=deltas and listen is not None,
+        clock=clock,
     )
+    scene.tell(DebateStarted, pool=pool)
     await together(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
     rounds: list[Round] = []
     stop_reason = None
     while stop_reason is None:
+        scene.tell(RoundStarted, n=len(rounds) + 1)
         if given and not rounds:
             rounds.append(Round(n=1, order=tuple(turn.agent for turn in given), turns=tuple(given)))
+            for turn in given:
+                scene.tell(StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
         else:
             rounds.append(await play_round(scene, debaters, rounds))
         rounds[-1], stop_reason = await _closed(scene, rounds)
+        scene.tell(RoundEnded, round=rounds[-1])
     final = await _finish(scene, rounds)
-    return Transcript(
+    transcript = Transcript(
         id=question.id,
         question=question.question,
         task=question.task,
@@ -105,6 +130,8 @@ async def debate(
         pool_partial=scene.pool.partial,
         usage=scene.usage,
     )
+    scene.tell(DebateFinished, transcript=transcript)
+    return transcript
 
 
 def _attended(protocol: Protocol, pool: KnowledgePool) -> Protocol:
@@ -146,6 +173,8 @@ async def _closed(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | N
     if not everybody(rounds):
         return rounds[-1], "nobody_left"
     entry, reason = await STOPS[scene.protocol.stop](scene, rounds)
+    if entry.verdict is not None:
+        scene.tell(VerdictGiven, n=entry.n, verdict=entry.verdict)
     if scene.protocol.extract == "each_round":
         entry = replace(entry, extracted=await roles.extract(scene, [*rounds[:-1], entry]))
     if reason is None and entry.n == scene.protocol.rounds:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from madke.concurrency import together
+from madke.core.events import SearchMade, SelectionMade, StanceGiven
 from madke.core.knowledge import Hits
 from madke.core.transcript import Round, Search, Selection, Stance, Turn
 from madke.engine import roles
@@ -35,9 +36,9 @@ async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence
     def seen(debater: Debater) -> View:
         reading = order
         if protocol.order.score == "per_reader" and rounds:
-            own_order = order_for(debater.name, rounds[-1].turns, names, scene.task)
+            own_order = order_for(debater.name, rounds[-1].turns, names, scene.same)
             reading = tuple(dict.fromkeys((*own_order, *order)))
-        return view(protocol, debater.name, rounds, turns, reading, scene.task)
+        return view(protocol, debater.name, rounds, turns, reading, scene.same)
 
     timing = protocol.talk.first if n == 1 else protocol.talk.later
     if timing == "sequential":
@@ -79,6 +80,7 @@ async def _choose(scene: Scene, debater: Debater, n: int, seen: View) -> _Choice
     if knowledge is None or knowledge.select != "adaptive" or not (roles.allowed(scene, debater) or knowledge.requery):
         return _Choice()
     selection, search = await roles.select(scene, debater, n, seen)
+    scene.tell(SelectionMade, n=n, agent=debater.name, selection=selection)
     error = None if selection.error is None else f"its selection failed: {selection.error}"
     return _Choice(selection=selection, search=search, error=error)
 
@@ -94,9 +96,11 @@ def _grown(scene: Scene, debater: Debater, n: int, choice: _Choice, hits: Hits) 
     if choice.search is None:
         return choice
     if hits.error is not None:
-        return replace(choice, search=replace(choice.search, error=hits.error))
-    ids = scene.add_passages(hits.passages, debater.name, n, choice.search.query)
-    return replace(choice, search=replace(choice.search, ids=ids))
+        search = replace(choice.search, error=hits.error)
+    else:
+        search = replace(choice.search, ids=scene.add_passages(hits.passages, debater.name, n, choice.search.query))
+    scene.tell(SearchMade, n=n, agent=debater.name, search=search)
+    return replace(choice, search=search)
 
 
 async def _say(scene: Scene, debater: Debater, n: int, seen: View, choice: _Choice) -> Turn:
@@ -109,4 +113,5 @@ async def _say(scene: Scene, debater: Debater, n: int, seen: View, choice: _Choi
             asked = choice.search.ids if choice.search else ()
             numbers = sorted({*choice.selection.ids, *asked})
         stance = await roles.speak(scene, debater, n, numbers, seen)
+    scene.tell(StanceGiven, n=n, agent=debater.name, stance=stance)
     return Turn(agent=debater.name, stance=stance, selection=choice.selection, search=choice.search, reads=seen.reads)

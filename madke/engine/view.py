@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from madke.core.transcript import Round, Turn
-from madke.engine.groups import answer_groups
+from madke.engine.groups import Same, answer_groups
 from madke.engine.protocol import Protocol, sparse_count
-from madke.tasks.base import Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +59,7 @@ class View:
 
 
 def view(
-    protocol: Protocol, agent: str, rounds: Sequence[Round], spoken: Sequence[Turn], order: Sequence[str], task: Task
+    protocol: Protocol, agent: str, rounds: Sequence[Round], spoken: Sequence[Turn], order: Sequence[str], same: Same
 ) -> View:
     """The view of one debater.
 
@@ -70,7 +69,7 @@ def view(
         rounds: The finished rounds.
         spoken: Turns of the round under way that are over; a simultaneous round passes none.
         order: All who have spoken, in the order in which this reader reads them.
-        task: Its matcher groups answers.
+        same: Groups answers.
     """
     sees = protocol.sees
     hidden = unread(protocol, agent)
@@ -102,7 +101,7 @@ def view(
     peers = tuple(_shown(protocol, turn, number) for number, turn in read)
     if sees.grouped:
         peer_of = {turn.agent: peer for (_, turn), peer in zip(read, peers, strict=True)}
-        groups = answer_groups([turn for _, turn in read], task)
+        groups = answer_groups([turn for _, turn in read], same)
         common = replace(
             common,
             groups=tuple(

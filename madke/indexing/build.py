@@ -13,21 +13,24 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal
 
-from madke import memory
+from madke import encoders, memory
 from madke.core.errors import UserError
-from madke.encoders import BATCHING, Encoder
+from madke.encoders import BATCHING, Dtype, Encoder
 from madke.files import alone_in, fingerprint
 from madke.indexing.corpus import read_unique
-from madke.indexing.dense import encode_shards
-from madke.indexing.exactness import measure_exactness
-from madke.indexing.faiss_choice import choose
-from madke.indexing.faiss_index import check_factory, default_file_mb, default_parameters, write_faiss_files
+from madke.indexing.faiss_files import (
+    FaissShards,
+    check_factory,
+    choose,
+    default_file_mb,
+    default_parameters,
+    write_faiss_files,
+)
+from madke.indexing.jvm import start as start_jvm
 from madke.indexing.lucene import index_passages
-from madke.knowledge.faiss_shards import FaissShards
-from madke.knowledge.jvm import start as start_jvm
-from madke.knowledge.manifest import (
+from madke.indexing.manifest import (
     LUCENE,
     MANIFEST,
     PASSAGES,
@@ -41,9 +44,10 @@ from madke.knowledge.manifest import (
     read_manifest,
     write_manifest,
 )
-from madke.knowledge.passage_store import PassageStore, StoredPassage, write_passages
+from madke.indexing.passage_store import PassageStore, StoredPassage, write_passages
+from madke.indexing.vectors import encode_shards, measure_recall
 from madke.versions import versions
-from madke.workers import IN_THIS_PROCESS, Workers
+from madke.workers import IN_THIS_PROCESS, Engine, Workers, open_workers
 
 Progress = Callable[[int, int | None], None]
 """Called with passages done and, once the corpus has been read, their total. Reading and indexing each count up."""
@@ -53,6 +57,81 @@ SHARD_ROWS = 10_000
 _VECTORS = "vectors"
 _FAISS = "faiss"
 _INDEX = "index"
+
+_Settings = Bm25Settings | DenseSettings
+_Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, Exactness | None]]
+"""Builds the index of a store into a folder; returns what it is."""
+
+
+def build_index(
+    corpus: Path,
+    out: Path,
+    kind: Literal["bm25", "dense"] = "bm25",
+    *,
+    k1: float | None = None,
+    b: float | None = None,
+    encoder: str | Encoder | None = None,
+    dtype: Dtype | None = None,
+    faiss: str | None = None,
+    faiss_parameters: str | None = None,
+    shard_rows: int | None = None,
+    file_mb: float | None = None,
+    vectors: Path | None = None,
+    engine: Engine = "local",
+    address: str | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Manifest:
+    """Build the index of a corpus into the folder ``out``: Lucene's BM25, or FAISS over vectors.
+
+    The same call again goes on after a kill, or finds that nothing is left to do. None takes an option's default.
+
+    Args:
+        corpus: See :func:`madke.indexing.corpus.read_corpus`; an index folder stands for its passages.
+        out: The index folder to make.
+        kind: ``bm25`` or ``dense``.
+        k1: bm25: term saturation; 0.9.
+        b: bm25: length normalisation; 0.4.
+        encoder: dense: a name as :func:`madke.encoders.load_encoder` takes it, or an encoder; ``minilm``.
+        dtype: dense: arithmetic of a named encoder; ``float32``.
+        faiss: dense: a FAISS factory string, or ``auto``, which chooses by the memory there is; ``auto``.
+        faiss_parameters: dense: search parameters in FAISS's own words; by type. Not with ``auto``.
+        shard_rows: dense: passages encoded, and lost by a kill, at a time; 10,000.
+        file_mb: dense: at most so many megabytes of vectors in a FAISS file; by type.
+        vectors: dense: where vectors are kept for another index; by default they are removed at the end.
+        engine: dense: who encodes, ``local`` or ``ray``.
+        address: dense: of the Ray cluster, see :func:`madke.workers.open_workers`.
+        progress: See :data:`Progress`.
+
+    Raises:
+        UserError: An option belongs to the other kind; and as :func:`build_bm25` and :func:`build_dense`.
+    """
+    if kind == "bm25":
+        of_dense = {
+            "encoder": encoder,
+            "dtype": dtype,
+            "faiss": faiss,
+            "faiss-parameters": faiss_parameters,
+            "shard-rows": shard_rows,
+            "file-mb": file_mb,
+            "vectors": vectors,
+            "engine ray": engine if engine != "local" else None,
+            "address": address,
+        }
+        if stray := list(_given(**of_dense)):
+            raise UserError(f"--{stray[0]} belongs to --kind dense")
+        return build_bm25(corpus, out, settings=Bm25Settings(**_given(k1=k1, b=b)), progress=progress)
+    if k1 is not None or b is not None:
+        raise UserError("--k1 and --b belong to --kind bm25")
+    chosen = _given(factory=faiss, parameters=faiss_parameters, shard_rows=shard_rows, file_mb=file_mb, vectors=vectors)
+    if encoder is None or isinstance(encoder, str):
+        encoder = encoders.load_encoder(encoder or "minilm", dtype=dtype or "float32")
+    with open_workers(engine, address=address, gpus=True) as workers:
+        return build_dense(corpus, out, encoder=encoder, workers=workers, progress=progress, **chosen)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were set."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def build_bm25(
@@ -68,9 +147,9 @@ def build_bm25(
     """
     chosen = settings or Bm25Settings()
 
-    def fill(store: PassageStore, index: Path, _: CorpusInfo) -> _Filled:
+    def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
         index_passages(store, index / LUCENE, progress)
-        return _Filled(chosen)
+        return chosen, None
 
     start_jvm()
     return _build(corpus, out, chosen, fill, progress)
@@ -92,20 +171,8 @@ def build_dense(
     """Build a dense index over a corpus into the folder ``out``; resumes at the first unfinished shard.
 
     Where ``out`` already holds the index of this corpus with these settings, nothing is done. Memory holds the text
-    and the vectors of the shards under way, one FAISS file, and the sample that the index is trained on.
-
-    Args:
-        corpus: See :func:`madke.indexing.corpus.read_corpus`; an index folder stands for its passages.
-        out: The index folder to make.
-        encoder: Encodes passages, and later queries.
-        factory: FAISS factory string, or ``auto``, which chooses by the memory there is (``faiss_choice``).
-        parameters: Search parameters in FAISS's own words; None takes :func:`default_parameters`. Not with ``auto``.
-        shard_rows: Passages that are encoded, and lost by a kill, at a time.
-        file_mb: At most so many megabytes of vectors in a FAISS file; None takes :func:`default_file_mb`.
-        vectors: Where the vectors are, and stay, so that another index can be made of them without encoding again;
-            by default they are removed when the index is finished. One build at a time may use the folder.
-        workers: Who encodes.
-        progress: See :data:`Progress`.
+    and the vectors of the shards under way, one FAISS file, and the sample that the index is trained on. Arguments are
+    as those of :func:`build_index`; one build at a time may use the folder ``vectors``.
 
     Raises:
         UserError: The corpus cannot be read, faiss is missing, FAISS refuses the factory or the parameters, ``out``
@@ -116,7 +183,7 @@ def build_dense(
         if parameters is None:
             parameters = default_parameters(factory, encoder.dimension)
     elif parameters:
-        raise UserError("--faiss-parameters need a --faiss that they fit; auto takes a type that has none")
+        raise UserError("--faiss-parameters requires an explicit --faiss type")
     asked = DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
@@ -130,7 +197,7 @@ def build_dense(
         file_mb=default_file_mb(factory) if file_mb is None else file_mb,
     )
 
-    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> _Filled:
+    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, Exactness]:
         settings = asked
         if factory == AUTO:
             chosen, reason = choose(len(store), encoder.dimension, memory.total())
@@ -151,29 +218,16 @@ def build_dense(
             searched = FaissShards(files, parameters=settings.parameters)
             if len(searched) != len(store):
                 raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
-            exactness = measure_exactness(store, encoder, shards, searched)
+            recall = measure_recall(store, encoder, shards, searched)
         (index / _FAISS).mkdir()
         for file in files:
             file.rename(index / _FAISS / file.name)
-        return _Filled(settings, exactness)
+        return settings, recall
 
     return _build(corpus, out, asked, fill, progress)
 
 
-class _Filled(NamedTuple):
-    """What is in the folder now."""
-
-    settings: Bm25Settings | DenseSettings
-    exactness: Exactness | None = None
-
-
-def _build(
-    corpus: Path,
-    out: Path,
-    asked: Bm25Settings | DenseSettings,
-    fill: Callable[[PassageStore, Path, CorpusInfo], _Filled],
-    progress: Progress,
-) -> Manifest:
+def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:
     out = out.absolute()
     if out.exists() and not out.is_dir():
         raise UserError("this is a file; an index needs a folder", file=out)
@@ -188,12 +242,12 @@ def _build(
             index = work / _INDEX
             index.mkdir()
             count = _store_passages(corpus, index / PASSAGES, progress)
-            filled = fill(PassageStore(index / PASSAGES), index, source)
+            settings, recall = fill(PassageStore(index / PASSAGES), index, source)
             manifest = Manifest(
                 corpus=source,
                 passages=count,
-                index=filled.settings,
-                exactness=filled.exactness,
+                index=settings,
+                exactness=recall,
                 files=describe_files(index),
                 versions=versions(),
             )
@@ -227,42 +281,32 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
     return count
 
 
-def _same_index(out: Path, source: CorpusInfo, asked: Bm25Settings | DenseSettings) -> Manifest:
+def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
     if not (out / MANIFEST).exists():
         raise UserError("this folder is not empty and holds no index; choose another", file=out)
     manifest = read_manifest(out)
+    found = manifest.index
     if manifest.corpus.sha256 != source.sha256:
         raise UserError(
             f"this folder holds the index of another corpus, or of {manifest.corpus.path} before it changed; "
             "remove it or choose another",
             file=out,
         )
-    if manifest.index != _as_chosen(asked, manifest.index):
+    if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
+        # What auto chose when the index was built.
+        asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
+    if found != asked:
         raise UserError(
-            f"this folder holds an index with other settings ({manifest.index!r}); remove it or choose another",
-            file=out,
+            f"this folder holds an index with other settings ({found!r}); remove it or choose another", file=out
         )
     return manifest
-
-
-def _as_chosen(
-    asked: Bm25Settings | DenseSettings, found: Bm25Settings | DenseSettings
-) -> Bm25Settings | DenseSettings:
-    """What was asked for, with the choice that ``auto`` made when the index was built."""
-    if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
-        return asked.model_copy(update={"factory": found.factory, "reason": found.reason})
-    return asked
 
 
 def _discard_unfinished(work: Path) -> None:
     """Remove everything but what takes long and is finished."""
     for path in work.iterdir():
-        if path.name in (_VECTORS, _FAISS):
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        if path.name not in (_VECTORS, _FAISS):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _counted(passages: Iterable[StoredPassage], progress: Progress) -> Iterator[StoredPassage]:

@@ -19,8 +19,8 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import read_jsonl
-from madke.indexing.passages.folder import finished_shards
-from madke.knowledge.passage_store import StoredPassage
+from madke.indexing.passage_store import StoredPassage
+from madke.indexing.passages.shard_folder import finished_shards
 
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:

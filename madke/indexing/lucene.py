@@ -1,4 +1,4 @@
-"""Writing a Lucene index straight from the passage store: no copy of the corpus, no text inside Lucene."""
+"""Lucene indexes for BM25: written straight from the passage store, without a copy or texts inside, and opened."""
 
 from __future__ import annotations
 
@@ -10,8 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.knowledge.jvm import attached, java_class, java_reason
-from madke.knowledge.passage_store import PassageStore, StoredPassage
+from madke.indexing.jvm import attached, java_class, java_reason
+from madke.indexing.passage_store import PassageStore, StoredPassage
+
+
+def open_lucene(folder: Path, *, k1: float, b: float) -> Any:
+    """Anserini's searcher over the index, ready for several threads.
+
+    Raises:
+        jnius.JavaException: Lucene cannot open it.
+        UserError: Java is missing.
+    """
+    searcher = java_class("io.anserini.search.SimpleSearcher")(str(folder))
+    searcher.set_bm25(k1, b)
+    # The searcher sets itself up during its first search, which two threads must not do at once.
+    searcher.search("warm up", 1)
+    return searcher
+
 
 _CHUNK = 5_000
 """Passages handed to Java at a time; Ctrl-C gets through between two chunks."""

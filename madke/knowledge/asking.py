@@ -1,68 +1,156 @@
-"""Asking sources, in this process or by workers, which open the sources for themselves."""
+"""Asking sources: ours and other people's, whose ``search`` is a plain function or a coroutine."""
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any, TypeVar
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
-from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.spec import SourceSpec
+from madke.core.registry import Registry
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RemoteSource:
-    """A source as it travels to workers."""
+def search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+    """What the source's ``search`` returns or, where that is a coroutine, what it comes to; raises what it raises.
 
-    name: str
-    spec: SourceSpec
-    """What they open; without names and relative paths (:func:`madke.indexing.named.resolve`)."""
-    description: str
-    """What serves it where the pools are built, fingerprint included; for workers it must be the same."""
+    It may be called inside a running event loop, which waits meanwhile: coroutines run in a loop of their own.
+    """
+    return _result(source.search(queries, k))
 
 
 def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
-    """The source's answer to each query; an unexpected exception, or a wrong number of answers, fails them all.
+    """The source's answer to each query, its passages marked with the source's name.
+
+    An unexpected exception, or a wrong number of answers, fails all queries.
 
     Raises:
         UserError: The source cannot work at all.
     """
     try:
-        hits = source.search(queries, k)
+        found = [_marked(hits, source.name) for hits in search(source, queries, k)]
     except UserError:
         raise
     except Exception as error:  # a source is a plug-in: its bug costs its passages, not the batch
         return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
-    if len(hits) != len(queries):
-        return [Hits(error=f"it answered {len(hits)} of {len(queries)} queries")] * len(queries)
-    return hits
+    if len(found) != len(queries):
+        return [Hits(error=f"it answered {len(found)} of {len(queries)} queries")] * len(queries)
+    return found
 
 
-def ask_remotely(sources: Sequence[RemoteSource], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    """Source name -> its answer to each query, as :func:`ask` gives it. Sources stay open with the process.
+def served_by(source: Source) -> str:
+    """What serves the source: its description, and its fingerprint where the description does not hold it.
+
+    Of a source without one, a log line says once that its changes go unnoticed.
+    """
+    fingerprint = getattr(source, "fingerprint", None)
+    if fingerprint is None:
+        _no_fingerprint(source.name, source.description)
+        return source.description
+    return source.description if fingerprint in source.description else f"{source.description} ({fingerprint})"
+
+
+def close_sources(sources: Iterable[Source]) -> None:
+    """Close the sources that can be closed: those with ``aclose``."""
+    for source in sources:
+        if aclose := getattr(source, "aclose", None):
+            _result(aclose())
+
+
+class OwnSource:
+    """Somebody's source under the name that a run knows it by.
+
+    Args:
+        source: What is asked.
+        name: What its passages are marked with; by default the source's own name.
+    """
+
+    def __init__(self, source: Source, name: str | None = None) -> None:
+        self.name = name or source.name
+        self.description = self.fingerprint = served_by(source)
+        self._source = source
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The source's answers, marked with this name."""
+        return [_marked(hits, self.name) for hits in search(self._source, queries, k)]
+
+    def aclose(self) -> None:
+        """Close the source."""
+        close_sources([self._source])
+
+
+def _unusable(value: Any) -> str | None:
+    return None if _is_source(value) or callable(value) else "is neither a source nor something that makes one"
+
+
+BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
+SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources", check=_unusable)
+"""Sources that are code: entry points, and ``module:object``. Each is a source, or makes one without arguments. The
+built-in ones only hold their names here; :mod:`madke.knowledge.named` opens them."""
+
+
+def own_source(code: str, name: str) -> Source:
+    """The source that an entry point or ``module:object`` stands for, under the given name.
 
     Raises:
-        UserError: A source cannot be opened here, or is another one than where the pools are built; the message names
-            this machine.
+        UserError: There is no such code, it fails, or it makes no source.
     """
-    return {source.name: ask(_opened(source), queries, k) for source in sources}
+    value = SOURCES[code]
+    if not _is_source(value):
+        try:
+            value = value()
+        except UserError:
+            raise
+        except Exception as error:  # somebody else's code
+            raise UserError(f"source {code!r} cannot be made: {type(error).__name__}: {error}") from error
+    if not _is_source(value):
+        raise UserError(f"source {code!r}: expected an object with name, description and search, found {value!r}")
+    return OwnSource(value, name)
+
+
+def _is_source(value: Any) -> bool:
+    # A class has a method search too, and is not yet a source.
+    return not isinstance(value, type) and all(hasattr(value, part) for part in ("name", "description", "search"))
+
+
+def _marked(hits: Hits, name: str) -> Hits:
+    if all(passage.source == name for passage in hits.passages):
+        return hits
+    return replace(hits, passages=tuple(replace(passage, source=name) for passage in hits.passages))
 
 
 @cache
-def _opened(source: RemoteSource) -> Source:
+def _no_fingerprint(name: str, description: str) -> None:
+    _log.warning("source %s (%s) has no fingerprint: a run cannot tell when it has changed", name, description)
+
+
+def _result(value: T | Awaitable[T]) -> T:
+    if not inspect.isawaitable(value):
+        return value
+
+    async def awaited() -> T:
+        return await value
+
+    future = asyncio.run_coroutine_threadsafe(awaited(), _loop())
     try:
-        opened = open_spec(source.name, source.spec)
-    except UserError as error:
-        raise UserError(
-            f"{error} (on {platform.node()}, where a worker runs; what sources are made of must be at the same path on "
-            "every node)"
-        ) from None
-    if opened.description != source.description:
-        raise UserError(
-            f"source {source.name!r} is {opened.description} on {platform.node()}, where a worker runs, and "
-            f"{source.description} here; they must be the same"
-        )
-    return opened
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One loop for all searches, in a thread of its own: a source's connections belong to the loop that opened them."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="madke-sources", daemon=True).start()
+    return loop

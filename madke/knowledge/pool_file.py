@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,8 @@ from pydantic_core import from_json
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
-from madke.files import read_jsonl
+from madke.core.question import Question
+from madke.files import read_jsonl, replacing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,20 +210,84 @@ class _Line(BaseModel):
         count: dict[str, int] = {}
         for line in self.passages:
             rank = count[line.source] = count.get(line.source, -1) + 1
-            passages.append(
-                Passage(
-                    source=line.source,
-                    key=f"{line.source}-{rank}" if line.key is None else line.key,
-                    title=line.title,
-                    text=line.text,
-                    score=line.score,
-                    rank=rank if line.rank is None else line.rank,
-                    url=line.url,
-                    retrieved_at=line.retrieved_at,
-                    date=line.date,
-                )
-            )
-        found = tuple(passages)
-        return PoolRecord(
-            id=self.id, question=self.question, passages=found, partial=self.partial, sources=self.sources
+            key = f"{line.source}-{rank}" if line.key is None else line.key
+            rank = rank if line.rank is None else line.rank
+            passages.append(Passage(**{**dict(line), "key": key, "rank": rank}))
+        return PoolRecord(**{**dict(self), "passages": tuple(passages)})
+
+
+_NAMED = 3
+"""How many questions without a pool a message names."""
+
+
+def merge_pools(
+    files: Sequence[Path], questions: Sequence[Question], out: Path, *, sources: Collection[str] = ()
+) -> None:
+    """Write a pool file with everything that several files hold for some questions, whole or not at all.
+
+    A file may hold the pools of some of the questions only, those of one dataset for instance. A question has the
+    records of its id and its text; a question ``NAME/ID`` (two datasets have an ``ID``) also those of ``ID`` and its
+    text.
+
+    Args:
+        files: The pool files, at least one. Two may hold the same source, but not for the same question.
+        questions: Each must stand in one of them.
+        out: The file to write.
+        sources: Those that must have been asked for each question, whatever they found.
+
+    Raises:
+        UserError: A file is wrong, two hold the same source for a question, a question has no pool or lacks a source,
+            or ``out`` cannot be written.
+    """
+    ids = {id_ for question in questions for id_ in _ids(question)}
+    held = [read_pools(file, only=ids) for file in files]
+    # Files written by hand may leave out what was asked and found nothing.
+    of_file = [sources_in(records.values()) for records in held]
+    merged: list[PoolRecord] = []
+    lacking: dict[str, list[str]] = {}
+    for question in questions:
+        parts: list[PoolRecord] = []
+        holder: dict[str, Path] = {}
+        for file, records, all_sources in zip(files, held, of_file, strict=True):
+            if (record := _record_of(question, records)) is None:
+                continue
+            parts.append(record)
+            for source in sources_in([record]) if record.sources else all_sources:
+                if source in holder:
+                    found = f"holds source {source!r} for question {question.id!r}, and so does {holder[source]}"
+                    raise UserError(f"{found}; leave out one", file=file)
+                holder[source] = file
+        for source in sources if parts else [""]:
+            if source not in holder:
+                lacking.setdefault(source, []).append(question.id)
+        merged.append(joined(question, parts))
+    for source, without in lacking.items():
+        named = ", ".join(map(repr, without[:_NAMED])) + (", ..." if len(without) > _NAMED else "")
+        what = f"nothing of source {source!r}" if source else "no pool, or one of another text only,"
+        raise UserError(
+            f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
+            "build pools from the same data"
         )
+    with replacing(out) as file_out:
+        file_out.writelines(record_to_json(record) + b"\n" for record in merged)
+
+
+def _ids(question: Question) -> tuple[str, str]:
+    """Under which ids a pool of the question may stand."""
+    return question.id, question.id.partition("/")[2]
+
+
+def _record_of(question: Question, records: Mapping[str, PoolRecord]) -> PoolRecord | None:
+    found = (records.get(id_) for id_ in _ids(question))
+    return next((record for record in found if record is not None and record.question == question.question), None)
+
+
+def joined(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
+    """Everything that several records hold for a question, as one record."""
+    return PoolRecord(
+        id=question.id,
+        question=question.question,
+        passages=tuple(passage for part in parts for passage in part.passages),
+        partial={source: reason for part in parts for source, reason in part.partial.items()},
+        sources={source: served_by for part in parts for source, served_by in part.sources.items()},
+    )

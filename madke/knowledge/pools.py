@@ -8,26 +8,26 @@ kept in a hidden folder beside it; the same command goes on from there.
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Literal
 
 from madke.core.errors import UserError
-from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
+from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
 from madke.files import alone_in, replacing
-from madke.knowledge.asking import RemoteSource, ask, ask_remotely
+from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
-from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
-from madke.knowledge.sources.spec import SourceSpec
+from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
+from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
 
@@ -36,25 +36,11 @@ _FIRST_WORDS = re.compile(r"(\w+)(?:\W+(\w+))?(?:\W+(\w+))?")
 _Marked = tuple[Passage, set[str]]
 """A passage, and what it may have in common with another one: see :attr:`madke.core.knowledge.Passage.marks`."""
 
-S = TypeVar("S", Source, RemoteSource)
-
-_NONE_REMOTE: Mapping[str, SourceSpec] = MappingProxyType({})
-
 _CHUNK = 500
 """Questions that each source is asked at a time, here or by a worker, and that a kill loses. (A web search stores each
-answer for itself.) It is fixed, as the last
-bits of a query's vector depend on the queries that are encoded with it: whoever does the work, and however many do, the
-pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceCounts:
-    """What one source came back with, in questions."""
-
-    asked: int = 0
-    found: int = 0
-    """Questions with at least one passage."""
-    failed: int = 0
+answer for itself.) It is fixed, as the last bits of a query's vector depend on the queries that are encoded with it:
+whoever does the work, and however many do, the pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a
+flat index five times as long."""
 
 
 def build_pools(
@@ -63,7 +49,7 @@ def build_pools(
     k: int,
     out: Path,
     *,
-    remote: Mapping[str, SourceSpec] = _NONE_REMOTE,
+    remote: Mapping[str, SourceSpec] | None = None,
     workers: Workers = IN_THIS_PROCESS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, SourceCounts]:
@@ -90,37 +76,32 @@ def build_pools(
     Raises:
         UserError: A source cannot work at all, or ``out`` cannot be written.
     """
-    count = {source.name: SourceCounts() for source in sources}
-    here = [source for source in sources if source.name not in remote]
-    there = tuple(
-        RemoteSource(name=source.name, spec=remote[source.name], description=source.description)
-        for source in sources
-        if source.name in remote
-    )
+    served = {source.name: served_by(source) for source in sources}
+    there = tuple(_Remote(name=name, spec=spec, served_by=served[name]) for name, spec in (remote or {}).items())
+    at_workers = {source.name for source in there}
     chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
+    count = dict.fromkeys(served, SourceCounts())
     done = 0
     with _kept_beside(out) as folder:
-        kept = [_Kept(folder, number, chunk, sources, k) for number, chunk in enumerate(chunks)]
-        queries = [
-            [question.question for question in chunk]
-            for chunk, parts in zip(chunks, kept, strict=True)
-            if parts.missing(there)
-        ]
-        answers = workers.map(partial(ask_remotely, there, k), queries)
-        for chunk, parts in zip(chunks, kept, strict=True):
-            if parts.missing(there):
+        kept = [_Kept(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
+        answers = workers.map(
+            partial(_ask_remotely, there, k), (part.queries for part in kept if part.missing & at_workers)
+        )
+        for part in kept:
+            if part.missing & at_workers:
                 for name, hits in next(answers).items():
-                    parts.write(name, hits)
-            for source in parts.missing(here):
-                parts.write(source.name, ask(source, [question.question for question in chunk], k))
-            done += len(chunk)
+                    if name in part.missing:
+                        part.write(name, hits)
+            for source in sources:
+                if source.name in part.missing:
+                    part.write(source.name, ask(source, part.queries, k))
+            done += len(part.queries)
             progress(done, len(questions))
         with replacing(out) as whole:
-            for parts in kept:
-                records = parts.records()
+            for part in kept:
+                records = part.records()
                 whole.writelines(record_to_json(record) + b"\n" for record in records)
-                for source in sources:
-                    count[source.name] = _counted(count[source.name], source.name, records)
+                count = {name: _counted(before, name, records) for name, before in count.items()}
         shutil.rmtree(folder)
     return count
 
@@ -145,62 +126,74 @@ def _kept_beside(out: Path) -> Iterator[Path]:
                 shutil.rmtree(folder)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Remote:
+    """A source as it travels to workers."""
+
+    name: str
+    spec: SourceSpec
+    """What they open; without names and relative paths (:func:`madke.knowledge.named.resolve`)."""
+    served_by: str
+    """What serves it where the pools are built; for workers it must be the same."""
+
+
+def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
+    """Source name -> its answer to each query. Sources stay open with the process."""
+    return {source.name: ask(_opened(source), queries, k) for source in sources}
+
+
+@cache
+def _opened(source: _Remote) -> Source:
+    try:
+        opened = open_spec(source.name, source.spec)
+    except UserError as error:
+        raise UserError(
+            f"{error} (on {platform.node()}, where a worker runs; what sources are made of must be at the same path on "
+            "every node)"
+        ) from None
+    if served_by(opened) != source.served_by:
+        raise UserError(
+            f"source {source.name!r} is {served_by(opened)} on {platform.node()}, where a worker runs, and "
+            f"{source.served_by} here; they must be the same"
+        )
+    return opened
+
+
 class _Kept:
-    """What sources answered to one chunk of questions, a file for each source.
+    """What sources (name -> what serves it) answered to one chunk of questions, a file for each source."""
 
-    Args:
-        folder: Where the files are.
-        number: The chunk's.
-        chunk: Its questions.
-        sources: All that are asked.
-        k: Passages per source and question.
-    """
-
-    def __init__(self, folder: Path, number: int, chunk: Sequence[Question], sources: Sequence[Source], k: int) -> None:
+    def __init__(
+        self, folder: Path, number: int, chunk: Sequence[Question], sources: Mapping[str, str], k: int
+    ) -> None:
+        self.queries = [question.question for question in chunk]
         self._chunk = chunk
-        self._sources = {source.name: source for source in sources}
+        self._sources = sources
         asked = json.dumps([(question.id, question.question) for question in chunk])
         fingerprint = sha256(asked.encode()).hexdigest()
         self._inputs: dict[str, Inputs] = {
-            source.name: {"questions": fingerprint, "k": k, "source": json.dumps([source.name, source.description])}
-            for source in sources
+            name: {"questions": fingerprint, "k": k, "source": json.dumps([name, served])}
+            for name, served in sources.items()
         }
         # Names of sources are no names of files.
-        self._files = {
-            name: folder / f"{number:06}.{sha256(name.encode()).hexdigest()[:16]}.jsonl" for name in self._sources
-        }
-        self._missing = {name for name, file in self._files.items() if not is_finished(file, self._inputs[name])}
-
-    def missing(self, sources: Sequence[S]) -> list[S]:
-        """Those of the sources that have not answered yet."""
-        return [source for source in sources if source.name in self._missing]
+        self._files = {name: folder / f"{number:06}.{sha256(name.encode()).hexdigest()[:16]}.jsonl" for name in sources}
+        self.missing = {name for name, file in self._files.items() if not is_finished(file, self._inputs[name])}
+        """Names of the sources that have not answered yet."""
 
     def write(self, name: str, hits: Sequence[Hits]) -> None:
         """Store a source's answers."""
-        records = _records(self._chunk, [self._sources[name]], {name: hits})
+        records = _records(self._chunk, {name: self._sources[name]}, {name: hits})
         with replacing(self._files[name]) as file:
             file.writelines(record_to_json(record) + b"\n" for record in records)
-        self._missing.discard(name)
+        self.missing.discard(name)
         if not any(record.partial for record in records):
             finish(self._files[name], self._inputs[name])
 
     def records(self) -> list[PoolRecord]:
         """The chunk's lines of the pool file, once no source is missing."""
-        parts = [[record_from_json(line) for line in _lines(file)] for file in self._files.values()]
+        parts = [list(map(record_from_json, file.read_bytes().splitlines())) for file in self._files.values()]
         return [
-            replace(
-                of_one[0],
-                passages=tuple(passage for record in of_one for passage in record.passages),
-                partial={name: reason for record in of_one for name, reason in record.partial.items()},
-                sources={name: served_by for record in of_one for name, served_by in record.sources.items()},
-            )
-            for of_one in zip(*parts, strict=True)
+            joined(question, of_one) for question, of_one in zip(self._chunk, zip(*parts, strict=True), strict=True)
         ]
-
-
-def _lines(file: Path) -> list[bytes]:
-    with file.open("rb") as lines:
-        return list(lines)
 
 
 def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
@@ -218,23 +211,23 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
         UserError: A source cannot work at all.
     """
     queries = [question.question for question in questions]
-    return _records(questions, sources, {source.name: ask(source, queries, k) for source in sources})
+    served = {source.name: served_by(source) for source in sources}
+    return _records(questions, served, {source.name: ask(source, queries, k) for source in sources})
 
 
 def _records(
-    questions: Sequence[Question], sources: Sequence[Source], answers: Mapping[str, Sequence[Hits]]
+    questions: Sequence[Question], sources: Mapping[str, str], answers: Mapping[str, Sequence[Hits]]
 ) -> list[PoolRecord]:
-    served_by = {source.name: source.description for source in sources}
     records = []
     for place, question in enumerate(questions):
-        hits = {source.name: answers[source.name][place] for source in sources}
+        hits = {name: answers[name][place] for name in sources}
         records.append(
             PoolRecord(
                 id=question.id,
                 question=question.question,
                 passages=tuple(passage for answer in hits.values() for passage in answer.passages),
                 partial={name: answer.error for name, answer in hits.items() if answer.error is not None},
-                sources=served_by,
+                sources=dict(sources),
             )
         )
     return records

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from madke.adapters import ChatMessages
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.lemmas.records import Tracer
-from madke.llm.usage import estimated_usage
+from madke.llm.prices import estimated_usage
 
 T = TypeVar("T")
 

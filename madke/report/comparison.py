@@ -9,8 +9,10 @@ from itertools import combinations
 from pathlib import Path
 
 from madke.core.errors import UserError
+from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
+from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
 from madke.scoring.rows import NOTHING_SAID, Said
@@ -60,6 +62,7 @@ class ComparedQuestion:
     task: str
     answers: tuple[str, ...]
     """Gold answers."""
+    asked: Question
     runs: tuple[Outcome, ...]
     """In the order in which the runs were given."""
 
@@ -76,7 +79,7 @@ class ComparedQuestion:
         """Whether two runs' final answers differ under the task's matcher; none and none are the same."""
         if left.answer is None or right.answer is None:
             return left.answer != right.answer
-        return not get_task(self.task).same(left.answer, right.answer)
+        return not get_task(self.task).same(left.answer, right.answer, self.asked)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,7 +202,7 @@ def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] |
     Raises:
         UserError: There is no such question, or a transcript names a task that does not exist.
     """
-    asked: dict[QuestionKey, tuple[str, tuple[str, ...]]] = {}
+    asked: dict[QuestionKey, Question] = {}
     columns: list[dict[QuestionKey, Outcome]] = []
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
@@ -217,8 +220,9 @@ def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] |
         ComparedQuestion(
             id=key[0],
             question=key[1],
-            task=asked[key][0],
-            answers=asked[key][1],
+            task=asked[key].task,
+            answers=asked[key].answers,
+            asked=asked[key],
             runs=tuple(column[key] for column in columns),
         )
         for key in shared
@@ -252,12 +256,12 @@ def _noted(
     transcripts: Iterable[Transcript],
     run: str,
     column: dict[QuestionKey, Outcome],
-    asked: dict[QuestionKey, tuple[str, tuple[str, ...]]],
+    asked: dict[QuestionKey, Question],
 ) -> Iterator[Transcript]:
     """The transcripts, with a note of the first repeat of each question taken on the way."""
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
-        asked.setdefault(key, (transcript.task, transcript.answers))
+        asked.setdefault(key, question_of(transcript))
         kept = column.get(key)
         first = kept if kept and kept.repeat < transcript.repeat else _outcome(run, transcript)
         column[key] = replace(first, repeats=kept.repeats + 1 if kept else 1)

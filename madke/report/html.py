@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from madke.report.page_data import data_elements
 from madke.report.paired_tables import paired_table
 from madke.report.score_tables import table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
+from madke.runs.run_json import sessions_of
 from madke.scoring.arms import Results, opened
 from madke.scoring.outside import arm_of
 from madke.scoring.scored import scores_of
@@ -238,5 +238,6 @@ def _knowledge(knowledge: Knowledge | None) -> str:
 
 
 def _versions(directory: Path) -> str:
-    said = json.loads((directory / "run.json").read_bytes()).get("versions", {})
+    sessions = sessions_of(directory)
+    said = sessions[-1].get("versions", {}) if sessions else {}
     return ", ".join(f"{name} {version}" for name, version in said.items())

@@ -14,10 +14,10 @@ from pydantic import TypeAdapter
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import fingerprint
 from madke.knowledge.pool_file import PoolRecord, read_pools
 from madke.report.tables import ORACLE
 from madke.runs.run_json import run_files
+from madke.runs.run_pools import lines_of
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.metrics import METRICS, question_of
 from madke.scoring.scores import shortened, total_usage
@@ -87,28 +87,28 @@ class PassageTexts:
     def __init__(self) -> None:
         self.blocks = Blocks("texts", 200)
         self._numbers: dict[bytes, int] = {}
-        self._file: str | None = None
+        self._frozen: Mapping[str, str] = {}
         self._records: Mapping[str, PoolRecord] = {}
 
     def open(self, results: Results) -> Held:
         """Take the passages of this run from now on."""
-        sha256 = results.config.pools_sha256 if results.config else None
-        if sha256 is None:
-            self._file, self._records = None, {}
+        frozen = results.config.pools if results.config else {}
+        if not frozen:
+            self._frozen, self._records = {}, {}
             return "none"
-        if sha256 == self._file:
+        if frozen == self._frozen:
             return "held"
-        self._file, self._records = None, {}
+        self._frozen, self._records = {}, {}
         try:
             file = run_files(results.path).pools
             if file is None or not file.is_file():
                 return "missing"
-            if fingerprint(file) != sha256:
+            if {id_: found for id_, (found, _) in lines_of(file, frozen).items()} != frozen:
                 return "changed"
-            self._records = read_pools(file, only=set(results.config.questions) if results.config else None)
+            self._records = read_pools(file, only=frozen)
         except UserError:
             return "missing"
-        self._file = sha256
+        self._frozen = frozen
         return "held"
 
     def of(self, transcript: Transcript) -> list[int | None]:

@@ -25,7 +25,7 @@ from madke.engine.protocol import Knowledge
 from madke.engine.scene import Estimate, Retrieve
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.pools import retrieve
-from madke.runs.pools import pool_of
+from madke.runs.run_pools import pool_of
 
 SERVICE_STAGES = ("search", "estimate")
 """Stages whose calls no model answers: nobody is paid for them."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.runs.config import RunConfig
-from madke.runs.run_json import read_config
+from madke.runs.run_json import read_spec
+from madke.runs.spec import RunSpec
 from madke.runs.transcripts import read_transcripts
 from madke.scoring.metrics import METRICS
 from madke.scoring.predictions import read_predictions
@@ -34,7 +34,7 @@ class Results:
     """How tables and plots call it."""
     path: Path
     """The run directory, or the file of predictions."""
-    config: RunConfig | None
+    config: RunSpec | None
     """None for predictions from elsewhere."""
     transcripts: Callable[[], Iterator[Transcript]]
     """All of them from the first, one after the other, at each call. A run's are read anew."""
@@ -79,7 +79,7 @@ def _opened(path: Path, name: str, questions: Sequence[Question] | None) -> Resu
     if not path.is_file():
         if not (path / "run.json").is_file():
             raise UserError("is not a run directory: there is no run.json in it", file=path)
-        return Results(name=name, path=path, config=read_config(path), transcripts=partial(read_transcripts, path))
+        return Results(name=name, path=path, config=read_spec(path), transcripts=partial(read_transcripts, path))
     if questions is None:
         raise UserError("is a file, not a run directory; for predictions name the questions with --data", file=path)
     predictions = read_predictions(path, questions)

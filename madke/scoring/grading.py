@@ -34,8 +34,7 @@ from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.quoting import without_tags
 from madke.llm import CallStore, Limiter, close, open_model
 from madke.runs.cast import guarded
-from madke.runs.job import Watch
-from madke.runs.meter import Meter
+from madke.runs.meter import Meter, Watch
 from madke.runs.stopping import drained, until_stopped
 from madke.scoring.arms import Results
 from madke.scoring.outside import answers_of, beside, keep_scores

@@ -230,7 +230,7 @@ def traps(transcript: Transcript) -> dict[str, float]:
     task, question = get_task(transcript.task), question_of(transcript)
 
     def trapped(answer: str | None) -> bool:
-        if answer is None or not any(task.same(answer, each) for each in wrong):
+        if answer is None or not any(task.same(answer, each, question) for each in wrong):
             return False
         return not task.accepts(answer, question)
 

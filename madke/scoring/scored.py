@@ -22,7 +22,7 @@ from madke.core.errors import UserError
 from madke.files import fingerprint, replacing
 from madke.llm import CallStore
 from madke.llm.prices import Prices, cost, price_of
-from madke.runs.job import Watch
+from madke.runs.meter import Watch
 from madke.runs.run_json import run_files, sessions_of
 from madke.scoring.arms import Results, opened
 from madke.scoring.grading import Grader, grade_results

@@ -1,15 +1,40 @@
 """Answer formats: how an answer is read from a reply, when two are the same, and which metrics score it."""
 
-from madke.tasks.base import Task, get_task
+from madke.core.errors import UserError
+from madke.core.registry import Registry
+from madke.tasks.base import BaseTask, Example, Task, completed
 from madke.tasks.choice import Choice
 from madke.tasks.claim import Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
 from madke.tasks.translation import Translation
 
-_SHIPPED: tuple[Task, ...] = (ShortAnswer(), Claim(), Choice(), Math(), Translation())
+_OWN: tuple[BaseTask, ...] = (ShortAnswer(), Claim(), Choice(), Math(), Translation())
 
-TASKS: dict[str, Task] = {task.name: task for task in _SHIPPED}
-"""Every task by its name; ``--task`` and a question's ``task`` take these names."""
+TASKS: Registry[BaseTask] = Registry("task", {task.name: task for task in _OWN}, "madke.tasks", adapt=completed)
+"""Every task by its name. ``--task`` looks names up here, and ``module:object``, which is imported."""
 
-__all__ = ["TASKS", "Choice", "Claim", "Math", "ShortAnswer", "Task", "Translation", "get_task"]
+
+def get_task(name: str) -> BaseTask:
+    """The task of a question. Files are not trusted: one that is ``module:object`` must have been named by the user.
+
+    Raises:
+        UserError: There is none (the message suggests the nearest name), or it is code that only a file names.
+    """
+    if ":" in name and name not in TASKS:
+        raise UserError(f"task {name!r} is code, and only a file names it; if you trust it, give --task {name}")
+    return TASKS[name]
+
+
+__all__ = [
+    "TASKS",
+    "BaseTask",
+    "Choice",
+    "Claim",
+    "Example",
+    "Math",
+    "ShortAnswer",
+    "Task",
+    "Translation",
+    "get_task",
+]

@@ -7,9 +7,11 @@ task run in as many threads as the task has CPUs; the last bits of a sum depend 
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +22,30 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.versions import versions
 from madke.workers import R, T, Workers, in_order
-from madke.workers.fault_signals import fault_signals_kept
+
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+_ENOUGH = 512
+"""Bytes; more than a ``struct sigaction`` takes anywhere. Python's ``signal`` knows no handlers but its own."""
+
+
+@contextmanager
+def _fault_signals_kept() -> Iterator[None]:
+    """Whoever handled memory faults before the block handles them after it.
+
+    The Java virtual machine lets itself be interrupted by faults on purpose, many times a second. Ray takes their
+    signals when it connects, and lets go of them when it disconnects; either would end a process in which Lucene is
+    open.
+    """
+    libc = ctypes.CDLL(None)
+    kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
+    for number, action in kept.items():
+        libc.sigaction(int(number), None, action)
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            libc.sigaction(int(number), action, None)
+
 
 _RETRIES = 3
 """So often (Ray's default) a task is done again that was lost with its worker or node; a task that kills its worker
@@ -63,13 +88,13 @@ def connected(address: str | None) -> Iterator[Any]:
     with redirect_stdout(sys.stderr):
         ours = not ray.is_initialized()
         if ours:
-            with fault_signals_kept():
+            with _fault_signals_kept():
                 _connect(ray, address or os.environ.get("RAY_ADDRESS"))
         try:
             yield ray
         finally:
             if ours:
-                with fault_signals_kept():
+                with _fault_signals_kept():
                     ray.shutdown()
 
 

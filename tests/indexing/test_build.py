@@ -10,7 +10,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.build import build_bm25, build_dense
-from madke.knowledge.manifest import (
+from madke.indexing.manifest import (
     Bm25Settings,
     DenseSettings,
     Exactness,
@@ -19,8 +19,7 @@ from madke.knowledge.manifest import (
     read_manifest,
     verify,
 )
-from madke.knowledge.sources.bm25 import Bm25Source
-from madke.knowledge.sources.dense import DenseSource
+from madke.knowledge.index_sources import Bm25Source, DenseSource
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 
 pytest.importorskip("faiss", reason="needs the extra madke[dense]")
@@ -233,7 +232,7 @@ def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
     def power_cut(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("madke.indexing.build.measure_exactness", power_cut)
+    monkeypatch.setattr("madke.indexing.build.measure_recall", power_cut)
     with pytest.raises(KeyboardInterrupt):
         dense(corpus)
     assert len(list((tmp_path / ".index.building" / "faiss").glob("*.index"))) == 3

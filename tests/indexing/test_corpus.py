@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus, read_unique
-from madke.indexing.passages import build_passages
-from madke.knowledge.passage_store import StoredPassage
+from madke.indexing.passage_store import StoredPassage
+from madke.indexing.passages.builder import build_passages
 from madke.workers import InProcess
 
 A = StoredPassage("1", "Title", 'A "quoted"\ttext')

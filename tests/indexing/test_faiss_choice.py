@@ -2,7 +2,7 @@
 
 import pytest
 
-from madke.indexing.faiss_choice import choose
+from madke.indexing.faiss_files import choose
 
 GB = 10**9
 WIKIPEDIA = 21_015_324
@@ -23,9 +23,9 @@ WIKIPEDIA = 21_015_324
     ],
 )
 def test_the_most_exact_index_that_fits_the_memory(count: int, dimension: int, memory: int, factory: str) -> None:
-    assert choose(count, dimension, memory).factory == factory
+    assert choose(count, dimension, memory)[0] == factory
 
 
 def test_the_reason_gives_both_sizes() -> None:
-    assert choose(WIKIPEDIA, 768, 24 * GB).reason == "flat would take 64.6 GB of 24.0 GB memory, SQ8 takes 16.1 GB"
+    assert choose(WIKIPEDIA, 768, 24 * GB)[1] == "flat would take 64.6 GB of 24.0 GB memory, SQ8 takes 16.1 GB"
     assert choose(WIKIPEDIA, 768, GB).reason.endswith("which is still too much: searches will read the disk")

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
 from madke.indexing.build import build_dense
-from madke.indexing.faiss_index import default_parameters
-from madke.knowledge.manifest import DenseSettings, Manifest
-from madke.knowledge.sources.dense import DenseSource
+from madke.indexing.faiss_files import default_parameters
+from madke.indexing.manifest import DenseSettings, Manifest
+from madke.knowledge.index_sources import DenseSource
 from tests.support.corpus import write_corpus
 
 faiss = pytest.importorskip("faiss", reason="needs the extra madke[dense]")

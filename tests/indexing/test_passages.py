@@ -14,9 +14,9 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus
-from madke.indexing.passages import build as passages
-from madke.indexing.passages import build_passages
-from madke.indexing.passages.folder import Counts, PassagesManifest
+from madke.indexing.passages import builder as passages
+from madke.indexing.passages.builder import build_passages
+from madke.indexing.passages.shard_folder import Counts, PassagesManifest
 from madke.versions import versions
 from madke.workers import InProcess, open_workers
 from tests.support.dump import Page, articles, write_dump
@@ -234,7 +234,7 @@ def test_a_shard_that_comes_out_with_another_number_of_passages_is_refused(
     before = contents(out)
     (out / "passages-00001.jsonl.gz").unlink()
     with monkeypatch.context() as other:
-        other.setattr("madke.indexing.passages.pages.plain_text", lambda text, hidden: "One passage.")
+        other.setattr("madke.indexing.passages.raw_pages.plain_text", lambda text, hidden: "One passage.")
         for _ in range(2):  # the first refusal does not forget what the shard held
             with pytest.raises(
                 UserError,

@@ -12,8 +12,8 @@ from lxml import etree
 
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus
-from madke.indexing.passages import build_passages
 from madke.indexing.passages.books import find_books, read_book, sections
+from madke.indexing.passages.builder import build_passages
 from madke.workers import InProcess
 
 HTML = """<!DOCTYPE html><html><head><title>Book of

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from madke.cli.passages import command
+from madke.cli.index import passages
 from madke.core.errors import UserError
 from madke.files import alone_in
 from madke.indexing.corpus import read_corpus
@@ -19,7 +19,7 @@ from tests.support.dump import articles, write_dump
 
 def run(*arguments: object) -> Result:
     app = typer.Typer()
-    app.command()(command)
+    app.command()(passages)
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 

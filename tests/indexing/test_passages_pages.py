@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.indexing.passages.dump import read_dump, silent_namespaces
-from madke.indexing.passages.page_kind import page_kind
-from madke.indexing.passages.splitting import split_words
+from madke.indexing.passages.raw_pages import page_kind, split_words
 from tests.support.dump import Page, articles, write_dump
 
 PAGES = [

@@ -12,8 +12,8 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.build import build_bm25, build_dense
-from madke.knowledge.manifest import verify
-from madke.knowledge.sources.bm25 import Bm25Source
+from madke.indexing.manifest import verify
+from madke.knowledge.index_sources import Bm25Source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.small_disk import fill_up
 

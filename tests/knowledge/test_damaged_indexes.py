@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.passage_store import PassageStore
-from madke.knowledge.sources.index import open_index
+from madke.indexing.passage_store import PassageStore
+from madke.knowledge.index_sources import open_index
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_vectors_whose_scores_are_distances(dense: Path) -> None:
         other = faiss.index_factory(index.d, "Flat", faiss.METRIC_L2)
         other.add(index.reconstruct_n(0, index.ntotal))
         faiss.write_index(other, str(path))
-    from madke.knowledge.sources.dense import DenseSource
+    from madke.knowledge.index_sources import DenseSource
 
     with pytest.raises(UserError, match="its scores are distances"):
         DenseSource(dense, name="wiki", encoder=WordEncoder()).search(["volcano"], 1)

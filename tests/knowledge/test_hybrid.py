@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from madke.core.knowledge import Hits, Passage
-from madke.knowledge.sources.hybrid import HybridSource
+from madke.knowledge.fusion import HybridSource
 
 
 class Listed:

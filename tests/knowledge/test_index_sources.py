@@ -10,10 +10,9 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.indexing.build import build_dense
-from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.bm25 import Bm25Source
-from madke.knowledge.sources.dense import DenseSource
-from madke.knowledge.sources.hybrid import HybridSource
+from madke.knowledge.fusion import HybridSource
+from madke.knowledge.index_sources import Bm25Source, DenseSource
+from madke.knowledge.source_spec import open_spec
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.knowledge.merging import merge_pools
-from madke.knowledge.pool_file import read_pools
+from madke.knowledge.pool_file import merge_pools, read_pools
 
 QUESTIONS = [Question(id="a", question="A?"), Question(id="b", question="B?")]
 

@@ -16,8 +16,7 @@ from madke.core.question import Question
 from madke.indexing.build import build_bm25, build_dense
 from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools
-from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec
+from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec, open_spec
 from madke.workers import R, T, Workers, open_workers
 from tests.support.corpus import PASSAGES, PLACES, TOPICS, write_corpus
 from tests.support.ray_nodes import another_node, running_cluster

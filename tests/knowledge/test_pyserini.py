@@ -15,10 +15,8 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoders import load_encoder
-from madke.knowledge.pyserini import DocIds, describe, fingerprint_of, passage_of
-from madke.knowledge.sources.bm25 import Bm25Source
-from madke.knowledge.sources.dense import DenseSource
-from madke.knowledge.sources.index import open_index
+from madke.indexing.pyserini import DocIds, describe, fingerprint_of, passage_of
+from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.pyserini_format import dpr_document, faiss_folder, lucene_folder
 
@@ -102,7 +100,7 @@ def test_a_faiss_folder_opens_with_an_encoder_and_texts(
     vectors: Path, lucene: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("madke.knowledge.sources.dense.load_encoder", lambda name, dtype: asked.append(name) or WORDS)
+    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: asked.append(name) or WORDS)
 
     source = open_index("wiki", vectors, encoder="words", texts=lucene)
     found = source.search([f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
@@ -250,7 +248,7 @@ def test_the_results_are_pyserinis_own(lucene: Path, tmp_path: Path) -> None:
     vectors = faiss_folder(tmp_path / "faiss", encoder=load_encoder(encoder))
     script = (
         "import json, sys\n"
-        "from madke.knowledge.jvm import start\n"
+        "from madke.indexing.jvm import start\n"
         "start()\n"
         "from pyserini.encode import DprQueryEncoder\n"
         "from pyserini.search.faiss import FaissSearcher\n"

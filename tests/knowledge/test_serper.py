@@ -22,8 +22,8 @@ from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools
-from madke.knowledge.sources.serper import SerperSource, Spent
-from madke.knowledge.sources.serper_options import SerperOptions
+from madke.knowledge.serper import SerperSource, Spent
+from madke.knowledge.serper_options import SerperOptions
 from tests.support.cli import command, madke
 
 KEY = "canary-7f3a"
@@ -253,7 +253,7 @@ def test_a_reply_that_trickles_in_is_given_up(
     waits: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("madke.knowledge.sources.serper_requests._DEADLINE", 0.3)
+    monkeypatch.setattr("madke.knowledge.serper_requests._DEADLINE", 0.3)
     url = raw_server(first, b"0", 0.05)
 
     (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)

@@ -7,7 +7,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.sources.snippets import SnippetsSource
+from madke.knowledge.web import SnippetsSource
 
 
 def _file(folder: Path, *lines: object) -> Path:

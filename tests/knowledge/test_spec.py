@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.sources import open_spec
-from madke.knowledge.sources.serper_options import SerperOptions
-from madke.knowledge.sources.sources_yaml import add_source, read_sources
-from madke.knowledge.sources.spec import (
+from madke.knowledge.serper_options import SerperOptions
+from madke.knowledge.source_spec import (
     HybridSpec,
     IndexSpec,
     ResultsSpec,
     SerperSpec,
     SourceSpec,
+    add_source,
     asks_serper,
+    open_spec,
     parse_spec,
+    read_sources,
     spec_from_yaml,
 )
 
@@ -75,8 +76,8 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"indx": "i"}, "expected one of index, hybrid, serper and results, found 'indx'"),
-        ("i", "expected one of index, hybrid, serper and results, found 'i'"),
+        ({"indx": "i"}, "expected one of index, hybrid, serper, results and python, found 'indx'"),
+        ("i", "expected one of index, hybrid, serper, results and python, found 'i'"),
         (None, "found None"),
         ({"index": "i", "serper": {}}, "unknown key 'serper'"),
         ({"index": None}, "index: .*found None"),

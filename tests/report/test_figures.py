@@ -27,7 +27,7 @@ from madke.report.figures.by_setting import (
 )
 from madke.report.figures.canvas import INK, arms_of, style
 from madke.report.figures.figure_files import page_svg
-from madke.runs.config import RunConfig
+from madke.runs.spec import RunSpec
 from madke.scoring.arms import Results
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
@@ -67,17 +67,14 @@ def debates(right=3, n=4, rounds=(["x", "y"], ["x", "x"]), **changes):
 
 def config(data="nq.jsonl", model="openai/m", **protocol):
     made = Protocol(source="test", **protocol)
-    return RunConfig(
+    return RunSpec(
         data=data,
-        data_sha256=data,
-        questions=("q0",),
+        questions={"q0": data},
         variant="madke",
         protocol=made,
         prompts_sha256={},
         models=dict.fromkeys(made.roles, model),
-        sources={},
         source_specs={},
-        pools_sha256=None,
         seed=0,
         repeats=1,
     )

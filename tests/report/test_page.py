@@ -127,7 +127,7 @@ def test_the_index_says_how_each_debate_came_out(tmp_path):
 def test_questions_stand_in_the_order_of_the_data_whichever_finished_first(tmp_path):
     run = write_run(tmp_path / "run", [debate("b", [RIGHT]), debate("a", [RIGHT])])
     record = json.loads((run / "run.json").read_text())
-    record["config"]["questions"] = ["a", "b"]
+    record["spec"]["questions"] = {"a": "0", "b": "1"}
     (run / "run.json").write_text(json.dumps(record))
     index = data_of(write(tmp_path / "report.html", run))["index"]
     assert index["questions"]["id"] == ["a", "b"]

@@ -43,7 +43,7 @@ def run(tmp_path):
 
 
 def config(folder):
-    return json.loads((folder / "run.json").read_text())["config"]
+    return json.loads((folder / "run.json").read_text())["spec"]
 
 
 def said(entry):

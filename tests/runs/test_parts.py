@@ -12,7 +12,8 @@ from madke.core.question import Question
 from madke.engine.seeds import call_seed
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
-from madke.runs.pools import RunPools, depth
+from madke.runs.run_pools import RunPools, depth
+from madke.runs.spec import question_hashes
 from madke.variants import load_variant
 
 
@@ -62,7 +63,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     known = None
     if checked_before:
         first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
-        known = SimpleNamespace(pools_sha256=first.sha256, sources=first.sources)
+        known = SimpleNamespace(questions=question_hashes(questions), pools=first.hashes, sources=first.sources)
     pools = RunPools(tmp_path / "pools.jsonl", knowledge, questions, known)
     assert [[p.text for p in pools.of(each).passages] for each in questions] == [["Ö 0"], ["Ö 1"], ["Ö 2"]]
 

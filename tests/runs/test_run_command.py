@@ -154,7 +154,7 @@ def test_a_source_that_finds_nothing_does_not_stop_a_run(tmp_path):
         served_by = {"wiki": "an index, 1a2b", "google": "a search that found nothing"}
         (tmp_path / "pools.jsonl").write_text(json.dumps({**record, "passages": wiki, "sources": served_by}) + "\n")
         assert madke(*args).returncode == 0
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["config"]["sources"] == served_by
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["spec"]["sources"] == served_by
 
 
 def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path):

@@ -1,6 +1,7 @@
 """What a run's recorded calls cost, from its call store."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -8,28 +9,26 @@ from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
 from madke.engine.protocol import Protocol
 from madke.llm.prices import Price
 from madke.llm.store import CallStore, Stored
-from madke.runs.config import RunConfig
+from madke.runs.spec import RunSpec
 from madke.scoring.scored import run_spending
 
 
 def write_run(directory, calls, *models):
     directory.mkdir(parents=True, exist_ok=True)
-    config = RunConfig(
+    config = RunSpec(
         data="q.jsonl",
-        data_sha256="",
-        questions=("1",),
+        questions={"1": ""},
         variant="madke",
         protocol=Protocol(source="a test"),
         prompts_sha256={},
         models={f"role {n}": model for n, model in enumerate(models)},
-        sources={},
         source_specs={},
-        pools_sha256=None,
         seed=0,
         repeats=1,
     )
-    record = f'{{"config": {config.model_dump_json()}, "files": {{"calls": "{calls}"}}}}'
-    (directory / "run.json").write_text(record)
+    sessions = [{"files": {"calls": calls}}]
+    record = {"format": 2, "spec": config.model_dump(mode="json"), "endpoints": {}, "sessions": sessions}
+    (directory / "run.json").write_text(json.dumps(record))
     return directory
 
 

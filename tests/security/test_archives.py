@@ -1,4 +1,4 @@
-"""Archives cannot write outside their folder: tests/indexing/test_fetch.py has the rest, bombs among it."""
+"""Archives cannot write outside their folder: tests/knowledge/test_fetch.py has the rest, bombs among it."""
 
 import io
 import tarfile
@@ -6,8 +6,7 @@ import tarfile
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.fetch import _unpack
-from madke.indexing.published import Published
+from madke.knowledge.fetch import Published, _unpack
 
 
 def member(name, kind=tarfile.REGTYPE, target="", content=b""):

@@ -11,8 +11,8 @@ from shutil import which
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.download import download
-from madke.knowledge.sources.serper import SerperSource
+from madke.knowledge.download import download
+from madke.knowledge.serper import SerperSource
 
 CONTENT = b"the published file"
 
@@ -74,7 +74,7 @@ def server(certificate=None, send_on=None):
 
 def fetched(url, folder):
     with (folder / "part").open("a+b", buffering=0) as part:
-        options = {"size": len(CONTENT), "algorithm": "sha256", "version": folder / "version"}
+        options = {"size": len(CONTENT), "algorithm": "sha256"}
         return download(url, part, **options, sleep=lambda seconds: None)
 
 

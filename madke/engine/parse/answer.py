@@ -11,7 +11,7 @@ from madke.engine.parse.marks import Mark, bracketed, stated_forms, without_cita
 from madke.engine.parse.places import NEAR, before, last_sentence, tail
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
-from madke.tasks.declines import declines
+from madke.tasks.answer_text import declines
 
 Marker = Literal["brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the whole reply."""

@@ -23,7 +23,7 @@ from madke.report.figures.canvas import (
     percent_axis,
     rows_in_blocks,
 )
-from madke.runs.config import RunConfig
+from madke.runs.spec import RunSpec
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 Facts = Mapping[str, str]
 """Path of a setting, dots between its parts -> its value as text."""
 
-_NO_SETTING = {"prompts_sha256", "sources", "source_specs", "pools_sha256", "searched", "repeats"}
+_NO_SETTING = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
 """What follows from other settings, or makes no other experiment."""
 
-_UNREADABLE = ("data_sha256", "questions", "given_sha256", "protocol.source")
+_UNREADABLE = ("questions", "given_sha256", "protocol.source")
 """Tells arms apart, and says nothing to people."""
 
 
-def facts(config: RunConfig) -> dict[str, str]:
+def facts(config: RunSpec) -> dict[str, str]:
     """Every setting of an arm that two arms of one comparison share."""
     found = dict(_flat("", config.model_dump(mode="json", exclude=_NO_SETTING | {"models"})))
     # More debaters have more models, though all the same.

@@ -1,0 +1,1 @@
+"""What ``import madke`` offers: :mod:`madke.api.asking` for one question, :mod:`madke.api.running` for many."""

@@ -1,0 +1,302 @@
+"""FAISS files: the type that fits, writing them from shards of vectors, and searching them mapped from disk.
+
+An index is trained once on a sample and is a list of files, filled one after the other and never merged. Searching
+reads none of them into memory, whatever their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from madke import memory
+from madke.core.errors import UserError
+from madke.files import disk_full, replacing
+from madke.indexing.manifest import DenseSettings
+from madke.indexing.vectors import load_vectors, vector_inputs
+from madke.shards import Inputs, finish, is_finished
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BLOCK = 8 << 20
+_ANSWER_BYTES = 128 << 20
+
+
+class FaissShards:
+    """Opens FAISS files as one index whose rows are those of the files, one after the other.
+
+    Where the memory that is free can hold the files, they are first read from end to end: faulting their pages in
+    one by one would take about ten times as long.
+
+    Args:
+        paths: The files, in the order of their rows.
+        parameters: Search parameters in FAISS's own words, for instance ``nprobe=32`` or ``efSearch=64``.
+
+    Raises:
+        UserError: faiss is missing, a file is no FAISS index, or the parameters do not fit it.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, parameters: str = "") -> None:
+        faiss = load_faiss()
+        in_memory = sum(path.stat().st_size for path in paths) < memory.available()
+        self._opened = []
+        for path in paths:
+            if in_memory:
+                with path.open("rb", buffering=0) as file:
+                    while file.read(_BLOCK):
+                        pass
+            try:
+                # Plain IO_FLAG_MMAP would read scalar quantizers and graphs whole.
+                index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+                _set_parameters(index, parameters)
+            except RuntimeError as error:
+                raise UserError(f"cannot be searched: {_reason(error)}", file=path) from None
+            if index.metric_type != faiss.METRIC_INNER_PRODUCT:
+                raise UserError("cannot be searched: its scores are distances; inner products are expected", file=path)
+            self._opened.append(index)
+        self.dimension: int = self._opened[0].d
+        self._index = self._opened[0]
+        if len(self._opened) > 1:
+            self._index = faiss.IndexShards(self.dimension)
+            for index in self._opened:
+                self._index.add_shard(index)
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The ``k`` largest inner products for each query and their rows, both of shape ``(len(queries), k)``.
+
+        Where an approximate index finds fewer than ``k``, row -1 stands in the rest.
+        """
+        import numpy as np
+
+        # Each file's answers, a float and an int of 8 bytes each, wait for those of all others.
+        at_once = max(1, _ANSWER_BYTES // (12 * k * len(self._opened)))
+        parts = [self._index.search(queries[n : n + at_once], k) for n in range(0, len(queries), at_once)]
+        scores, rows = zip(*parts, strict=True) if parts else ([np.empty((0, k))], [np.empty((0, k), dtype=np.int64)])
+        return np.concatenate(scores), np.concatenate(rows)
+
+
+def load_faiss() -> Any:
+    """The module faiss.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    try:
+        import faiss
+    except ImportError as error:
+        raise UserError("dense indexes need faiss-cpu: pip install 'madke[dense]'") from error
+    return faiss
+
+
+def _set_parameters(index: Any, parameters: str) -> None:
+    if parameters:
+        load_faiss().ParameterSpace().set_index_parameters(index, parameters)
+
+
+def _reason(error: RuntimeError) -> str:
+    """What FAISS says, without the C++ signature and the source path that it puts before and after."""
+    return str(error).rsplit(": ", 1)[-1].splitlines()[0]
+
+
+_SAMPLE = 65_536
+"""Vectors that an index is trained on; 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
+_SAMPLE_PER_LIST = 64
+"""More of them where an inverted file has more lists; FAISS warns below 39."""
+_SAMPLE_BYTES = 2_000_000_000
+"""The sample is held in memory."""
+
+
+def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
+    """Refuse an index type that FAISS does not know, or that needs ids of its own, before hours of encoding.
+
+    Raises:
+        UserError: So does a missing faiss, and parameters that do not fit the type.
+    """
+    try:
+        index = _empty(factory, dimension)
+        _set_parameters(index, parameters)
+        reason = "it numbers its rows by itself" if "IDMap" in type(index).__name__ else None
+    except RuntimeError as error:
+        reason = _reason(error)
+    if reason:
+        asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
+        raise UserError(
+            f"--faiss {asked} for {dimension} dimensions: {reason}; expected auto or a FAISS factory string, for "
+            "instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
+        )
+
+
+def default_parameters(factory: str, dimension: int) -> str:
+    """How such an index is searched where nobody says: an eighth of an inverted file's lists, 64 nodes of a graph.
+
+    FAISS's own defaults, one list and 16 nodes, miss too much to be anybody's wish.
+    """
+    index = _empty(factory, dimension)
+    if lists := _lists(index):
+        return f"nprobe={max(1, lists // 8)}"
+    faiss = load_faiss()
+    index = faiss.downcast_index(index)
+    # What transforms the vectors stands before the index proper.
+    inner = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
+    return "efSearch=64" if hasattr(inner, "hnsw") else ""
+
+
+def default_file_mb(factory: str) -> float:
+    """How large a FAISS file is where nobody says: 64 MB, or 1,024 for inverted files and graphs.
+
+    A file is built in memory. Every file of an inverted file or a graph is searched from its start, so fewer are
+    faster; for other types it makes no difference.
+    """
+    return 1024.0 if "IVF" in factory or "HNSW" in factory else 64.0
+
+
+def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
+    """Write the index over all vectors as files of at most ``settings.file_mb``, and return them in row order.
+
+    ``vectors`` are ``.npy`` files of ``settings.shard_rows`` rows, the last one shorter. A finished file in ``folder``
+    of the same settings and ``corpus`` (its SHA-256) is left as it is.
+
+    Raises:
+        UserError: The vectors are too few to train the index, or a file cannot be written.
+    """
+    made_from: Inputs = {
+        **vector_inputs(settings, corpus),
+        "factory": settings.factory,
+        "shard_rows": settings.shard_rows,
+        "faiss": version("faiss-cpu"),
+    }
+    trained = _trained(vectors, settings, folder / "trained", made_from)
+    shard_bytes = _bytes_per_vector(trained, settings) * settings.shard_rows
+    per_file = max(1, int(settings.file_mb * 1e6) // shard_bytes)
+    paths = []
+    for start in range(0, len(vectors), per_file):
+        path = folder / f"{start // per_file:05d}.index"
+        inputs = {**made_from, "first": start, "count": len(vectors[start : start + per_file])}
+        if not is_finished(path, inputs):
+            index = load_faiss().clone_index(trained)
+            for shard in vectors[start : start + per_file]:
+                index.add(load_vectors(shard))
+            _write(index, path)
+            finish(path, inputs)
+        paths.append(path)
+    return paths
+
+
+def _lists(index: Any) -> int:
+    """The lists of an inverted file; 0 for anything else."""
+    try:
+        return int(load_faiss().extract_index_ivf(index).nlist)
+    except RuntimeError:
+        return 0
+
+
+def _empty(factory: str, dimension: int) -> Any:
+    faiss = load_faiss()
+    return faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+
+
+def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, inputs: Inputs) -> Any:
+    """The empty index, trained; kept, so that a resumed build fills the same one."""
+    faiss = load_faiss()
+    if is_finished(path, inputs):
+        return faiss.read_index(str(path))
+    index = _empty(settings.factory, settings.dimension)
+    if not index.is_trained:
+        most = _SAMPLE_BYTES // (4 * settings.dimension)
+        rows = min(max(_SAMPLE, _SAMPLE_PER_LIST * _lists(index)), most)
+        try:
+            index.train(_sample(vectors, settings.shard_rows, rows))
+        except RuntimeError as error:
+            raise UserError(f"--faiss {settings.factory} cannot be trained: {_reason(error)}") from None
+    _write(index, path)
+    finish(path, inputs)
+    return index
+
+
+def _sample(vectors: Sequence[Path], shard_rows: int, most: int) -> NDArray[np.float32]:
+    """So many rows of all shards at random (all, where they are fewer), the same ones every time."""
+    import numpy as np
+
+    last = np.load(vectors[-1], mmap_mode="r")
+    count = (len(vectors) - 1) * shard_rows + len(last)
+    rows = np.arange(count)
+    if count > most:
+        rows = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+    sample = np.empty((len(rows), last.shape[1]), dtype=np.float32)
+    for number, path in enumerate(vectors):
+        inside = (rows >= number * shard_rows) & (rows < (number + 1) * shard_rows)
+        sample[inside] = np.load(path, mmap_mode="r")[rows[inside] - number * shard_rows]
+    return sample
+
+
+def _bytes_per_vector(trained: Any, settings: DenseSettings) -> int:
+    """What a vector takes in the index, found by adding some: no formula covers every type."""
+    import numpy as np
+
+    faiss = load_faiss()
+    sizes = []
+    for count in (256, 512):
+        index = faiss.clone_index(trained)
+        index.add(np.random.default_rng(0).standard_normal((count, settings.dimension)).astype(np.float32))
+        sizes.append(len(faiss.serialize_index(index)))
+    return max(1, (sizes[1] - sizes[0]) // 256)
+
+
+def _write(index: Any, path: Path) -> None:
+    with replacing(path) as file:
+        try:
+            load_faiss().write_index(index, file.name)
+        except RuntimeError as error:
+            if "No space left" in str(error) or "Disk quota" in str(error):
+                raise disk_full(path) from None
+            raise UserError(f"cannot be written: {_reason(error)}", file=path) from None
+
+
+_EXACT_SHARE = 1 / 4
+_COMPRESSED_SHARE = 3 / 4
+"""Shares of the memory that a flat, and any other, index may take. Both are mapped from disk, and quick only while the
+system keeps them in memory; the rest is for whatever else a debate needs."""
+
+
+def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
+    """The most exact index of so many vectors that the memory can hold.
+
+    Flat (4 bytes a dimension) within a quarter of the memory, SQ8 (1 byte) within three quarters, else product
+    quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions (``np``: without
+    training for Hamming distances, which nobody uses here and which takes most of the time).
+
+    Args:
+        count: Vectors.
+        dimension: Their dimension.
+        memory: Bytes of memory of the machine that searches.
+
+    Returns:
+        A factory string, and why it was chosen.
+    """
+    flat = 4 * count * dimension
+    if flat <= memory * _EXACT_SHARE:
+        return "Flat", f"exact; {_gb(flat)} of {_gb(memory)} memory"
+    sq8 = count * dimension
+    if sq8 <= memory * _COMPRESSED_SHARE:
+        return "SQ8", f"flat would take {_gb(flat)} of {_gb(memory)} memory, SQ8 takes {_gb(sq8)}"
+    codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
+    fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
+    code = fitting[0] if fitting else codes[-1]
+    takes = f"SQ8 would take {_gb(sq8)} of {_gb(memory)} memory, {code} bytes a vector take {_gb(code * count)}"
+    return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk"
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor up to ``most``, at least 1: a byte of a product quantizer codes as many dimensions as any."""
+    return next(divisor for divisor in range(max(most, 1), 0, -1) if number % divisor == 0)
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

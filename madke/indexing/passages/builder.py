@@ -1,0 +1,244 @@
+"""A Wikipedia dump, or books, to a folder of passages.
+
+One process reads the source and hands batches of raw pages to the workers, who clean and split them; it alone numbers
+and writes what comes back, in the order of the source. Where a batch and a shard end depends on the source only, so the
+bytes are the same whatever does the work, and after a kill the finished shards are passed over and none is lost.
+
+Ids are running numbers from 1, as in DPR's file: unique whatever the sources are, short, and in the order of the text.
+A later dump numbers its passages anew; ``page_id`` and ``revision`` say where a passage came from.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import groupby, islice
+from operator import attrgetter
+from pathlib import Path
+
+from madke.core.errors import UserError
+from madke.files import alone_in, fingerprint, replacing, unfinished
+from madke.indexing.manifest import PASSAGES_MANIFEST as FINISHED
+from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
+from madke.indexing.passages.shard_folder import (
+    UNFINISHED,
+    Counts,
+    Kind,
+    PassagesManifest,
+    Settings,
+    Shard,
+    is_intact,
+    read_folder,
+    shard_name,
+    write_manifest,
+)
+from madke.versions import versions
+from madke.workers import Workers
+
+_log = logging.getLogger(__name__)
+
+_BATCH_CHARACTERS = 1_000_000
+"""Of raw text, a third of a second's work. A page is never divided."""
+_SHARD_BATCHES = 64
+"""Some 40,000 passages, 10 MB; the English Wikipedia has several hundred such shards."""
+# Both decide what is in a shard: whoever changes them raises RULES.
+_COMPRESSION = 6
+_PACKAGES = {
+    "wikipedia": {"mwxml": "mwxml", "mwparserfromhell": "mwparserfromhell"},
+    "text": {"lxml": "lxml", "markdown_it": "markdown-it-py"},
+}
+"""The parsers by the names they are imported by: the names they are installed by."""
+
+
+def build_passages(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    workers: Workers,
+    kind: Kind = "wikipedia",
+    words: int = 100,
+    progress: Callable[[Counts], None] = lambda counts: None,
+) -> PassagesManifest:
+    """Make the passages of dumps or books in the folder ``out``; goes on after the last finished shard.
+
+    Where ``out`` is finished and all its shards are as they were written, nothing is done. A shard that has changed
+    is made again, by the same versions of the parsers only. Memory holds a few batches, however long the source is.
+
+    Args:
+        sources: Dump files in their order; or book files and folders of them.
+        out: The folder to make.
+        workers: Who cleans and splits.
+        kind: ``wikipedia`` for dumps, ``text`` for books.
+        words: Words a passage.
+        progress: Called after each batch with the counts so far, finished shards included.
+
+    Raises:
+        UserError: A source cannot be read or is given twice, ``out`` holds something else or is by other versions of
+            the parsers, a package is missing, a shard comes out otherwise than before, or the disk is full; finished
+            shards stay.
+    """
+    if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
+        raise UserError(f"passages of kind {kind} need {', '.join(missing)}: pip install 'madke[wiki]'")
+    if out.exists() and not out.is_dir():
+        raise UserError("this is a file; passages need a folder", file=out)
+    settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))
+    with alone_in(out):
+        found = read_folder(out)
+        if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
+            raise UserError("this folder is not empty and holds no passages; choose another", file=out)
+        known = found.manifest.shards if found else ()
+        if found:
+            _refuse_others(out, found.manifest, settings)
+        shards = {shard.number: shard for shard in known if is_intact(out, shard)}
+        if found and found.finished and len(shards) == len(known):
+            return found.manifest
+        for shard in known:
+            if shard.number not in shards:
+                _log.warning("%s is missing, or not as it was written; it is made again", out / shard.name)
+        if found and shards:
+            _refuse_other_parsers(out, found.manifest)
+        # Shards that are made again have to fit between those that stay.
+        again = {shard.number: shard for shard in known if shard.number not in shards} if shards else {}
+        try:
+            return _Build(out, settings, shards, again, progress).run(sources, workers)
+        except UserError as error:
+            if not shards:
+                (out / UNFINISHED).unlink(missing_ok=True)
+                raise
+            raise UserError(f"{error} ({len(shards)} finished shards are kept)") from None
+
+
+@dataclass
+class _Build:
+    """One folder in the making."""
+
+    _out: Path
+    _settings: Settings
+    _shards: dict[int, Shard]
+    _again: dict[int, Shard]
+    """The records of shards that are not as they were written."""
+    _progress: Callable[[Counts], None]
+
+    def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
+        self._save(finished=False)
+        names = {shard_name(number) for number in range(max(self._shards, default=-1) + 2)} | {FINISHED, UNFINISHED}
+        for left in unfinished(self._out, names):
+            left.unlink()
+        made = workers.map(make_passages, self._batches(sources))
+        for number, of_shard in groupby(made, key=attrgetter("shard")):
+            self._shards[number] = self._write(number, of_shard)
+            self._save(finished=False)
+        if not self._counts().passages:
+            for number in list(self._shards):
+                (self._out / self._shards.pop(number).name).unlink()
+            raise UserError("no passages in this source", file=sources[0])
+        return self._save(finished=True)
+
+    def _batches(self, sources: Sequence[Path]) -> Iterator[Batch]:
+        """Batches of raw pages, those of finished shards passed over."""
+        settings = self._settings
+        pages, hidden = read_pages(sources, settings.kind)
+        finished = dict(self._shards)
+        shard, in_shard = 0, 0
+        while True:
+            if in_shard == _SHARD_BATCHES:
+                shard, in_shard = shard + 1, 0
+            while in_shard == 0 and shard in finished:
+                deque(islice(pages, finished[shard].counts.pages), maxlen=0)
+                shard += 1
+            raw, seen = _next_batch(pages)
+            if not raw and not seen.pages:
+                return
+            in_shard += 1
+            yield Batch(shard=shard, kind=settings.kind, words=settings.words, hidden=hidden, pages=raw, seen=seen)
+
+    def _write(self, number: int, made: Iterable[Made]) -> Shard:
+        """Write a shard. All shards before it are known by now, and with them the id of its first passage."""
+        done = self._counts()
+        before = self._counts(until=number).passages
+        counts = Counts()
+        path = self._out / shard_name(number)
+        # No name and no time in the header of a gzip file: the same passages are the same bytes.
+        with replacing(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
+            for batch in made:
+                for id_, passage in enumerate(batch.passages, start=before + counts.passages + 1):
+                    fields = {"id": str(id_)} | passage._asdict()
+                    lines.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
+                counts += batch.counts
+                for complaint in batch.unparsable:
+                    _log.warning("left out, for it cannot be parsed: %s", complaint)
+                self._progress(done + counts)
+            had = self._again[number].counts if number in self._again else counts
+            if (had.passages, had.pages) != (counts.passages, counts.pages):
+                # It would double, or leave out, ids or pages of the shards after it.
+                raise UserError(
+                    f"had {had.passages:,} passages of {had.pages:,} pages; made again it has "
+                    f"{counts.passages:,} of {counts.pages:,}, and does not fit the other shards; remove the folder "
+                    "and make it anew",
+                    file=path,
+                )
+        return Shard(number=number, sha256=fingerprint(path), counts=counts)
+
+    def _counts(self, until: int | None = None) -> Counts:
+        return sum((s.counts for s in self._shards.values() if until is None or s.number < until), Counts())
+
+    def _save(self, *, finished: bool) -> PassagesManifest:
+        # A shard that is still to be made again keeps its record, so that the next start knows what it held.
+        shards = self._shards if finished else self._again | self._shards
+        manifest = PassagesManifest(
+            settings=self._settings,
+            shards=tuple(shards[number] for number in sorted(shards)),
+            versions=versions(),
+        )
+        write_manifest(self._out, manifest, finished=finished)
+        return manifest
+
+
+def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Counts]:
+    """The next pages to work on, and the counts of those passed on the way; both empty at the end."""
+    raw: list[RawPage] = []
+    seen: Counter[str] = Counter()
+    characters = 0
+    for page in pages:
+        if isinstance(page, str):
+            seen.update(("pages", page))
+            continue
+        raw.append(page)
+        characters += len(page.text)
+        if characters >= _BATCH_CHARACTERS:
+            break
+    return tuple(raw), Counts(**seen)
+
+
+def _refuse_others(out: Path, found: PassagesManifest, asked: Settings) -> None:
+    """Refuse to go on in a folder that was made from something else."""
+    if not found.shards or found.settings == asked:
+        return
+    if found.settings.sources != asked.sources:
+        names = ", ".join(source.name for source in found.settings.sources[:3])
+        what = f"the passages of another source, or of {names} before it changed"
+    else:
+        what = ", ".join(
+            f"passages with {name} = {getattr(found.settings, name)}"
+            for name in ("kind", "words", "rules")
+            if getattr(found.settings, name) != getattr(asked, name)
+        )
+    raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
+
+
+def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
+    """Refuse to go on with other parsers than those that made the shards that stay."""
+    installed = versions()
+    for name in _PACKAGES[found.settings.kind].values():
+        made_by, here = (of.get(name, "(no version known)") for of in (found.versions, installed))
+        if made_by != here:
+            raise UserError(
+                f"is unfinished or damaged, was made with {name} {made_by}, and {name} {here} is installed, which may "
+                f"cut other passages; install {name} {made_by}, or remove the folder",
+                file=out,
+            )

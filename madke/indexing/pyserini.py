@@ -1,0 +1,234 @@
+"""Folders in pyserini's formats: an Anserini Lucene index, and a FAISS file with the ids of its rows.
+
+Nothing here imports pyserini: the formats are what Lucene and FAISS write, with two conventions. A Lucene document
+keeps what it was indexed from in its stored field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``). A FAISS
+folder holds the vectors in ``index`` and, a line a row, their documents' ids in ``docid``.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from array import array
+from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from madke.core.errors import UserError
+from madke.indexing.jvm import attached, java_reason, start
+from madke.indexing.lucene import open_lucene
+from madke.indexing.manifest import MANIFEST, PASSAGES, open_manifest
+from madke.indexing.passage_store import PassageStore, StoredPassage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+K1, B = 0.9, 0.4
+"""BM25's parameters where nothing else is said: Anserini's defaults, with which pyserini's results are published."""
+
+Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
+"""The passages of documents' ids; None where the index does not hold one."""
+
+FETCHED = "fetched.json"
+"""What ``madke index fetch`` adds to a folder: which published index it is."""
+
+VECTORS = "index"
+"""A FAISS folder's file of vectors."""
+_DOCIDS = "docid"
+_EDGE = 1 << 16
+_BLOCK = 1 << 20
+_STRIDE = 64
+
+
+def is_lucene(folder: Path) -> bool:
+    """Whether the folder holds a Lucene index."""
+    return any(path.is_file() for path in folder.glob("segments_*"))
+
+
+def is_faiss(folder: Path) -> bool:
+    """Whether the folder holds a FAISS file and its documents' ids, named as pyserini names them."""
+    return (folder / VECTORS).is_file() and (folder / _DOCIDS).is_file()
+
+
+def fingerprint_of(folder: Path) -> str:
+    """Twelve hexadecimal digits of a folder's content, at the cost of opening its files.
+
+    Of names, sizes, and the first and last 64 KiB of every file: a change between the two that keeps a file's size is
+    not seen. Lucene's small ``segments_N``, which says which documents are alive, is read whole by that.
+
+    Raises:
+        UserError: A file cannot be read.
+    """
+    digest = sha256()
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or path.name in ("write.lock", FETCHED):
+            continue
+        try:
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                digest.update(f"{path.name}\n{size}\n".encode())
+                for start in {0, max(0, size - _EDGE)}:
+                    file.seek(start)
+                    digest.update(file.read(_EDGE))
+        except OSError as error:
+            raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    return digest.hexdigest()[:12]
+
+
+def describe(folder: Path) -> str | None:
+    """What a folder in pyserini's format holds, in a line; None where it is no such folder.
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    if is_lucene(folder):
+        kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
+    elif is_faiss(folder):
+        kind, count = "FAISS vectors", len(DocIds(folder))
+    else:
+        return None
+    return f"{kind} in pyserini's format: {count:,} documents, fingerprint {fingerprint_of(folder)}"
+
+
+class DocIds:
+    """The lines of a ``docid`` file by row, mapped from disk.
+
+    Memory holds where every 64th line starts: 2.6 MB for 21 million, where their strings would take 1.2 GB.
+
+    Raises:
+        UserError: The file cannot be read, or holds no id.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import numpy as np
+
+        path = folder / _DOCIDS
+        starts, lines, size = [np.zeros(1, np.int64)], 0, 0
+        try:
+            with path.open("rb") as file:
+                block = b""
+                while block := file.read(_BLOCK):
+                    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+                    starts.append(size + 1 + ends[-(lines + 1) % _STRIDE :: _STRIDE])
+                    lines += len(ends)
+                    size += len(block)
+                    last = block[-1:]
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+        except ValueError:
+            raise UserError("is empty; expected the id of a document on each line", file=path) from None
+        self._starts = np.concatenate(starts)
+        self._length = lines + (last != b"\n")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, row: int) -> str:
+        if not 0 <= row < self._length:
+            raise IndexError(f"row {row} of {self._length} ids")
+        group, place = divmod(row, _STRIDE)
+        start = int(self._starts[group])
+        stop = int(self._starts[group + 1]) if group + 1 < len(self._starts) else len(self._map)
+        return self._map[start:stop].split(b"\n")[place].rstrip().decode()
+
+
+def open_searcher(folder: Path) -> Any:
+    """Anserini's searcher over a Lucene folder whose documents hold their texts, with BM25 as published.
+
+    Raises:
+        UserError: Lucene cannot open the folder, it is empty, its documents hold no text, or Java is missing.
+    """
+    start()
+    import jnius  # not before the JVM has been started with its class path
+
+    try:
+        searcher = open_lucene(folder, k1=K1, b=B)
+        first = searcher.doc(0) if searcher.get_total_num_docs() else None
+    except jnius.JavaException as error:
+        raise UserError(f"Lucene cannot open it: {java_reason(error)}", file=folder) from None
+    if first is None:
+        raise UserError("this Lucene index holds no documents", file=folder)
+    if first.get("raw") is None and first.get("contents") is None:
+        raise UserError(
+            "this Lucene index does not hold the texts of its documents; take one that does, or index again with "
+            "-storeRaw",
+            file=folder,
+        )
+    return searcher
+
+
+def stored_passage(docid: str, document: Any) -> StoredPassage:
+    """The passage of a Lucene document: of its ``raw`` field, else of ``contents``."""
+    raw = document.get("raw")
+    return passage_of(docid, document.get("contents") if raw is None else raw)
+
+
+def passage_of(docid: str, stored: str) -> StoredPassage:
+    r"""The passage of what was indexed.
+
+    That is ``{"title", "text"}`` or ``{"title", "contents"}`` in JSON, or ``{"contents"}``, or plain text. Text whose
+    first line stands in quotes, ``"title"\ntext``, has it as its title, as in ``wikipedia-dpr-100w``.
+    """
+    try:
+        fields = json.loads(stored)
+    except (ValueError, RecursionError):
+        fields = None
+    text, title = stored, ""
+    if isinstance(fields, dict):
+        text = next((fields[name] for name in ("text", "contents") if isinstance(fields.get(name), str)), stored)
+        title = fields["title"] if isinstance(fields.get("title"), str) else ""
+    head, newline, body = text.partition("\n")
+    head = head.strip()
+    if not title and newline and len(head) > 1 and head[0] == head[-1] == '"':
+        title, text = head[1:-1], body
+    return StoredPassage(docid, title, text)
+
+
+def open_texts(folder: Path) -> tuple[Texts, str]:
+    """The texts that an index holds, by documents' ids, and the index's fingerprint.
+
+    Args:
+        folder: A Lucene folder in pyserini's format, or an index folder of ours.
+
+    Raises:
+        UserError: The folder is neither, or holds no texts.
+    """
+    if (folder / MANIFEST).is_file():
+        fingerprint = open_manifest(folder).fingerprint
+        return _texts_of_store(PassageStore(folder / PASSAGES)), fingerprint
+    if not is_lucene(folder):
+        raise UserError(
+            "holds no texts; expected a Lucene index in pyserini's format or an index of `madke index build`",
+            file=folder,
+        )
+    searcher = open_searcher(folder)
+
+    def passages(docids: Sequence[str]) -> list[StoredPassage | None]:
+        with attached():
+            documents = [(docid, searcher.doc(docid)) for docid in docids]
+            return [None if document is None else stored_passage(docid, document) for docid, document in documents]
+
+    return passages, fingerprint_of(folder)
+
+
+def _texts_of_store(store: PassageStore) -> Texts:
+    """Look ids up among sorted hashes, 12 bytes a passage (252 MB for 21 million), which are made at the first look."""
+    import numpy as np
+
+    @cache
+    def by_hash() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        hashes = np.frombuffer(array("q", map(hash, store.ids())), np.int64)
+        rows = np.argsort(hashes).astype(np.uint32)
+        return hashes[rows], rows
+
+    def passage(docid: str) -> StoredPassage | None:
+        hashes, rows = by_hash()
+        first, last = (int(np.searchsorted(hashes, hash(docid), side)) for side in ("left", "right"))
+        candidates = (store[int(row)] for row in rows[first:last])
+        return next((candidate for candidate in candidates if candidate.id == docid), None)
+
+    return lambda docids: [passage(docid) for docid in docids]

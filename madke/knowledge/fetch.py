@@ -1,0 +1,306 @@
+"""Published indexes: where they are, and fetching one: download, check, unpack, and give it a name for ``--sources``.
+
+Beside the target stand, until it is there, ``TARGET.tar.gz.part`` and a hidden folder that is unpacked into. The target
+appears whole, by a rename.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tarfile
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+
+from madke.assets import asset, cache_dir
+from madke.core.errors import UserError, unknown
+from madke.files import alone_with, replacing
+from madke.indexing.faiss_files import FaissShards, load_faiss
+from madke.indexing.jvm import start
+from madke.indexing.pyserini import FETCHED, VECTORS, DocIds, describe, is_faiss, is_lucene
+from madke.knowledge.download import download
+from madke.knowledge.named import known_sources, register, resolve
+from madke.knowledge.source_spec import IndexSpec
+from madke.yaml_file import read_yaml
+
+Counter = Callable[[str], Callable[[int, int | None], None]]
+"""Given what is counted, makes the callback that is told how much of it is done, and of how much."""
+
+_BLOCK = 1 << 20
+_MARGIN = 1.1
+"""Of what an archive may unpack to, over what its recipe says."""
+
+
+class Published(BaseModel):
+    """One published index in a format of pyserini's: a gzipped tar archive of its folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["lucene", "faiss"]
+    about: str
+    """What it is, in a line."""
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    checksum: Annotated[str, Field(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
+    """Of the archive."""
+    size: Annotated[int, Field(gt=0)]
+    """Bytes of the archive."""
+    unpacked: Annotated[int, Field(gt=0)]
+    """Bytes on disk once it is unpacked, or somewhat more."""
+    documents: Annotated[int, Field(gt=0)]
+    encoder: str | None = None
+    """faiss: what encodes the queries."""
+    texts: str | None = None
+    """faiss: the index that holds the passages' texts, by name."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Published:
+        complete = self.encoder is not None and self.texts is not None
+        if self.kind == "faiss" and not complete:
+            raise ValueError("kind faiss needs encoder and texts")
+        if self.kind == "lucene" and (self.encoder or self.texts):
+            raise ValueError("kind lucene has its own texts and no encoder")
+        return self
+
+
+# A name becomes that of a folder.
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class _Recipes(RootModel[dict[_Name, Published]]):
+    pass
+
+
+def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
+    """Name -> published index, of a file like ``indexes/published.yaml``, by default that one.
+
+    Raises:
+        UserError: The file is missing or wrong.
+    """
+    return read_yaml(recipes or asset("indexes", "published.yaml"), _Recipes).root
+
+
+class Fetched(NamedTuple):
+    """A published index that is here."""
+
+    folder: Path
+    already: bool
+    """It was before it was asked for."""
+
+
+def fetch(
+    name: str,
+    *,
+    into: Path | None = None,
+    recipes: Path | None = None,
+    counter: Counter = lambda what: lambda done, total: None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Fetched:
+    """Bring a published index here and register it under its name.
+
+    An index that is already there is only registered. A fetch that was stopped goes on where it was.
+
+    Args:
+        name: A name in ``recipes``.
+        into: The folder to make; by default one of that name in the cache folder.
+        recipes: A file like ``indexes/published.yaml``; by default that one.
+        counter: Shows progress, in bytes.
+        sleep: Waits that many seconds between two attempts.
+
+    Raises:
+        UserError: No such name, the texts it needs are not here, a package that opens it is missing, too little space,
+            a server that refuses or is gone, a wrong checksum, an archive that holds no such index or far more than
+            its recipe says, or a folder that holds something else.
+    """
+    known = published_indexes(recipes)
+    if name not in known:
+        raise unknown("published index", name, known)
+    index = known[name]
+    texts = None if index.texts is None else _texts(index.texts)
+    out = (into or cache_dir("indexes") / name).absolute()
+    part = out.with_name(f"{out.name}.tar.gz.part")
+    already = _is_there(out, name, index)
+    if not already:
+        busy = UserError("another process is downloading this; wait until it has finished", file=part)
+        with alone_with(part, busy) as archive:
+            try:
+                if not _is_there(out, name, index):
+                    _bring(name, index, out, part, archive, counter, sleep)
+            finally:
+                if part.exists() and not part.stat().st_size:
+                    part.unlink()
+    register(name, IndexSpec(index=out, encoder=index.encoder, texts=texts))
+    # Also what a fetch left that was killed after the folder was there.
+    part.unlink(missing_ok=True)
+    shutil.rmtree(_work_of(out), ignore_errors=True)
+    return Fetched(out, already)
+
+
+def _bring(
+    name: str,
+    index: Published,
+    out: Path,
+    part: Path,
+    archive: IO[bytes],
+    counter: Counter,
+    sleep: Callable[[float], object],
+) -> None:
+    work = _work_of(out)
+    shutil.rmtree(work, ignore_errors=True)
+    # What is missing here is no fault of the archive's, and is said before hours of download.
+    (start if index.kind == "lucene" else load_faiss)()
+    _check_space(out, index, here=part.stat().st_size)
+    algorithm, _, expected = index.checksum.partition(":")
+    try:
+        found = download(
+            index.url,
+            archive,
+            size=index.size,
+            algorithm=algorithm,
+            progress=counter("bytes downloaded"),
+            sleep=sleep,
+        )
+        if found != expected:
+            part.unlink()
+            raise UserError(
+                f"{index.url}: {algorithm} {found}, expected {expected}; what was downloaded is removed; try again, "
+                "and if it happens again, the published file has changed"
+            )
+        try:
+            folder = _unpack(archive, work, index, counter("bytes unpacked"))
+            _check_opens(folder, index)
+        except UserError as error:
+            part.unlink()
+            what = str(error).replace(f"{work}/", "")
+            raise UserError(
+                f"{index.url}: the archive is as published, and {what}; nothing is kept or registered, {part} is "
+                "removed too"
+            ) from None
+        with replacing(folder / FETCHED) as file:
+            file.write(json.dumps(_record(name, index)).encode() + b"\n")
+        folder.rename(out)
+    except OSError as error:
+        raise UserError(
+            f"cannot be written: {error.strerror}; what was downloaded is kept, and the same command again goes on",
+            file=out,
+        ) from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _work_of(out: Path) -> Path:
+    return out.with_name(f".{out.name}.unpacking")
+
+
+def _record(name: str, index: Published) -> dict[str, str]:
+    return {"name": name, "checksum": index.checksum}
+
+
+def _is_there(out: Path, name: str, index: Published) -> bool:
+    """Whether the folder holds this published index.
+
+    Raises:
+        UserError: It holds something else.
+    """
+    if not out.exists():
+        return False
+    if not out.is_dir():
+        raise UserError("this is a file; an index needs a folder", file=out)
+    try:
+        found = json.loads((out / FETCHED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if found == _record(name, index):
+        return True
+    if any(out.iterdir()):
+        raise UserError(f"this folder holds something else than the published {name}; choose another", file=out)
+    return False
+
+
+def _texts(name: str) -> Path:
+    """The folder of the index that holds the texts, fetched or named in the user's file of sources."""
+    spec = resolve(name) if name in known_sources() else None
+    if not isinstance(spec, IndexSpec) or not spec.index.is_dir():
+        raise UserError(f"the texts of its passages are those of {name}; first: madke index fetch {name}")
+    return spec.index
+
+
+def _check_space(out: Path, index: Published, *, here: int) -> None:
+    """Refuse before anything is downloaded: the archive and what is unpacked from it stand side by side for a while."""
+    needed = max(0, index.size - here) + index.unpacked
+    free = shutil.disk_usage(out.parent).free
+    if free < needed:
+        raise UserError(
+            f"needs {_size(needed)} of disk space, and {_size(free)} are free; nothing was started: make room, or "
+            "name a folder on another disk with --out",
+            file=out.parent,
+        )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
+
+
+class _Counted:
+    """A file that says how far it has been read."""
+
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, read: Callable[[int], None]) -> None:
+        self._file = file
+        self._read = read
+
+    def read(self, size: int) -> bytes:
+        block = self._file.read(size)
+        self._read(self._file.tell())
+        return block
+
+
+def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Callable[[int, int | None], None]) -> Path:
+    """Unpack into ``work`` and return the folder with the index: the archive's one top folder, or ``work`` itself.
+
+    Raises:
+        UserError: The archive cannot be read, would write outside ``work``, or unpacks to far more than the recipe
+            says.
+    """
+    most = int(index.unpacked * _MARGIN)
+
+    def unpacked(done: int) -> None:
+        if done > most:
+            raise UserError(f"it unpacks to more than {_size(most)}; the recipe says {_size(index.unpacked)}")
+
+    archive.seek(0)
+    try:
+        counted: Any = _Counted(archive, lambda done: progress(done, index.size))
+        # Counting what is unpacked, not what its headers say, also bounds headers and files that claim to be sparse.
+        with gzip.GzipFile(fileobj=counted, mode="rb") as plain:
+            bounded: Any = _Counted(plain, unpacked)
+            with tarfile.open(fileobj=bounded, mode="r|", bufsize=_BLOCK) as tar:
+                for member in tar:
+                    # Python's filter follows links, and has been led astray by them (CVE-2025-4517); no index has any.
+                    if not (member.isfile() or member.isdir()):
+                        raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
+                    tar.extract(member, work, filter="data")
+        progress(index.size, index.size)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:
+        raise UserError(f"it cannot be unpacked: {error}") from None
+    entries = list(work.iterdir()) if work.is_dir() else []
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() else work
+
+
+def _check_opens(folder: Path, index: Published) -> None:
+    """Open what was unpacked as a search would.
+
+    Raises:
+        UserError: It is no index of that kind in pyserini's format, or cannot be searched.
+    """
+    if not (is_lucene if index.kind == "lucene" else is_faiss)(folder):
+        raise UserError(f"it holds no {index.kind} index in pyserini's format")
+    describe(folder)
+    if index.kind == "faiss":
+        vectors, ids = len(FaissShards([folder / VECTORS])), len(DocIds(folder))
+        if vectors != ids:
+            raise UserError(f"it holds {vectors:,} vectors, and {ids:,} ids for them")

@@ -1,0 +1,272 @@
+"""Index folders as sources: BM25 over Lucene, and dense retrieval over FAISS files, whoever made them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage, Source
+from madke.encoders import Dtype, Encoder, load_encoder
+from madke.indexing import pyserini
+from madke.indexing.faiss_files import FaissShards
+from madke.indexing.jvm import attached, java_class, java_reason, start
+from madke.indexing.lucene import open_lucene
+from madke.indexing.manifest import (
+    LUCENE,
+    MANIFEST,
+    PASSAGES,
+    Bm25Settings,
+    DenseSettings,
+    open_manifest,
+    read_manifest,
+)
+from madke.indexing.passage_store import PassageStore, StoredPassage
+
+_CHUNK = 1_000
+"""Queries searched at a time: one pass over the vectors serves them all; Ctrl-C gets through between two chunks."""
+
+
+def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
+    """The source over the index in ``folder``; ``name`` is what its passages are marked with.
+
+    Args:
+        name: The source's name.
+        folder: An index folder of ours, or a Lucene or FAISS folder in pyserini's format.
+        encoder: For a FAISS folder of pyserini's, which does not say: what encodes the queries.
+        texts: For a FAISS folder of pyserini's, which holds none: the index that holds the passages' texts.
+
+    Raises:
+        UserError: There is no such folder, it is no index, or what it needs is missing.
+    """
+    if not folder.is_dir():
+        raise UserError(
+            f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
+            "serper, or module:object"
+        )
+    ours = (folder / MANIFEST).exists()
+    if not ours and pyserini.is_faiss(folder):
+        missing = [field for field, value in (("encoder", encoder), ("texts", texts)) if value is None]
+        if missing:
+            raise UserError(
+                f"source {name!r}: a FAISS folder in pyserini's format says neither what encodes its queries nor what "
+                f"its passages are; {' and '.join(missing)} must be given, in sources.yaml for instance: {name}: "
+                "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
+                file=folder,
+            )
+        return DenseSource(folder, name=name, encoder=encoder, texts=texts)
+    if encoder or texts:
+        raise UserError(
+            f"source {name!r}: encoder and texts are for a FAISS folder in pyserini's format, with the files index and "
+            "docid, and this is none",
+            file=folder,
+        )
+    if not ours and not pyserini.is_lucene(folder):
+        raise UserError(
+            f"no index here: neither {MANIFEST} (built by `madke index build`), nor segments_N (Lucene), nor index "
+            "and docid (FAISS, in pyserini's format)",
+            file=folder,
+        )
+    if not ours or isinstance(read_manifest(folder).index, Bm25Settings):
+        return Bm25Source(folder, name=name)
+    return DenseSource(folder, name=name)
+
+
+class Bm25Source:
+    """A source over the BM25 index in ``folder``; ``name`` is what its passages are marked with.
+
+    The folder is one of ours, or a Lucene index in pyserini's format that holds its documents' texts.
+
+    Raises:
+        UserError: The folder holds no complete BM25 index, or Java or pyserini is missing.
+    """
+
+    def __init__(self, folder: Path, *, name: str) -> None:
+        self.name = name
+        self._passage: Callable[[Any], StoredPassage]
+        if (folder / MANIFEST).exists():
+            described = self._open_ours(folder)
+        else:
+            self._searcher = pyserini.open_searcher(folder)
+            self._passage = lambda document: pyserini.stored_passage(document.docid, document.lucene_document)
+            count = self._searcher.get_total_num_docs()
+            described = f"{count:,} documents ({folder}, {pyserini.fingerprint_of(folder)})"
+        self.description = self.fingerprint = f"BM25 over {described}"
+
+    def _open_ours(self, folder: Path) -> str:
+        manifest = open_manifest(folder)
+        if not isinstance(manifest.index, Bm25Settings):
+            raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
+        store = PassageStore(folder / PASSAGES)
+        start()
+        import jnius  # not before the JVM has been started with its class path
+
+        try:
+            self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
+        except jnius.JavaException as error:
+            reason = java_reason(error)
+            raise UserError(f"Lucene cannot open it: {reason}; build the index again", file=folder) from None
+        self._passage = lambda document: store[int(document.docid)]
+        return f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query; none where a query has no word of the index."""
+        found: list[Hits] = []
+        with attached():
+            for first in range(0, len(queries), _CHUNK):
+                found += self._search_chunk(queries[first : first + _CHUNK], k)
+        return found
+
+    def _search_chunk(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """Let Java's threads search: Python's would wait for each other."""
+        import jnius
+
+        array_list = java_class("java.util.ArrayList")
+        texts, numbers = array_list(), array_list()
+        for number, query in enumerate(queries):
+            texts.add(query)
+            numbers.add(str(number))
+        try:
+            found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
+        except jnius.JavaException:  # of one query; which one, searching them one by one will tell
+            return [self._search_one(query, k) for query in queries]
+        hits = []
+        for number, query in enumerate(queries):
+            documents = found.get(str(number))
+            hits.append(self._search_one(query, k) if documents is None else self._hits(documents))
+        return hits
+
+    def _search_one(self, query: str, k: int) -> Hits:
+        import jnius
+
+        try:
+            return self._hits(self._searcher.search(query, k))
+        except jnius.JavaException as error:
+            return Hits(error=f"Lucene: {java_reason(error)}")
+
+    def _hits(self, documents: Iterable[Any]) -> Hits:
+        return _hits(self.name, ((self._passage(document), float(document.score)) for document in documents))
+
+
+def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+    return Hits(
+        passages=tuple(
+            Passage(source=source, key=key, title=title, text=text, score=score, rank=rank)
+            for rank, ((key, title, text), score) in enumerate(found)
+        )
+    )
+
+
+class DenseSource:
+    """A source over the dense index in ``folder``; ``name`` is what its passages are marked with.
+
+    The encoder is loaded, and the vectors are read, with the first search.
+
+    Args:
+        folder: An index of ours, or, with ``encoder`` and ``texts``, a FAISS folder in pyserini's format.
+        name: The source's name.
+        encoder: Encodes the queries; by default the one that an index of ours was built with.
+        texts: The index that holds the passages' texts under the same ids; ours hold their own.
+
+    Raises:
+        UserError: The folder holds no complete dense index, or a package is missing.
+    """
+
+    def __init__(
+        self, folder: Path, *, name: str, encoder: Encoder | str | None = None, texts: Path | None = None
+    ) -> None:
+        self.name = name
+        self._folder = folder
+        self._dtype: Dtype
+        self._revision = self._parameters = ""
+        """Which weights the encoder had, and FAISS's search parameters; empty where nobody says."""
+        self._passages: Callable[[Sequence[int]], list[StoredPassage]]
+        if texts is None:
+            described = self._open_ours(folder, encoder)
+        elif encoder is None:
+            raise UserError("a FAISS folder does not say what encodes its queries; name an encoder", file=folder)
+        else:
+            described = self._open_pyserini(folder, encoder, texts)
+        self.description = self.fingerprint = described
+
+    def _open_ours(self, folder: Path, encoder: Encoder | str | None) -> str:
+        manifest = open_manifest(folder)
+        settings = manifest.index
+        if not isinstance(settings, DenseSettings):
+            raise UserError(f"a {settings.kind} index; a dense one was expected", file=folder)
+        store = PassageStore(folder / PASSAGES)
+        self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
+        if not self._files:
+            raise UserError("names no FAISS file; build the index again", file=folder / MANIFEST)
+        self._rows = len(store)
+        self._passages = lambda rows: [store[row] for row in rows]
+        self._encoded_by: Encoder | str = encoder or settings.encoder
+        self._dtype = settings.dtype
+        self._revision, self._parameters = settings.revision, settings.parameters
+        return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
+
+    def _open_pyserini(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
+        ids = pyserini.DocIds(folder)
+        text_of, texts_fingerprint = pyserini.open_texts(texts)
+
+        def passages(rows: Sequence[int]) -> list[StoredPassage]:
+            wanted = [ids[row] for row in rows]
+            found = text_of(wanted)
+            stored = [passage for passage in found if passage is not None]
+            if len(stored) < len(wanted):
+                raise LookupError(f"document {wanted[found.index(None)]!r} of {folder} has no text in {texts}")
+            return stored
+
+        self._files = [folder / pyserini.VECTORS]
+        self._rows = len(ids)
+        self._passages = passages
+        self._encoded_by = encoder
+        self._dtype = "float32"
+        name = encoder if isinstance(encoder, str) else encoder.name
+        where = f"({folder}, {pyserini.fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
+        return f"{name} vectors of {len(ids):,} documents {where}"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The ``k`` passages whose vectors have the largest inner product with each query's."""
+        found: list[Hits] = []
+        for first in range(0, len(queries), _CHUNK):
+            vectors = self._encoder.encode_queries(queries[first : first + _CHUNK])
+            scores, rows = self._index.search(vectors, min(k, self._rows))
+            found.extend(map(self._hits, scores.tolist(), rows.tolist()))
+        return found
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        encoder = self._encoded_by
+        if isinstance(encoder, str):
+            encoder = load_encoder(encoder, dtype=self._dtype)
+        if encoder.dimension != self._index.dimension:
+            raise UserError(
+                f"vectors of {self._index.dimension} dimensions; encoder {encoder.name!r} makes {encoder.dimension}",
+                file=self._folder,
+            )
+        if encoder.revision != self._revision and encoder.revision and self._revision:
+            raise UserError(
+                f"encoder {encoder.name!r} has changed since the index was built (revision {encoder.revision}, "
+                f"{self._revision} expected); build the index again",
+                file=self._folder,
+            )
+        return encoder
+
+    @cached_property
+    def _index(self) -> FaissShards:
+        index = FaissShards(self._files, parameters=self._parameters)
+        if len(index) != self._rows:
+            raise UserError(f"{len(index):,} vectors, and {self._rows:,} ids for them", file=self._folder)
+        return index
+
+    def _hits(self, scores: list[float], rows: list[int]) -> Hits:
+        # An approximate index may find fewer than it was asked for; row -1 stands in the rest.
+        rows = [row for row in rows if row >= 0]
+        try:
+            return _hits(self.name, zip(self._passages(rows), scores, strict=False))
+        except LookupError as error:
+            return Hits(error=str(error))

@@ -1,0 +1,284 @@
+"""The sources that ``--sources`` names: from a ``sources.yaml``, fetched, or those of the shipped sample."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from madke.assets import asset, cache_dir
+from madke.core.errors import UserError, unknown
+from madke.core.knowledge import Source
+from madke.files import fingerprint
+from madke.indexing.build import build_index
+from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
+from madke.knowledge.source_spec import (
+    Entry,
+    HybridSpec,
+    IndexSpec,
+    PythonSpec,
+    ResultsSpec,
+    SerperSpec,
+    SourceSpec,
+    add_source,
+    at_home,
+    is_code,
+    open_spec,
+    parse_spec,
+    read_sources,
+)
+
+_log = logging.getLogger(__name__)
+
+_FILE = "sources.yaml"
+_DEEPEST = 8
+"""Hybrids of hybrids of ...: each level may double what is opened."""
+_LAYOUT = 2
+"""Of the cached sample indexes: with another one, those that an earlier version built are not taken."""
+_chosen: Path | None = None
+
+
+def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
+    """Source name -> specification (None for what the name says).
+
+    Args:
+        text: As :func:`parse_sources` takes it; ``"none"`` for no source at all, None for the default ones.
+        default: The protocol's own sources.
+
+    Raises:
+        UserError: See :func:`parse_sources`.
+    """
+    if text is None:
+        return dict.fromkeys(default)
+    return {} if text.strip() == "none" else parse_sources(text)
+
+
+def parse_sources(text: str) -> dict[str, str | None]:
+    """``"wiki=a+b,google"`` as ``{"wiki": "a+b", "google": None}``, in the order given.
+
+    Raises:
+        UserError: Nothing is named, a name or a specification is empty, or a name occurs twice.
+    """
+    specs: dict[str, str | None] = {}
+    for part in text.split(","):
+        name, equals, spec = (piece.strip() for piece in part.partition("="))
+        if not name or (equals and not spec):
+            raise UserError(f"sources {text!r}: expected NAME[=SPEC],..., found {part!r}")
+        if name in specs:
+            raise UserError(f"sources {text!r}: {name!r} is named twice")
+        specs[name] = spec or None
+    return specs
+
+
+def use_sources_file(file: Path | None) -> None:
+    """Take the names of sources from this file, before ``MADKE_SOURCES`` and ``./sources.yaml``; None: no longer.
+
+    A file that is named so, or by ``MADKE_SOURCES``, may name code; one that is only found may not.
+    """
+    global _chosen
+    _chosen = file
+
+
+def known_sources() -> dict[str, str]:
+    """Name -> where it comes from, of every source that needs no specification.
+
+    These are the entries of the file that :func:`use_sources_file` or ``MADKE_SOURCES`` names, else of
+    ``./sources.yaml`` where there is one; the indexes that ``madke index fetch`` registered; the built-in ones; and
+    those of installed packages (entry points). A name stands for the first that has it.
+
+    Raises:
+        UserError: A file of sources cannot be read, or an entry in it is wrong.
+    """
+    declared = {name: str(entry.file) for name, entry in _declared().items()}
+    others = {name: "built in" if name in BUILT_IN else "an installed package" for name in SOURCES}
+    # The order is that of the look-up.
+    return declared | others | declared
+
+
+def is_sample(name: str, spec: str | None) -> bool:
+    """Whether a source is the shipped sample, which knows next to nothing of anybody's own questions."""
+    if spec is not None or name not in BUILT_IN or name in _declared():
+        return False
+    return name != "google" or isinstance(_built_in(name), ResultsSpec)
+
+
+def register(name: str, spec: IndexSpec) -> Path:
+    """Give an index a name for this user, whatever folder they work in.
+
+    Args:
+        name: An index of the same name is replaced.
+        spec: Relative paths are taken from the working directory.
+
+    Returns:
+        The file that names it now, in the cache folder.
+
+    Raises:
+        UserError: The file is there and cannot be read, or it cannot be written.
+    """
+    file = cache_dir() / _FILE
+    add_source(file, name, spec.under(Path.cwd()))
+    return file
+
+
+def open_source(name: str, spec: str | Source | None = None) -> Source:
+    """The source of that name, from its specification or else from the first place that knows it.
+
+    ``wiki`` is, by default, the rank fusion of ``wiki-bm25`` and ``wiki-dense``, indexes of the sample passages that
+    are built with their first use and kept in the cache folder; ``google`` is Serper where ``SERPER_API_KEY`` is set,
+    else the sample's snippets. The source's ``description`` says what serves it.
+
+    Args:
+        name: What its passages are marked with.
+        spec: See :func:`madke.knowledge.source_spec.parse_spec`; or a source of your own.
+
+    Raises:
+        UserError: No such name, a source that is made of itself, or one that cannot be opened.
+    """
+    if not isinstance(spec, str | None):
+        return OwnSource(spec, name)
+    resolved = resolve(name, spec)
+    try:
+        return open_spec(name, resolved)
+    except UserError as error:
+        raise _error(str(error), None if spec is not None else _declared().get(name)) from None
+
+
+def resolve(name: str, spec: str | None = None) -> SourceSpec:
+    """What :func:`open_source` opens: no names and no relative paths are left in it.
+
+    A part of a hybrid, and a word of the command line that is no other specification, is a declared name (of a file, or
+    fetched), else a folder, else a built-in name.
+
+    Raises:
+        UserError: No such name, or a source that is made of itself.
+    """
+    if spec is not None:
+        parsed = parse_spec(spec)
+        return _part(spec, None, ()) if isinstance(parsed, IndexSpec) else _resolved(parsed, None, ())
+    if found := _declared_spec(name, None, ()) or _built_in(name):
+        return found
+    places: dict[str, list[str]] = {}
+    for known, place in known_sources().items():
+        places.setdefault(place, []).append(known)
+    where = "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
+    raise UserError(
+        f"{unknown('source', name, known_sources())} ({where}); "
+        f"any other name needs a specification, {name}=SPEC or an entry in {_FILE}"
+    )
+
+
+def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
+    """The files and folders that sources are read from, as far as they are named; nothing is opened or built.
+
+    Args:
+        specs: As :func:`source_specs` returns them.
+
+    Raises:
+        UserError: A file of sources cannot be read, or an entry or a specification is wrong.
+    """
+    declared = _declared()
+    seen: set[str] = set()
+
+    def named(name: str, entry: Entry | None) -> Iterator[Path]:
+        if (own := declared.get(name)) is None:
+            yield _folder(entry) / at_home(Path(name))
+        elif name not in seen:
+            seen.add(name)
+            yield from within(own.spec, own)
+
+    def within(spec: SourceSpec, entry: Entry | None) -> Iterator[Path]:
+        if isinstance(spec, HybridSpec):
+            for part in spec.hybrid:
+                yield from named(part, entry) if isinstance(part, str) else within(part, entry)
+        else:
+            yield from (value for _, value in spec.under(_folder(entry)) if isinstance(value, Path))
+
+    found: list[Path] = []
+    for name, text in specs.items():
+        spec = None if text is None else parse_spec(text)
+        if spec is None or isinstance(spec, IndexSpec):
+            found += [] if text is None and name not in declared else named(text or name, None)
+        else:
+            found += within(spec, None)
+    return found
+
+
+def _resolved(spec: SourceSpec, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
+    """The specification with its names and paths resolved.
+
+    Args:
+        spec: It, or a part of it.
+        entry: Where it stands; None for the command line.
+        above: The declared names that it is a part of, outermost first.
+    """
+    if not isinstance(spec, HybridSpec):
+        return spec.under(_folder(entry))
+    parts = tuple(
+        _part(part, entry, above) if isinstance(part, str) else _resolved(part, entry, above) for part in spec.hybrid
+    )
+    return spec.model_copy(update={"hybrid": parts})
+
+
+def _part(part: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
+    if is_code(part):
+        return PythonSpec(python=part)
+    folder = _folder(entry) / at_home(Path(part))
+    found = _declared_spec(part, entry, above) or (IndexSpec(index=folder) if folder.is_dir() else _built_in(part))
+    if found is None:
+        raise _error(f"no folder {part!r}, and {unknown('source', part, known_sources())}", entry)
+    return found
+
+
+def _declared_spec(name: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec | None:
+    own = _declared().get(name)
+    if own is None:
+        return None
+    if len(above) == _DEEPEST:
+        raise _error(f"hybrids nest deeper than {_DEEPEST}: {' -> '.join((*above, name))}", entry)
+    if name in above:
+        raise _error(f"source {name!r} is made of itself: {' -> '.join((*above, name))}", entry)
+    return _resolved(own.spec, own, (*above, name))
+
+
+def _folder(entry: Entry | None) -> Path:
+    return entry.file.absolute().parent if entry else Path.cwd()
+
+
+def _error(message: str, entry: Entry | None) -> UserError:
+    return UserError(message, file=entry.file, line=entry.line) if entry else UserError(message)
+
+
+def _declared() -> dict[str, Entry]:
+    """The entries of the user's file and, for names that it has not, of what was registered."""
+    named = _chosen or os.environ.get("MADKE_SOURCES")
+    own = at_home(Path(named or _FILE))
+    registered = cache_dir() / _FILE
+    found = read_sources(own, code=bool(named)) if named or own.exists() else {}
+    return found | (read_sources(registered) if registered.exists() else {}) | found
+
+
+def _built_in(name: str) -> SourceSpec | None:
+    if name == "wiki":
+        return HybridSpec(hybrid=(_sample("bm25"), _sample("dense")))
+    if name in ("wiki-bm25", "wiki-dense"):
+        return _sample("bm25" if name == "wiki-bm25" else "dense")
+    if name != "google":
+        return PythonSpec(python=name) if name in SOURCES else None
+    if os.environ.get("SERPER_API_KEY", "").strip():
+        return SerperSpec()
+    _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
+    return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
+
+
+def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
+    """The BM25 or the dense index over the sample passages, built if the cache folder does not hold it.
+
+    Raises:
+        UserError: A package or Java is missing.
+    """
+    corpus = asset("indexes", "sample", "passages.jsonl")
+    folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
+    build_index(corpus, folder, kind)
+    return IndexSpec(index=folder)

@@ -1,0 +1,104 @@
+"""Results of a web search, however they were obtained; and a file of them as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage
+from madke.files import fingerprint, read_jsonl
+
+
+class WebResult(BaseModel):
+    """One organic result of a web search: its snippet, never the page."""
+
+    title: str = ""
+    snippet: str = ""
+    link: str
+    date: str | None = None
+    """When the page was published, in the search engine's words."""
+
+    @property
+    def key(self) -> str:
+        """What the passage is known by inside its source."""
+        return self.link
+
+
+class WebPanel(WebResult):
+    """What a search engine shows beside its organic results. Its link says where the text is from, and may be empty."""
+
+    kind: str
+    """Such as ``answer_box``; the key begins with it, so that a reader can tell."""
+
+    @property
+    def key(self) -> str:
+        """The kind, and the link or what else tells two panels apart."""
+        return f"{self.kind} {self.link or self.title or self.snippet}"
+
+
+def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at: str | None) -> Hits:
+    """The first ``k`` results that have a snippet. Web search gives no scores: a result has ``1 / (rank + 1)``."""
+    shown = [result for result in results if result.snippet.strip()][:k]
+    return Hits(
+        passages=tuple(
+            Passage(
+                source=source,
+                key=result.key,
+                title=result.title,
+                text=result.snippet,
+                score=1 / (rank + 1),
+                rank=rank,
+                url=result.link or None,
+                retrieved_at=retrieved_at,
+                date=result.date,
+            )
+            for rank, result in enumerate(shown)
+        )
+    )
+
+
+class _Line(BaseModel):
+    query: str
+    results: tuple[WebResult, ...]
+
+
+class SnippetsSource:
+    """Answers exactly the queries of a JSONL file of ``{"query", "results": [{"title", "snippet", "link", "date"?}]}``.
+
+    Queries are compared without regard to case and white space; an unknown one has no passages. A passage's key is
+    the link, its text the snippet, its time the date.
+
+    Raises:
+        UserError: The file or one of its lines is wrong, or two lines have the same query.
+    """
+
+    def __init__(self, path: Path, *, name: str) -> None:
+        self.name = name
+        self._results: dict[str, tuple[WebResult, ...]] = {}
+        for number, item in read_jsonl(path):
+            try:
+                line = _Line.model_validate(item)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise UserError(f"{where}: {first['msg']}", file=path, line=number) from error
+            key = _normalised(line.query)
+            if key in self._results:
+                raise UserError(f"query {line.query!r} occurs twice", file=path, line=number)
+            self._results[key] = line.results
+        self.fingerprint = fingerprint(path)[:12]
+        self.description = f"web-style snippets for {len(self._results):,} queries ({path}, {self.fingerprint})"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The first ``k`` results for each query."""
+        return [
+            web_hits(self._results.get(_normalised(query), ()), k, source=self.name, retrieved_at=None)
+            for query in queries
+        ]
+
+
+def _normalised(query: str) -> str:
+    return " ".join(query.split()).casefold()

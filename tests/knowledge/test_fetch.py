@@ -1,0 +1,718 @@
+"""Fetching published indexes from a server on the loopback: whole, broken off, changed, wrong, hostile."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from madke.core.errors import UserError
+from madke.knowledge.fetch import fetch, published_indexes
+from madke.knowledge.index_sources import Bm25Source, DenseSource
+from madke.knowledge.named import open_source
+from tests.knowledge.published_server import Behaviour, PublishedServer, published_server
+from tests.support.corpus import PASSAGES, WordEncoder
+from tests.support.pyserini_format import faiss_folder, lucene_folder
+
+pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+pytest.importorskip("faiss", reason="needs the extra madke[wiki]")
+
+QUERIES = [passage["title"] for passage in PASSAGES]
+
+
+@pytest.fixture(scope="module")
+def lucene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Larger than what is read from a connection at a time, and not compressible."""
+    folder = lucene_folder(tmp_path_factory.mktemp("published") / "lucene-index.tiny.20210120.d1b9e6")
+    (folder / "readme.txt").write_bytes(random.Random(0).randbytes(1_000_000))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return faiss_folder(tmp_path_factory.mktemp("published") / "faiss.tiny.20200127.f403c3")
+
+
+@pytest.fixture(scope="module")
+def archive(lucene: Path) -> bytes:
+    return packed(lucene)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "indexes"
+
+
+@pytest.fixture
+def server(archive: bytes) -> Iterator[PublishedServer]:
+    with published_server({"tiny.tar.gz": archive}) as running:
+        yield running
+
+
+def packed(folder: Path) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        tar.add(folder, folder.name)
+    return file.getvalue()
+
+
+def recipe(server: PublishedServer, path: str = "tiny.tar.gz", **fields: Any) -> dict[str, Any]:
+    content = server.files[path]
+    return {
+        "kind": "lucene",
+        "about": "fifty passages",
+        "url": f"{server.url}/{path}",
+        "checksum": f"md5:{hashlib.md5(content).hexdigest()}",
+        "size": len(content),
+        "unpacked": 2_000_000,
+        "documents": 50,
+        **fields,
+    }
+
+
+def recipes(tmp_path: Path, **entries: dict[str, Any]) -> Path:
+    path = tmp_path / "published.yaml"
+    path.write_text(yaml.safe_dump(entries))
+    return path
+
+
+class Waits(list[float]):
+    """Where a wait belongs: it is only noted."""
+
+    def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+@pytest.fixture
+def brought(server: PublishedServer, tmp_path: Path) -> Callable[..., Path]:
+    """Fetches the tiny index, as published now unless the recipe's fields say otherwise."""
+
+    def bring(*, into: Path | None = None, waits: Waits | None = None, **fields: Any) -> Path:
+        file = recipes(tmp_path, tiny=recipe(server, **fields))
+        return fetch("tiny", into=into, recipes=file, sleep=waits if waits is not None else Waits()).folder
+
+    return bring
+
+
+def assert_is_whole(folder: Path, lucene: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        ["fetched.json", *(path.name for path in lucene.iterdir())]
+    )
+    assert all((folder / path.name).read_bytes() == path.read_bytes() for path in lucene.iterdir())
+    assert [path for path in folder.parent.iterdir() if folder.name in path.name] == [folder]
+
+
+def test_an_index_is_fetched_and_has_a_name(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, lucene: Path
+) -> None:
+    folder = brought()
+
+    assert folder == cache / "tiny"
+    assert_is_whole(folder, lucene)
+    assert server.ranges == [None]
+    expected = Bm25Source(lucene, name="tiny").search(QUERIES, 3)
+    assert open_source("tiny").search(QUERIES, 3) == expected
+
+
+def test_a_folder_of_ones_own_and_sha256(
+    brought: Callable[..., Path], archive: bytes, lucene: Path, tmp_path: Path
+) -> None:
+    folder = brought(into=tmp_path / "a" / "b", checksum=f"sha256:{hashlib.sha256(archive).hexdigest()}")
+
+    assert_is_whole(folder, lucene)
+    assert folder == tmp_path / "a" / "b"
+    assert open_source("tiny").description.startswith(f"BM25 over 50 documents ({folder}, ")
+
+
+def test_fetched_again_nothing_is_asked_for(server: PublishedServer, brought: Callable[..., Path]) -> None:
+    folder = brought()
+
+    assert brought() == folder
+    assert len(server.requests) == 1
+
+
+def test_what_a_fetch_left_that_was_killed_at_its_end_is_tidied_up(
+    brought: Callable[..., Path], cache: Path, archive: bytes, lucene: Path
+) -> None:
+    brought()
+    (cache / "tiny.tar.gz.part").write_bytes(archive)
+    (cache / ".tiny.unpacking").mkdir()
+    (cache.parent / "sources.yaml").unlink()
+
+    assert_is_whole(brought(), lucene)
+    assert open_source("tiny").name == "tiny"
+
+
+def test_a_connection_that_is_cut_goes_on_where_it_was(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+) -> None:
+    server.behave = lambda n: Behaviour(cut_after=300_000 if n == 1 else None)
+    waits = Waits()
+
+    assert_is_whole(brought(waits=waits), lucene)
+    assert server.ranges == [None, "bytes=300000-"]
+    assert waits == [1.0]
+
+
+def test_any_number_of_cuts_is_borne_while_something_comes(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+) -> None:
+    server.behave = lambda n: Behaviour(cut_after=100_000)
+
+    assert_is_whole(brought(), lucene)
+    assert len(server.requests) == 11
+
+
+def test_a_server_without_ranges_starts_over(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+) -> None:
+    server.behave = lambda n: Behaviour(cut_after=300_000 if n == 1 else None, ranges=False)
+
+    assert_is_whole(brought(), lucene)
+    assert server.ranges == [None, "bytes=300000-"]
+
+
+def test_a_server_that_never_gets_further_is_given_up(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.behave = lambda n: Behaviour(cut_after=300_000, ranges=False)
+    waits = Waits()
+
+    with pytest.raises(UserError, match=r"6 times in a row; 300,000 of 1,\d+,\d+ bytes are here, and the same"):
+        brought(waits=waits)
+    assert waits == [1.0, 1.0, 2.0, 4.0, 8.0, 16.0]
+    assert (cache / "tiny.tar.gz.part").stat().st_size == 300_000
+
+
+def test_a_file_that_changed_meanwhile_is_told_by_its_checksum(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path, archive: bytes
+) -> None:
+    server.files["tiny.tar.gz"] = bytes(len(archive))
+
+    def behave(n: int) -> Behaviour:
+        if n > 1:
+            server.files["tiny.tar.gz"] = archive
+        return Behaviour(cut_after=300_000 if n == 1 else None)
+
+    server.behave = behave
+    published = f"md5:{hashlib.md5(archive).hexdigest()}"
+
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: md5 [0-9a-f]{32}, expected "):
+        brought(checksum=published)
+    assert_is_whole(brought(checksum=published), lucene)
+
+
+def test_a_range_that_is_refused_starts_over(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+) -> None:
+    answers = {1: Behaviour(cut_after=300_000), 2: Behaviour(status=416)}
+    server.behave = lambda n: answers.get(n, Behaviour())
+
+    assert_is_whole(brought(), lucene)
+    assert server.ranges == [None, "bytes=300000-", None]
+
+
+@pytest.mark.parametrize("length", [2_000_000, 10])
+def test_what_else_lies_in_the_way_ends_as_a_wrong_checksum_or_starts_over(
+    length: int, server: PublishedServer, brought: Callable[..., Path], cache: Path, lucene: Path
+) -> None:
+    cache.mkdir(parents=True)
+    (cache / "tiny.tar.gz.part").write_bytes(bytes(length))
+
+    if length == 10:
+        with pytest.raises(UserError, match=r"tiny\.tar\.gz: md5 [0-9a-f]{32}, expected "):
+            brought()
+    assert_is_whole(brought(), lucene)
+    assert server.ranges == ([None] if length > 10 else ["bytes=10-", None])
+
+
+def test_a_wrong_checksum_removes_the_file_and_says_both(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes, lucene: Path
+) -> None:
+    right = hashlib.md5(archive).hexdigest()
+    server.files["tiny.tar.gz"] = archive[:-1] + b"?"
+    wrong = hashlib.md5(server.files["tiny.tar.gz"]).hexdigest()
+
+    with pytest.raises(UserError, match=f"md5 {wrong}, expected {right}; what was downloaded is removed"):
+        brought(checksum=f"md5:{right}")
+    assert list(cache.iterdir()) == []
+    with pytest.raises(UserError, match="unknown source 'tiny'"):
+        open_source("tiny")
+
+    server.files["tiny.tar.gz"] = archive
+    assert_is_whole(brought(), lucene)
+
+
+def test_a_file_of_another_size_is_not_downloaded(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes
+) -> None:
+    with pytest.raises(UserError, match=r"a file of 1,\d\d\d,\d\d\d bytes; 7 were expected"):
+        brought(size=7)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_body_without_a_length_that_is_longer_is_another_file(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.behave = lambda n: Behaviour(endless=True)
+
+    with pytest.raises(UserError, match=r"a file of more than 1,\d+,\d+ bytes, so it is another one; nothing of it is"):
+        brought()
+    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+
+
+def test_a_wait_that_is_no_number_is_not_heeded(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+) -> None:
+    server.behave = lambda n: Behaviour(status=503, retry_after="\u00b2") if n == 1 else Behaviour()
+    waits = Waits()
+
+    assert_is_whole(brought(waits=waits), lucene)
+    assert waits == [1.0]
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "http://127.0.0.1:99999999/", "file:///etc/passwd"])
+def test_a_redirect_to_nowhere_is_one_line(
+    location: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.behave = lambda n: Behaviour(status=302, location=location)
+
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: "):
+        brought()
+    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+
+
+def test_a_server_that_is_busy_is_asked_again_when_it_says(
+    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+) -> None:
+    answers = {1: Behaviour(status=503, retry_after="7"), 2: Behaviour(status=429)}
+    server.behave = lambda n: answers.get(n, Behaviour())
+    waits = Waits()
+
+    assert_is_whole(brought(waits=waits), lucene)
+    assert waits == [7.0, 2.0]
+
+
+def test_a_server_that_does_not_have_it_is_asked_once(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.behave = lambda n: Behaviour(status=404)
+
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: HTTP 404"):
+        brought()
+    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+
+
+def test_a_server_that_is_gone_is_given_up(tmp_path: Path, archive: bytes) -> None:
+    with published_server({"tiny.tar.gz": archive}) as server:
+        file = recipes(tmp_path, tiny=recipe(server))
+    waits = Waits()
+
+    with pytest.raises(UserError, match="ConnectionError, 6 times in a row; 0 of"):
+        fetch("tiny", recipes=file, sleep=waits)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0]
+
+
+def test_too_little_space_is_said_before_anything_is_asked(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, monkeypatch: pytest.MonkeyPatch, lucene: Path
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    free = 60_000_000_000
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, free))
+    unpacked = 60_000_000_000 - 500_000
+
+    with pytest.raises(UserError, match=r"needs 60\.0 GB of disk space, and 60\.0 GB are free; nothing was started"):
+        brought(unpacked=unpacked)
+    assert server.requests == [] and list(cache.iterdir()) == []
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1_000_000))
+    with pytest.raises(UserError, match=r"needs 3\.\d MB of disk space, and 1\.0 MB are free"):
+        brought()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, free))
+
+    # What has been downloaded already needs no space any more.
+    server.behave = lambda n: Behaviour(cut_after=700_000) if n == 1 else Behaviour(status=404)
+    with pytest.raises(UserError, match="HTTP 404"):
+        brought()
+    server.behave = lambda n: Behaviour()
+    assert_is_whole(brought(unpacked=unpacked), lucene)
+
+
+def escaping(kind: str, target: Path) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        if kind == "path":
+            member = tarfile.TarInfo(f"index/../../../{target.name}")
+        elif kind == "link":
+            link = tarfile.TarInfo("index/out")
+            link.type, link.linkname = tarfile.SYMTYPE, str(target.parent)
+            tar.addfile(link)
+            member = tarfile.TarInfo(f"index/out/{target.name}")
+        else:
+            member = tarfile.TarInfo("index/device")
+            member.type = tarfile.FIFOTYPE
+        content = b"segments" if kind != "device" else b""
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["path", "link", "device"])
+def test_an_archive_that_would_write_elsewhere_is_refused(
+    kind: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    target = cache.parent / "segments_1"
+    server.files["tiny.tar.gz"] = escaping(kind, target)
+
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: the archive is as published, and it cannot be unpacked: "):
+        brought()
+    assert not target.exists() and list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"no archive", b"\x1f\x8b" + bytes(40)])
+def test_what_is_no_archive_is_refused(
+    content: bytes, server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.files["tiny.tar.gz"] = content
+
+    with pytest.raises(UserError, match="the archive is as published, and it cannot be unpacked"):
+        brought()
+    assert list(cache.iterdir()) == []
+
+
+def inflated(kind: str) -> bytes:
+    """A small archive of 30 MB of zeros: in a file, in a header, or behind a file that claims to have one byte."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("index/segments_1")
+        member.size = 30_000_000
+        if kind == "header":
+            member.pax_headers = {"comment": "0" * member.size}
+            member.size = 0
+        elif kind == "sparse":
+            sizes = {"GNU.sparse.size": "1", "GNU.sparse.numblocks": "1", "GNU.sparse.map": f"0,{member.size}"}
+            member.pax_headers = sizes
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["file", "header", "sparse"])
+def test_an_archive_that_unpacks_to_far_more_is_refused(
+    kind: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.files["tiny.tar.gz"] = inflated(kind)
+
+    with pytest.raises(UserError, match=r"it unpacks to more than 2\.2 MB; the recipe says 2\.0 MB; nothing is kept"):
+        brought()
+    assert list(cache.iterdir()) == []
+
+
+def damaged_lucene(folder: Path) -> None:
+    next(folder.glob("*.tim")).unlink()
+
+
+def lucene_of_a_folder(folder: Path) -> None:
+    next(folder.glob("segments_*")).unlink()
+    (folder / "segments_1").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damaged_lucene, "Lucene cannot open it: CorruptIndexException"),
+        (lucene_of_a_folder, "it holds no lucene index"),
+    ],
+)
+def test_a_lucene_index_that_cannot_be_opened_gets_no_name(
+    damage: Callable[[Path], None],
+    message: str,
+    server: PublishedServer,
+    brought: Callable[..., Path],
+    cache: Path,
+    lucene: Path,
+    tmp_path: Path,
+) -> None:
+    broken = Path(shutil.copytree(lucene, tmp_path / "broken"))
+    damage(broken)
+    server.files["tiny.tar.gz"] = packed(broken)
+
+    with pytest.raises(
+        UserError, match=rf"{message}.*; nothing is kept or registered, .*/tiny\.tar\.gz\.part is removed"
+    ):
+        brought()
+    assert list(cache.iterdir()) == []
+    with pytest.raises(UserError, match="unknown source 'tiny'"):
+        open_source("tiny")
+
+
+def test_a_lucene_index_without_texts_gets_no_name(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, tmp_path: Path
+) -> None:
+    server.files["tiny.tar.gz"] = packed(lucene_folder(tmp_path / "slim", store=""))
+
+    with pytest.raises(UserError, match="slim: this Lucene index does not hold the texts of its documents"):
+        brought()
+    assert list(cache.iterdir()) == []
+
+
+def no_vectors(folder: Path) -> None:
+    (folder / "index").write_bytes(b"no vectors")
+
+
+def cut_vectors(folder: Path) -> None:
+    whole = (folder / "index").read_bytes()
+    (folder / "index").write_bytes(whole[: len(whole) // 2])
+
+
+def distances(folder: Path) -> None:
+    import faiss
+
+    faiss.write_index(faiss.IndexFlatL2(8), str(folder / "index"))
+
+
+def no_ids(folder: Path) -> None:
+    (folder / "docid").write_bytes(b"")
+
+
+def one_id(folder: Path) -> None:
+    (folder / "docid").write_text("p0\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (no_vectors, "index: cannot be searched"),
+        (cut_vectors, "index: cannot be searched"),
+        (distances, "inner products are expected"),
+        (no_ids, "docid: is empty"),
+        (one_id, "50 vectors, and 1 ids for them"),
+    ],
+)
+def test_vectors_that_cannot_be_searched_get_no_name(
+    damage: Callable[[Path], None],
+    message: str,
+    server: PublishedServer,
+    cache: Path,
+    vectors: Path,
+    tmp_path: Path,
+) -> None:
+    broken = Path(shutil.copytree(vectors, tmp_path / "broken"))
+    damage(broken)
+    server.files["vectors.tar.gz"] = packed(broken)
+    words = recipe(server, "vectors.tar.gz", kind="faiss", encoder="words", texts="tiny")
+    file = recipes(tmp_path, tiny=recipe(server), words=words)
+    fetch("tiny", recipes=file)
+
+    with pytest.raises(UserError, match=message):
+        fetch("words", recipes=file)
+    assert list(cache.iterdir()) == [cache / "tiny"]
+    with pytest.raises(UserError, match="unknown source 'words'"):
+        open_source("words")
+
+
+def test_an_archive_of_another_kind_is_refused(server: PublishedServer, tmp_path: Path, cache: Path) -> None:
+    other = recipe(server, kind="faiss", encoder="words", texts="tiny")
+    file = recipes(tmp_path, tiny=recipe(server), other=other)
+    fetch("tiny", recipes=file)
+
+    with pytest.raises(UserError, match="the archive is as published, and it holds no faiss index"):
+        fetch("other", recipes=file)
+    assert not (cache / "other").exists()
+
+
+def test_an_archive_without_a_top_folder(server: PublishedServer, brought: Callable[..., Path], lucene: Path) -> None:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        for path in lucene.iterdir():
+            tar.add(path, path.name)
+    server.files["tiny.tar.gz"] = file.getvalue()
+
+    assert_is_whole(brought(), lucene)
+
+
+def test_a_folder_with_something_else_is_refused(brought: Callable[..., Path], tmp_path: Path, lucene: Path) -> None:
+    other = Path(shutil.copytree(lucene, tmp_path / "other"))
+    with pytest.raises(UserError, match="other: this folder holds something else than the published tiny"):
+        brought(into=other)
+    with pytest.raises(UserError, match="this is a file"):
+        brought(into=other / "readme.txt")
+
+    (tmp_path / "empty").mkdir()
+    assert_is_whole(brought(into=tmp_path / "empty"), lucene)
+
+
+def test_two_at_once_do_not_write_one_file(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, lucene: Path
+) -> None:
+    hanging = threading.Event()
+
+    def behave(n: int) -> Behaviour:
+        hanging.set()
+        return Behaviour(hang_after=300_000) if n == 1 else Behaviour()
+
+    server.behave = behave
+    folders: list[Path] = []
+    first = threading.Thread(target=lambda: folders.append(brought()))
+    first.start()
+    hanging.wait(30)
+
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz\.part: another process is downloading this"):
+        brought()
+    server.stopping.set()
+    first.join()
+    assert_is_whole(folders[0], lucene)
+
+
+def test_vectors_need_the_index_with_their_texts(
+    server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["vectors.tar.gz"] = packed(vectors)
+    file = recipes(
+        tmp_path,
+        tiny=recipe(server),
+        **{"tiny.words": recipe(server, "vectors.tar.gz", kind="faiss", encoder="words", texts="tiny")},
+    )
+    with pytest.raises(UserError, match=r"the texts of its passages are those of tiny; first: madke index fetch tiny$"):
+        fetch("tiny.words", recipes=file)
+    assert server.requests == []
+
+    texts = fetch("tiny", recipes=file).folder
+    folder = fetch("tiny.words", recipes=file).folder
+    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: WordEncoder())
+
+    assert folder == cache / "tiny.words"
+    expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=lucene).search(QUERIES, 3)
+    source = open_source("tiny.words")
+    assert source.search(QUERIES, 3) == expected
+    assert f"texts from {texts} (" in source.description
+
+
+def program(*args: object, before: str = "") -> list[str]:
+    """The command as a process that takes Ctrl-C."""
+    code = (
+        f"{before}\n"
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from madke.cli import app\n"
+        "app.main()"
+    )
+    return [sys.executable, "-c", code, "index", "fetch", *map(str, args)]
+
+
+def ended_by(number: int, server: PublishedServer, file: Path, part: Path) -> tuple[int, str]:
+    """Start a fetch, stop it in the middle with a signal, and return its status and what it said."""
+    server.behave = lambda n: Behaviour(hang_after=600_000)
+    with subprocess.Popen(
+        program("tiny", "--recipes", file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 30
+        while not (part.exists() and part.stat().st_size >= 1 << 19) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=30)
+    server.behave = lambda n: Behaviour()
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_fetch_that_was_stopped_goes_on(
+    number: signal.Signals, server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
+) -> None:
+    part = cache / "tiny.tar.gz.part"
+    file = recipes(tmp_path, tiny=recipe(server))
+
+    status, said = ended_by(number, server, file, part)
+    assert status == (130 if number == signal.SIGINT else -number)
+    assert ("the same command again goes on" in said) is (number == signal.SIGINT)
+    size = part.stat().st_size
+    done = subprocess.run(program("tiny", "--recipes", file), capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout) == (0, f"tiny: {cache / 'tiny'}\n"), done.stderr
+    assert server.ranges == [None, f"bytes={size}-"]
+    assert_is_whole(cache / "tiny", lucene)
+    again = subprocess.run(program("tiny", "--recipes", file), capture_output=True, text=True, timeout=60)
+    assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
+
+
+def test_a_disk_that_fills_up_keeps_what_was_downloaded(
+    server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
+) -> None:
+    file = recipes(tmp_path, tiny=recipe(server))
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))"
+
+    done = subprocess.run(program("tiny", "--recipes", file, before=full), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "cannot be written: File too large; what was downloaded is kept" in done.stderr
+    assert (cache / "tiny.tar.gz.part").stat().st_size == 600_000
+
+    assert_is_whole(fetch("tiny", recipes=file).folder, lucene)
+    assert server.ranges == [None, "bytes=600000-"]
+
+
+def test_progress_counts_bytes(server: PublishedServer, tmp_path: Path, archive: bytes) -> None:
+    seen: dict[str, list[tuple[int, int | None]]] = {}
+
+    def counter(what: str) -> Callable[[int, int | None], None]:
+        return lambda done, total: seen.setdefault(what, []).append((done, total))
+
+    fetch("tiny", recipes=recipes(tmp_path, tiny=recipe(server)), counter=counter)
+
+    assert list(seen) == ["bytes downloaded", "bytes unpacked"]
+    for counts in seen.values():
+        assert counts == sorted(counts) and counts[-1] == (len(archive), len(archive))
+
+
+def test_the_list_shows_what_is_published() -> None:
+    done = subprocess.run(program("--list"), capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.split()[:5] == ["wikipedia-dpr-100w", "9.2", "GB", "12.0", "GB"] for line in lines)
+    assert any(line.split()[:2] == ["wikipedia-dpr-100w.dpr-multi", "59.8"] for line in lines)
+
+
+def test_what_ships_is_complete() -> None:
+    known = published_indexes()
+
+    assert {"wikipedia-dpr-100w", "wikipedia-dpr-100w.dpr-multi"} <= set(known)
+    for index in known.values():
+        assert index.texts is None or known[index.texts].kind == "lucene"
+
+
+def test_an_unknown_name_gets_a_suggestion() -> None:
+    with pytest.raises(UserError, match="unknown published index 'wikipedia-dpr'; did you mean 'wikipedia-dpr-100w'"):
+        fetch("wikipedia-dpr")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"md5": "0"}, "unknown key 'tiny.md5'"),
+        ({"checksum": "md5:0"}, "tiny.checksum: .* found 'md5:0'"),
+        ({"url": "file:///etc/passwd"}, "tiny.url"),
+        ({"kind": "faiss"}, "tiny: kind faiss needs encoder and texts"),
+        ({"texts": "other"}, "tiny: kind lucene has its own texts"),
+    ],
+)
+def test_a_wrong_recipe_is_named(change: dict[str, str], message: str, server: PublishedServer, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"published\.yaml:\d+: {message}"):
+        published_indexes(recipes(tmp_path, tiny=recipe(server) | change))
+
+
+def test_a_name_is_no_path(server: PublishedServer, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"published\.yaml:1: \.\./tiny: "):
+        published_indexes(recipes(tmp_path, **{"../tiny": recipe(server)}))
