@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from madke.scoring.arms import ArmValues
-from madke.scoring.rows import NO_SHARES
+from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
     RESAMPLES_AT_ONCE,
