@@ -24,15 +24,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
+from operator import eq
 from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.files import replacing
-from madke.runs.grades import UNREAD, Grader, Grades, grade
-from madke.scoring.agreement import agreement
+from madke.report.annotation import kappa
+from madke.scoring.grading import UNREAD, Grader, Grades, grade
 from madke.scoring.metrics import exact_match, token_f1
+from madke.scoring.rows import over_repeats
 from madke.tasks import get_task
 from madke.tasks.answer_text import squad_normalize
 from madke.tasks.matching import same as same_answer
@@ -170,12 +172,14 @@ def systems_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> 
         right = [one.right for one in found]
         said = {name: [matcher(one.answer, one.question) for one in found] for name, matcher in matchers.items()}
         cells = " | ".join(_cell(right, column) for column in said.values())
-        questions = [one.question.id for one in found]
-        agreed = agreement([float(one) for one in said[last]], [float(one) for one in right], questions)
-        assert agreed is not None
-        interval = f"{100 * agreed.same.low:.1f} to {100 * agreed.same.high:.1f}"
+        by_question: dict[str, list[float]] = defaultdict(list)
+        for one, judged_right, expected in zip(found, said[last], right, strict=True):
+            by_question[one.question.id].append(float(judged_right == expected))
+        same = over_repeats(list(by_question.values()))
+        assert same is not None
+        interval = f"{100 * same.low:.1f} to {100 * same.high:.1f}"
         share = f"{100 * sum(right) / len(right):.0f} %"
-        yield f"| {dataset} | {system} | {len(found)} | {agreed.same.n} | {share} | {cells} | {interval} |"
+        yield f"| {dataset} | {system} | {len(found)} | {same.n} | {share} | {cells} | {interval} |"
 
 
 def people_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> Iterable[str]:
@@ -186,10 +190,10 @@ def people_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> I
         right = [float(one.right) for one in found]
         cells = []
         for matcher in matchers.values():
-            agreed = agreement([float(matcher(one.answer, one.question)) for one in found], right)
-            assert agreed is not None
-            kappa = "-" if agreed.kappa is None else f"{agreed.kappa:.2f}"
-            cells.append(f"{100 * agreed.same.value:.1f} ({kappa})")
+            said = [float(matcher(one.answer, one.question)) for one in found]
+            found_kappa = kappa(said, right)
+            shown = "-" if found_kappa is None else f"{found_kappa:.2f}"
+            cells.append(f"{100 * sum(map(eq, said, right)) / len(right):.1f} ({shown})")
         yield f"| {dataset} | {system} | {len(found)} | {' | '.join(cells)} |"
 
 

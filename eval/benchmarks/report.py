@@ -27,8 +27,8 @@ from madke.engine.protocol import Protocol
 from madke.files import read_jsonl
 from madke.report.html import write_report
 from madke.runs.run_pools import lines_of
-from madke.runs.scored import scores_of
 from madke.runs.spec import RunSpec
+from madke.scoring.scored import scores_of
 
 QUESTIONS = 5_000
 _POOL = 10

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +22,7 @@ from madke.llm import Limits, close, read_models
 from madke.runs.cast import guarded, open_models
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.run_pools import depth, pool_of
+from madke.runs.runner import from_thread
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.spec import USUAL, RunOptions
 from madke.tasks import get_task
@@ -158,9 +158,7 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
     estimator = QualityEstimator(job.spec.estimator) if job.spec.estimator is not None else None
     search = None
     try:
-        loop = asyncio.get_running_loop()
-        told = partial(loop.call_soon_threadsafe, events.put_nowait)
-        pool = await asyncio.to_thread(_retrieved, job, told)
+        pool = await asyncio.to_thread(_retrieved, job, from_thread(events.put_nowait))
         if knowledge is not None and knowledge.requery:
             sources = job.sources()
             served_by = {source.name: source.description for source in sources}

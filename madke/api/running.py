@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +49,7 @@ class Run:
     @property
     def scores(self) -> Mapping[str, Any]:
         """Metric -> its estimate: ``value``, ``low`` and ``high`` (a 95 % interval), ``n`` questions."""
-        scores = self._scored()
+        scores = self._scored
         own = {"correct": scores.correct} if scores.correct is not None else {}
         return {**own, **scores.metrics}
 
@@ -60,11 +61,11 @@ class Run:
         """The scores as a table of plain text."""
         from rich.console import Console
 
-        from madke.report.text import score_table
+        from madke.report.score_tables import score_table
 
         console = Console(file=StringIO(), width=140)
         with console.capture() as shown:
-            console.print(score_table([(self.path.name, self._scored())]))
+            console.print(score_table([(self.path.name, self._scored)]))
         return shown.get()
 
     def report(self, file: str | Path) -> Path:
@@ -75,11 +76,12 @@ class Run:
         """
         from madke.report.html import write_report
 
-        write_report({self.path: self._scored()}, Path(file))
+        write_report({self.path: self._scored}, file)
         return Path(file)
 
+    @cached_property
     def _scored(self) -> Scores:
-        from madke.runs.scored import score_run
+        from madke.scoring.scored import score_run
 
         return score_run(self.path)
 

@@ -132,7 +132,7 @@ def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_j
     from madke.cli.planning import show_plans
     from madke.experiments.plan import Planner, planned
     from madke.llm.prices import read_prices
-    from madke.report.published import published_table
+    from madke.report.experiment_tables import published_table
 
     for error in setting.unknown_sources():
         say(f"madke: --pools, or a source, is missing: {error}", err=True)
@@ -151,7 +151,7 @@ def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_j
 
 
 def _show_tables(tables: Sequence[Table | None]) -> None:
-    from madke.report.side_by_side import rich_table
+    from madke.report.tables import rich_table
 
     for table in filter(None, tables):
         console().print(rich_table(table))
@@ -185,13 +185,13 @@ def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) ->
 def _show_results(done: Ablation) -> None:
     """Show and write what all arms that have begun came to."""
     from madke.llm import CallStore
+    from madke.report.experiment_tables import published_table, spending_table
     from madke.report.html import write_page
-    from madke.report.published import published_table
-    from madke.report.side_by_side import NO_ROOM, rich_table
-    from madke.report.spending import spending_table
-    from madke.report.text import score_table
-    from madke.runs.results import open_results
+    from madke.report.score_tables import score_table
+    from madke.report.side_by_side import NO_ROOM
+    from madke.report.tables import rich_table
     from madke.runs.services import SERVICE_STAGES
+    from madke.scoring.arms import open_results
 
     recipe, folders = done.setting.recipe, [*done.arms.values()]
     console().print(score_table([*done.scores.items()]))

@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
     from madke.core.transcript import to_json
-    from madke.report.text import debate_text
+    from madke.report.debate_text import debate_text
     from madke.runs.job import prepared
 
     job = prepared(

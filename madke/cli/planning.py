@@ -25,7 +25,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     from rich.table import Table
 
     from madke.experiments.plan import Load
-    from madke.report.spending import planned_range
+    from madke.report.experiment_tables import planned_range
 
     table = Table("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
     for column in table.columns[1:]:
@@ -64,7 +64,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
 
 
 def _cells(least: Load, most: Load, priced: bool) -> list[str]:
-    from madke.report.spending import planned_range
+    from madke.report.experiment_tables import planned_range
 
     figures = [
         planned_range(getattr(least, name), getattr(most, name))

@@ -130,8 +130,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     """Write and show scores and report; exit status 1 where questions failed, which the same command may retry."""
     from madke.cli.progress import why_stopped
     from madke.report.html import write_report
-    from madke.report.text import score_table
-    from madke.runs.scored import kept_scores, score_run
+    from madke.report.score_tables import score_table
+    from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns

@@ -20,8 +20,8 @@ from madke.runs.budget import Budget
 from madke.runs.job import Model
 from madke.runs.meter import Meter
 from madke.runs.runner import account
-from madke.runs.scored import score_run
 from madke.runs.spec import USUAL, RunOptions
+from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 
 

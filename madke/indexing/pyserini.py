@@ -35,7 +35,9 @@ Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
 FETCHED = "fetched.json"
 """What ``madke index fetch`` adds to a folder: which published index it is."""
 
-_INDEX, _DOCIDS = "index", "docid"
+VECTORS = "index"
+"""A FAISS folder's file of vectors."""
+_DOCIDS = "docid"
 _EDGE = 1 << 16
 _BLOCK = 1 << 20
 _STRIDE = 64
@@ -48,7 +50,7 @@ def is_lucene(folder: Path) -> bool:
 
 def is_faiss(folder: Path) -> bool:
     """Whether the folder holds a FAISS file and its documents' ids, named as pyserini names them."""
-    return (folder / _INDEX).is_file() and (folder / _DOCIDS).is_file()
+    return (folder / VECTORS).is_file() and (folder / _DOCIDS).is_file()
 
 
 def fingerprint_of(folder: Path) -> str:
@@ -132,11 +134,6 @@ class DocIds:
         start = int(self._starts[group])
         stop = int(self._starts[group + 1]) if group + 1 < len(self._starts) else len(self._map)
         return self._map[start:stop].split(b"\n")[place].rstrip().decode()
-
-
-def faiss_file(folder: Path) -> Path:
-    """The file with the vectors."""
-    return folder / _INDEX
 
 
 def open_searcher(folder: Path) -> Any:

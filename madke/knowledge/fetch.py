@@ -23,7 +23,7 @@ from madke.core.errors import UserError, unknown
 from madke.files import alone_with, replacing
 from madke.indexing.faiss_files import FaissShards, load_faiss
 from madke.indexing.jvm import start
-from madke.indexing.pyserini import FETCHED, DocIds, describe, faiss_file, is_faiss, is_lucene
+from madke.indexing.pyserini import FETCHED, VECTORS, DocIds, describe, is_faiss, is_lucene
 from madke.knowledge.download import download
 from madke.knowledge.named import known_sources, register, resolve
 from madke.knowledge.source_spec import IndexSpec
@@ -301,6 +301,6 @@ def _check_opens(folder: Path, index: Published) -> None:
         raise UserError(f"it holds no {index.kind} index in pyserini's format")
     describe(folder)
     if index.kind == "faiss":
-        vectors, ids = len(FaissShards([faiss_file(folder)])), len(DocIds(folder))
+        vectors, ids = len(FaissShards([folder / VECTORS])), len(DocIds(folder))
         if vectors != ids:
             raise UserError(f"it holds {vectors:,} vectors, and {ids:,} ids for them")

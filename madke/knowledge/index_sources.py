@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -161,24 +160,6 @@ def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Vectors:
-    """What a dense index folder holds, whoever made it."""
-
-    description: str
-    files: Sequence[Path]
-    """FAISS files, in the order of their rows."""
-    rows: int
-    encoder: Callable[[], Encoder]
-    """Loads what encodes the queries."""
-    passages: Callable[[Sequence[int]], list[StoredPassage]]
-    """The passages of some rows. Raises LookupError, with the reason, where one has no text."""
-    revision: str = ""
-    """Which weights the encoder had; empty where nobody says."""
-    parameters: str = ""
-    """FAISS's search parameters."""
-
-
 class DenseSource:
     """A source over the dense index in ``folder``; ``name`` is what its passages are marked with.
 
@@ -198,98 +179,94 @@ class DenseSource:
         self, folder: Path, *, name: str, encoder: Encoder | str | None = None, texts: Path | None = None
     ) -> None:
         self.name = name
+        self._folder = folder
+        self._dtype: Dtype
+        self._revision = self._parameters = ""
+        """Which weights the encoder had, and FAISS's search parameters; empty where nobody says."""
+        self._passages: Callable[[Sequence[int]], list[StoredPassage]]
         if texts is None:
-            self._vectors = _open_ours(folder, encoder)
+            described = self._open_ours(folder, encoder)
         elif encoder is None:
             raise UserError("a FAISS folder does not say what encodes its queries; name an encoder", file=folder)
         else:
-            self._vectors = _open_pyserini(folder, encoder, texts)
-        self.description = self.fingerprint = self._vectors.description
-        self._folder = folder
+            described = self._open_pyserini(folder, encoder, texts)
+        self.description = self.fingerprint = described
+
+    def _open_ours(self, folder: Path, encoder: Encoder | str | None) -> str:
+        manifest = open_manifest(folder)
+        settings = manifest.index
+        if not isinstance(settings, DenseSettings):
+            raise UserError(f"a {settings.kind} index; a dense one was expected", file=folder)
+        store = PassageStore(folder / PASSAGES)
+        self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
+        if not self._files:
+            raise UserError("names no FAISS file; build the index again", file=folder / MANIFEST)
+        self._rows = len(store)
+        self._passages = lambda rows: [store[row] for row in rows]
+        self._encoded_by: Encoder | str = encoder or settings.encoder
+        self._dtype = settings.dtype
+        self._revision, self._parameters = settings.revision, settings.parameters
+        return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
+
+    def _open_pyserini(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
+        ids = pyserini.DocIds(folder)
+        text_of, texts_fingerprint = pyserini.open_texts(texts)
+
+        def passages(rows: Sequence[int]) -> list[StoredPassage]:
+            wanted = [ids[row] for row in rows]
+            found = text_of(wanted)
+            stored = [passage for passage in found if passage is not None]
+            if len(stored) < len(wanted):
+                raise LookupError(f"document {wanted[found.index(None)]!r} of {folder} has no text in {texts}")
+            return stored
+
+        self._files = [folder / pyserini.VECTORS]
+        self._rows = len(ids)
+        self._passages = passages
+        self._encoded_by = encoder
+        self._dtype = "float32"
+        name = encoder if isinstance(encoder, str) else encoder.name
+        where = f"({folder}, {pyserini.fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
+        return f"{name} vectors of {len(ids):,} documents {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The ``k`` passages whose vectors have the largest inner product with each query's."""
         found: list[Hits] = []
         for first in range(0, len(queries), _CHUNK):
             vectors = self._encoder.encode_queries(queries[first : first + _CHUNK])
-            scores, rows = self._index.search(vectors, min(k, self._vectors.rows))
+            scores, rows = self._index.search(vectors, min(k, self._rows))
             found.extend(map(self._hits, scores.tolist(), rows.tolist()))
         return found
 
     @cached_property
     def _encoder(self) -> Encoder:
-        encoder = self._vectors.encoder()
+        encoder = self._encoded_by
+        if isinstance(encoder, str):
+            encoder = load_encoder(encoder, dtype=self._dtype)
         if encoder.dimension != self._index.dimension:
             raise UserError(
                 f"vectors of {self._index.dimension} dimensions; encoder {encoder.name!r} makes {encoder.dimension}",
                 file=self._folder,
             )
-        if encoder.revision != self._vectors.revision and encoder.revision and self._vectors.revision:
+        if encoder.revision != self._revision and encoder.revision and self._revision:
             raise UserError(
                 f"encoder {encoder.name!r} has changed since the index was built (revision {encoder.revision}, "
-                f"{self._vectors.revision} expected); build the index again",
+                f"{self._revision} expected); build the index again",
                 file=self._folder,
             )
         return encoder
 
     @cached_property
     def _index(self) -> FaissShards:
-        index = FaissShards(self._vectors.files, parameters=self._vectors.parameters)
-        if len(index) != self._vectors.rows:
-            raise UserError(f"{len(index):,} vectors, and {self._vectors.rows:,} ids for them", file=self._folder)
+        index = FaissShards(self._files, parameters=self._parameters)
+        if len(index) != self._rows:
+            raise UserError(f"{len(index):,} vectors, and {self._rows:,} ids for them", file=self._folder)
         return index
 
     def _hits(self, scores: list[float], rows: list[int]) -> Hits:
         # An approximate index may find fewer than it was asked for; row -1 stands in the rest.
         rows = [row for row in rows if row >= 0]
         try:
-            return _hits(self.name, zip(self._vectors.passages(rows), scores, strict=False))
+            return _hits(self.name, zip(self._passages(rows), scores, strict=False))
         except LookupError as error:
             return Hits(error=str(error))
-
-
-def _open_ours(folder: Path, encoder: Encoder | str | None) -> _Vectors:
-    manifest = open_manifest(folder)
-    settings = manifest.index
-    if not isinstance(settings, DenseSettings):
-        raise UserError(f"a {settings.kind} index; a dense one was expected", file=folder)
-    store = PassageStore(folder / PASSAGES)
-    files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
-    if not files:
-        raise UserError("names no FAISS file; build the index again", file=folder / MANIFEST)
-    return _Vectors(
-        description=f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})",
-        files=files,
-        rows=len(store),
-        encoder=partial(_load, encoder or settings.encoder, settings.dtype),
-        passages=lambda rows: [store[row] for row in rows],
-        revision=settings.revision,
-        parameters=settings.parameters,
-    )
-
-
-def _open_pyserini(folder: Path, encoder: Encoder | str, texts: Path) -> _Vectors:
-    ids = pyserini.DocIds(folder)
-    text_of, texts_fingerprint = pyserini.open_texts(texts)
-
-    def passages(rows: Sequence[int]) -> list[StoredPassage]:
-        wanted = [ids[row] for row in rows]
-        found = text_of(wanted)
-        stored = [passage for passage in found if passage is not None]
-        if len(stored) < len(wanted):
-            raise LookupError(f"document {wanted[found.index(None)]!r} of {folder} has no text in {texts}")
-        return stored
-
-    name = encoder if isinstance(encoder, str) else encoder.name
-    return _Vectors(
-        description=f"{name} vectors of {len(ids):,} documents ({folder}, {pyserini.fingerprint_of(folder)}), "
-        f"texts from {texts} ({texts_fingerprint})",
-        files=[pyserini.faiss_file(folder)],
-        rows=len(ids),
-        encoder=partial(_load, encoder, "float32"),
-        passages=passages,
-    )
-
-
-def _load(encoder: Encoder | str, dtype: Dtype) -> Encoder:
-    return load_encoder(encoder, dtype=dtype) if isinstance(encoder, str) else encoder

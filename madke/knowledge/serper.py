@@ -1,14 +1,17 @@
-"""Serper."""
+"""Google results through Serper's HTTP API: what the results page says, never the pages themselves.
+
+Replies are kept on disk with all their parts, so that asking again costs nothing and says the same, and what is taken
+from them can change. The key comes from ``SERPER_API_KEY`` and goes nowhere but into the request's header.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,7 +33,7 @@ class Kept:
 
 
 class ReplyCache:
-    """An SQLite file that several processes may share.
+    """Replies by base URL and parameters, with the time of their retrieval, in an SQLite file that processes share.
 
     The table ``answers`` of earlier versions holds organic results alone; it is left as it is, and not read.
 
@@ -90,7 +93,7 @@ def _cache_key(parameters: Mapping[str, str | int]) -> str:
 _BASE_URL = "https://google.serper.dev"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Spent:
     """What the searches of a source have cost since it was opened."""
 
@@ -154,15 +157,9 @@ class SerperSource:
         self._sleep = sleep
         self._now = now
         self._refusal = ""
-        self._spent = Spent(source=name)
-        self._counting = threading.Lock()
+        self.spent = Spent(source=name)
         if not self._key and self._cache.is_empty():
             raise UserError(f"source {name!r} asks {public_url(self._base_url)}, which needs a key; set SERPER_API_KEY")
-
-    @property
-    def spent(self) -> Spent:
-        """What has been spent so far."""
-        return self._spent
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query: answer box and knowledge graph, where they are on, come first.
@@ -175,10 +172,13 @@ class SerperSource:
         asked: dict[str, Parameters] = {query: self._options.parameters(query, k) for query in queries}
         kept = self._cache.read(asked)
         found: dict[str, Kept | str] = {query: old for query, old in kept.items() if not self._is_expired(old)}
-        self._count(cached=len(found))
+        self.spent.cached += len(found)
         missing = {query: parameters for query, parameters in asked.items() if query not in found}
         for query, answer in self._ask(missing).items():
-            found[query] = f"{answer}{self._expiry(kept.get(query))}" if isinstance(answer, str) else answer
+            if isinstance(answer, str) and query in kept:
+                expired = kept[query].retrieved_at + timedelta(days=self._options.cache_days or 0)
+                answer = f"{answer}; the answer in the cache expired on {expired:%Y-%m-%d}"
+            found[query] = answer
         return [self._hits(found[query], k) for query in queries]
 
     def _ask(self, asked: dict[str, Parameters]) -> dict[str, Kept | str]:
@@ -190,13 +190,13 @@ class SerperSource:
         found: dict[str, Kept | str] = {}
 
         def answered(query: str, answer: Answer) -> None:
+            self.spent.requests += answer.requests
             if answer.refused:
                 self._refusal = answer.reason
             if answer.reply is None:
-                self._count(requests=answer.requests)
                 found[query] = answer.reason
             else:
-                self._count(requests=answer.requests, credits=answer.reply.credits)
+                self.spent.credits += answer.reply.credits
                 kept = Kept(reply=answer.reply, retrieved_at=self._now().astimezone(UTC))
                 found[query] = kept
                 self._cache.write(asked[query], kept)
@@ -207,22 +207,6 @@ class SerperSource:
     def _is_expired(self, kept: Kept) -> bool:
         days = self._options.cache_days
         return days is not None and (self._now() - kept.retrieved_at) / timedelta(days=1) >= days
-
-    def _expiry(self, kept: Kept | None) -> str:
-        if kept is None or self._options.cache_days is None:
-            return ""
-        expired = kept.retrieved_at + timedelta(days=self._options.cache_days)
-        return f"; the answer in the cache expired on {expired:%Y-%m-%d}"
-
-    def _count(self, *, requests: int = 0, credits: int = 0, cached: int = 0) -> None:
-        with self._counting:
-            spent = self._spent
-            self._spent = replace(
-                spent,
-                requests=spent.requests + requests,
-                credits=spent.credits + credits,
-                cached=spent.cached + cached,
-            )
 
     def _hits(self, answer: Kept | str, k: int) -> Hits:
         if isinstance(answer, str):

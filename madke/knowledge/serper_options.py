@@ -1,4 +1,4 @@
-"""opts."""
+"""A web search through Serper: what can be set (``serper:`` in a file of sources), and what a reply holds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ class SerperOptions(BaseModel):
     def parameters(self, query: str, k: int) -> dict[str, str | int]:
         """What is sent for ``k`` passages. The query stays verbatim: it names no domain to leave out."""
         wanted = k + (_PER_SITE if self.exclude else 0)
-        optional = {"gl": self.country, "hl": self.language, "tbs": self._date_range()}
+        ends = (("cd_min", self.after), ("cd_max", self.before))
+        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
+        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
         return {
             "q": query,
             "num": self.results or min(-(-wanted // CREDIT_BUYS) * CREDIT_BUYS, _MOST),
@@ -102,11 +104,6 @@ class SerperOptions(BaseModel):
         """The settings that differ from the defaults and change results, such as ``country="us"``; may be empty."""
         values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
         return ", ".join(f"{name}={json.dumps(value)}" for name, value in values.items())
-
-    def _date_range(self) -> str | None:
-        ends = (("cd_min", self.after), ("cd_max", self.before))
-        given = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
-        return ",".join(["cdr:1", *given]) if given else None
 
     def _is_excluded(self, host: str) -> bool:
         return any(host == domain or host.endswith(f".{domain}") for domain in self.exclude)

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator,
 
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
-from madke.llm.dialects import Dialect
 from madke.llm.prices import Price
+from madke.llm.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
 

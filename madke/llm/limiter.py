@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Paced
 from madke.core.errors import CallError
@@ -264,40 +264,27 @@ class Limits:
     def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
         self._default = (concurrency, rpm, tpm)
         self._limiters: dict[str | None, Limiter] = {}
-        self._closed = False
 
     def of(self, model: object) -> Limiter:
         """The limiter that a model's calls wait for."""
         concurrency, rpm, tpm = self._default
         at = model.endpoint if isinstance(model, AtEndpoint) else None
         key = at.limited_as if at else None
-        if key not in self._limiters:
+        if key not in self._limiters and at is not None:
+            self._limiters[key] = Limiter(at.concurrency or concurrency, at.rpm or rpm, at.tpm or tpm)
+        elif key not in self._limiters:
             # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
-            self._limiters[key] = (
-                Limiter(at.concurrency or concurrency, at.rpm or rpm, at.tpm or tpm)
-                if at
-                else Limiter(concurrency, rpm, tpm, start=concurrency)
-            )
-            if self._closed:
-                self._limiters[key].close()
+            self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
         return self._limiters[key]
 
     def state(self) -> LimiterState:
         """How they stand now, together; ``lowest`` is that of the most restricted one."""
-        states = [limiter.state() for limiter in self._limiters.values()]
-        return LimiterState(
-            limit=sum(state.limit for state in states),
-            in_flight=sum(state.in_flight for state in states),
-            waiting=sum(state.waiting for state in states),
-            peak=sum(state.peak for state in states),
-            lowest=min((state.lowest for state in states), default=0),
-            episodes=sum(state.episodes for state in states),
-            paused_seconds=sum(state.paused_seconds for state in states),
-        )
+        states = [asdict(limiter.state()) for limiter in self._limiters.values()]
+        together = {each.name: sum(state[each.name] for state in states) for each in fields(LimiterState)}
+        return LimiterState(**{**together, "lowest": min((state["lowest"] for state in states), default=0)})
 
     def close(self) -> None:
         """Let no call begin any more, see :meth:`Limiter.close`."""
-        self._closed = True
         for limiter in self._limiters.values():
             limiter.close()
 

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
-from madke.llm.dialects import REFUSALS, Dialect, missing_field
 from madke.llm.endpoints import Endpoint, ModelEntry, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.limiter import LONGEST_PAUSE
 from madke.llm.openai_wire import assembled, rates_wait, read_broken, read_completion, read_refusal
-from madke.llm.server_error import ServerError
+from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
 
 if TYPE_CHECKING:
     import httpx2

@@ -18,7 +18,7 @@ from madke.core.errors import CallError
 from madke.core.retry_after import retry_after
 from madke.engine.replies import checked
 from madke.llm.prices import estimated_usage
-from madke.llm.server_error import ServerError, as_text, field, outcome_of, read_failure, text_of
+from madke.llm.refusals import ServerError, as_text, field, outcome_of, read_failure, text_of
 
 if TYPE_CHECKING:
     import httpx2

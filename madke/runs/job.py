@@ -105,9 +105,9 @@ def prepared(
         UserError: Something is not there or cannot be so.
     """
     task_name = _task_name(task)
-    questions = _questions(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
+    questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
-    specs, own_sources = _source_specs(sources, variant.protocol.sources)
+    specs, own_sources = source_specs(sources, variant.protocol.sources)
     variant, specs = configured(variant, specs, settings, given=given is not None)
     check_needs(variant.protocol, questions, given=given is not None, estimator=estimator)
     by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
@@ -177,15 +177,17 @@ def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: boo
 
 def _task_name(task: str | Task | None) -> str | None:
     """The name of a task; an object is known by its own from here on."""
-    if task is None or isinstance(task, str):
-        return task
-    TASKS.add(task.name, task)
-    return task.name
+    return None if task is None else TASKS.name_of(task)
 
 
-def _questions(
+def questions_of(
     data: Data, *, dataset: str | None, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
+    """The questions of a file, or of the caller's own records, as far as they are asked for.
+
+    Raises:
+        UserError: One of them is none, or two have one id.
+    """
     if isinstance(data, str | Path):
         return read_dataset(Path(data), dataset=dataset, task=task, ids=ids, limit=limit, sample_seed=sample_seed)
     questions = [_question(item, task, number) for number, item in enumerate(data, start=1)]
@@ -205,7 +207,7 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
         named = task or ("choice" if item.get("choices") else "short_answer")
         given: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
         try:
-            lists = {name: tuple(given[name]) for name in ("answers", "choices") if name in given}
+            lists: dict[str, Any] = {name: tuple(given[name]) for name in ("answers", "choices") if name in given}
             item = Question(**{**given, **lists})
         except TypeError as error:
             raise UserError(f"question {number}: {error}") from None
@@ -226,7 +228,7 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
     return load_variant(str(protocol), prompts)
 
 
-def _source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
+def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and the sources that came as objects."""
     if sources is None:
         return dict.fromkeys(usual), {}

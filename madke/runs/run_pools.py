@@ -10,12 +10,12 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from madke.core.errors import UserError
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.files import fingerprint, replacing
 from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
-from madke.knowledge.pools import SourceCounts, build_pools, load_pool
+from madke.knowledge.pools import build_pools, load_pool
 from madke.runs.spec import RunSpec, question_hash, short_hash
 
 RETRIEVED = 10

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolProgress, PoolReady, PoolsReady, RunProgress, heedless
+from madke.core.events import Event, Listener, PoolProgress, PoolReady, PoolsReady, RunProgress, heedless
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
@@ -288,6 +288,7 @@ class _Run:
                     failed=meter.failed,
                     calls=meter.calls,
                     failed_calls=meter.failed_calls,
+                    too_long=meter.too_long,
                     retries=meter.retries,
                     prompt_tokens=meter.prompt_tokens,
                     cached_tokens=meter.cached_tokens,
@@ -395,19 +396,29 @@ async def _own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *
     if not directory.begun:
         # Pools without a run are left of one that was stopped; nothing says what they were built from.
         file.unlink(missing_ok=True)
-    loop = asyncio.get_running_loop()
+    later = None if tell is None else from_thread(tell)
 
     def progress(done: int, total: int) -> None:
-        if tell is not None:
-            loop.call_soon_threadsafe(tell, PoolProgress(question="", done=done, total=total))
+        if later is not None:
+            later(PoolProgress(question="", done=done, total=total))
 
     def opened() -> Sequence[Source]:
-        return job.sources(None if tell is None else partial(loop.call_soon_threadsafe, tell))
+        return job.sources(later)
 
     found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
     if found and tell is not None:
         tell(PoolsReady(question="", found=found))
     return file
+
+
+def from_thread(listen: Listener) -> Listener:
+    """The listener, for events of another thread: it hears them in this event loop."""
+    loop = asyncio.get_running_loop()
+
+    def later(event: Event) -> None:
+        loop.call_soon_threadsafe(lambda: listen(event))
+
+    return later
 
 
 def _live_search(job: Job, before: RunSpec | None, tell: Listener | None, *, replay: bool) -> LiveSearch | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import Transcript
-from madke.scoring.metrics import METRICS, question_of
-from madke.scoring.outcomes import flips, sides, traps
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, listed, question_of, sentence_bleu
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.selection import selection_values
 from madke.scoring.statistics import Estimate, estimate
-from madke.scoring.translations import diversity
 from madke.tasks import get_task
 
 GRADER = "grader"
@@ -20,16 +19,11 @@ GRADER = "grader"
 Row = dict[str, float]
 """Name of a value -> the value."""
 
-Datasets = Mapping[str, str | None]
-"""Question id -> the dataset it belongs to; None, or not there, for one of no name."""
-
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 """What the last round left, so that arms can be compared by it."""
 
 NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
 """The values that are no shares: rounds, passages, bits, a logarithm."""
-
-ONE_DATASET: Datasets = MappingProxyType({})
 
 Rows = Mapping[str, Sequence[Row]]
 """Question id -> a row for each repeat that has an outcome, in the order of the transcripts."""
@@ -49,7 +43,7 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
     and ``co2_matcher``; ``rounds``, where somebody counted: not of answers from elsewhere; ``entropy``,
     ``log_likelihood`` and ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and what
-    :mod:`madke.scoring.outcomes`, :mod:`madke.scoring.selection` and :func:`madke.scoring.translations.diversity` name.
+    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :mod:`madke.scoring.selection` name.
 
     Args:
         transcript: One that has an outcome.
@@ -114,35 +108,28 @@ def of_one_arm(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def over_questions(rows: Rows, name: str, datasets: Datasets = ONE_DATASET) -> Estimate | None:
+def over_questions(rows: Rows, name: str) -> Estimate | None:
     """The mean of one value over questions, repeats of each averaged first; None where no row holds it.
 
     Args:
         rows: Question id -> a row of named values for each repeat.
         name: Which of them.
-        datasets: Where questions of several are pooled, the interval is clustered by dataset.
     """
-    found = {id_: held for id_, repeats in rows.items() if (held := [row[name] for row in repeats if name in row])}
-    return over_repeats(list(found.values()), [datasets.get(id_) for id_ in found], shares=name not in NO_SHARES)
+    found = (held for repeats in rows.values() if (held := [row[name] for row in repeats if name in row]))
+    return over_repeats(list(found), shares=name not in NO_SHARES)
 
 
-def over_repeats(
-    values: Sequence[Sequence[float]], clusters: Sequence[str | None] = (), *, shares: bool = True
-) -> Estimate | None:
+def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
     """The mean over questions of the means of several values of each; None where there is no question.
 
     Args:
         values: For each question one value at least: its repeats'.
-        clusters: As :func:`madke.scoring.statistics.estimate` takes them.
-        shares: Whether values that are all 0 or 1 are a rate.
+        shares: As :func:`madke.scoring.statistics.estimate` takes it.
     """
-    means = [sum(held) / len(held) for held in values]
-    return estimate(means, clusters, rate=shares and all(value in (0.0, 1.0) for held in values for value in held))
+    return estimate([fmean(held) for held in values], shares=shares)
 
 
-def over_rounds(
-    debates: Mapping[str, Sequence[Sequence[Row]]], datasets: Datasets = ONE_DATASET
-) -> dict[str, tuple[Estimate | None, ...]]:
+def over_rounds(debates: Mapping[str, Sequence[Sequence[Row]]]) -> dict[str, tuple[Estimate | None, ...]]:
     """The mean of each value after round 1, 2, ... of the longest debate; None where no debate has it in that round.
 
     A debate that has ended keeps its last values, so that a figure is over the same questions in all rounds. Changes
@@ -150,16 +137,13 @@ def over_rounds(
 
     Args:
         debates: Question id -> for each repeat, its rows by round (:func:`madke.scoring.rounds.round_rows`).
-        datasets: As in :func:`over_questions`.
     """
     longest = max((len(rounds) for repeats in debates.values() for rounds in repeats), default=0)
     names = dict.fromkeys(name for repeats in debates.values() for rounds in repeats for row in rounds for name in row)
-    found: dict[str, list[Estimate | None]] = {name: [] for name in names}
-    for n in range(longest):
-        rows = {id_: [_after(rounds, n) for rounds in repeats] for id_, repeats in debates.items()}
-        for name, estimates in found.items():
-            estimates.append(over_questions(rows, name, datasets))
-    return {name: tuple(estimates) for name, estimates in found.items()}
+    after = [
+        {id_: [_after(rounds, n) for rounds in repeats] for id_, repeats in debates.items()} for n in range(longest)
+    ]
+    return {name: tuple(over_questions(rows, name) for rows in after) for name in names}
 
 
 def _after(rounds: Sequence[Row], n: int) -> Row:
@@ -179,3 +163,96 @@ def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
         return [0.0] * len(names)
     question = question_of(transcript)
     return [METRICS[name](transcript.answer, question) for name in names]
+
+
+# What a debate did to the answer: corrected or collapsed, whose side the judge took, who gave a wrong answer
+
+
+def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """How the final answer compares with the first round; nothing for a single turn, or a metric that has degrees.
+
+    Each is 0 or 1: accuracy in round 1, plus ``corrected``, minus ``collapsed``, is the final accuracy.
+
+    ``corrected``, ``collapsed``
+        The majority of round 1 was wrong and the final answer is right; was right, and is wrong.
+    ``oracle``
+        Some debater was right in round 1: what a perfect choice among them would reach.
+    ``repaired``
+        No debater was right in round 1, and the final answer is right.
+
+    Args:
+        transcript: A finished debate with gold answers.
+        correct: The task's first metric on its final answer.
+        rounds: See :func:`madke.scoring.rounds.round_rows`.
+    """
+    if get_task(transcript.task).metrics[0] not in RIGHT_OR_WRONG or sum(len(r.turns) for r in transcript.rounds) < 2:
+        return {}
+    first = rounds[0]["accuracy"]
+    oracle = rounds[0].get("right", 0.0) > 0
+    return {
+        "corrected": float(first == 0 and correct == 1),
+        "collapsed": float(first == 1 and correct == 0),
+        "oracle": float(oracle),
+        "repaired": float(not oracle and correct == 1),
+    }
+
+
+def sides(transcript: Transcript) -> dict[str, float]:
+    """Whom a judge who takes the answer sided with (Liang et al., Table 7): ``sided_with_<debater>`` or ``judge_tie``.
+
+    Exactly one of them is 1. It is a tie where the judge took an answer and named no debater. A judge's reply that
+    could not be read is neither.
+    """
+    final, verdict = transcript.final, transcript.rounds[-1].verdict
+    if final.by != "judge":
+        return {}
+    side = final.agent
+    if side is None and verdict is not None and verdict.consensus:
+        side = verdict.side
+    if side is None and final.answer is None:
+        return {}
+    names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
+    return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
+
+
+def traps(transcript: Transcript) -> dict[str, float]:
+    """Whether an answer that the dataset lists as wrong was given (``metadata["wrong_answers"]``); 0 or 1 each.
+
+    ``trapped``
+        The final answer is the same as one of them under the task's matcher, and not accepted as right: the trap rate
+        of CIAR, the adoption of misinformation of RAMDocs.
+    ``trapped_debater``
+        So was the answer of some debater in some round.
+    """
+    wrong = listed(transcript.metadata, "wrong_answers")
+    if not wrong:
+        return {}
+    task, question = get_task(transcript.task), question_of(transcript)
+
+    def trapped(answer: str | None) -> bool:
+        if answer is None or not any(task.same(answer, each, question) for each in wrong):
+            return False
+        return not task.accepts(answer, question)
+
+    said = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
+    fell = {answer for answer in said | {transcript.answer} if trapped(answer)}
+    return {"trapped": float(transcript.answer in fell), "trapped_debater": float(bool(said & fell))}
+
+
+def diversity(transcript: Transcript) -> dict[str, float]:
+    """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
+
+    On the scale 0 .. 1; the paper prints it times 100. The base is the first translation of the debate, the current one
+    the last (the negative side's in their debate, the last refinement in self-reflection). Self-BLEU, which
+    the paper takes from Yin et al. (2020), is of two texts the mean of the BLEU of each against the other (Zhu et al.,
+    2018, Texygen). Nothing for other tasks, for a single turn that nobody reviewed, and where one of the two
+    translations is missing.
+    """
+    first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
+    base, current = first.stance.answer, last.stance.answer
+    alone = first is last and first.reflection is None
+    if transcript.task != "translation" or alone or base is None or current is None:
+        return {}
+    if base == current:
+        return {"diversity": 0.0}
+    return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}

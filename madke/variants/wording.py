@@ -70,7 +70,7 @@ class TaskPrompt(_Entry):
     """Closing rule: how to cite a passage."""
     answering: str
     """Closing rule: the form of the last line."""
-    examples: tuple[WorkedExample, ...] = Field(min_length=4)
+    examples: tuple[WorkedExample, ...] = Field(min_length=2)
     """Solved examples; most prompts show the first, few-shot ones the first four."""
     agreeing: ExampleDebate
     """For judge and summarizer: debaters who give the same answer."""

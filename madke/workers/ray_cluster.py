@@ -1,4 +1,9 @@
-"""ray."""
+"""The nodes of a Ray cluster.
+
+This process must run on one of them, and madke and its extras must be installed on each, in the same versions, on
+which the bytes of a result depend; Ray itself compares only its own version and Python's. Ray lets the arithmetic of a
+task run in as many threads as the task has CPUs; the last bits of a sum depend on their number.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +29,13 @@ _ENOUGH = 512
 
 
 @contextmanager
-def fault_signals_kept() -> Iterator[None]:
-    """Whoever handled memory faults before the block handles them after it."""
+def _fault_signals_kept() -> Iterator[None]:
+    """Whoever handled memory faults before the block handles them after it.
+
+    The Java virtual machine lets itself be interrupted by faults on purpose, many times a second. Ray takes their
+    signals when it connects, and lets go of them when it disconnects; either would end a process in which Lucene is
+    open.
+    """
     libc = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
     for number, action in kept.items():
@@ -78,13 +88,13 @@ def connected(address: str | None) -> Iterator[Any]:
     with redirect_stdout(sys.stderr):
         ours = not ray.is_initialized()
         if ours:
-            with fault_signals_kept():
+            with _fault_signals_kept():
                 _connect(ray, address or os.environ.get("RAY_ADDRESS"))
         try:
             yield ray
         finally:
             if ours:
-                with fault_signals_kept():
+                with _fault_signals_kept():
                     ray.shutdown()
 
 

@@ -14,12 +14,13 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
 from madke.report import html
-from madke.report.compare import compare
+from madke.report.comparison import compare
 from madke.report.html import without_folders, write_page, write_report
-from madke.report.page.blocks import Blocks
-from madke.report.tables import Cell, Table, paired_table
-from madke.runs.results import open_results
-from madke.runs.scored import scores_of
+from madke.report.page_data import Blocks
+from madke.report.paired_tables import paired_table
+from madke.report.tables import Cell, Table
+from madke.scoring.arms import open_results
+from madke.scoring.scored import scores_of
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"

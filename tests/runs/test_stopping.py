@@ -13,7 +13,6 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
-from madke.cli.limits import seconds_until
 
 from madke.core.chat import Completion
 from madke.core.errors import UserError
@@ -25,7 +24,7 @@ from madke.runs.directory import RunDirectory
 from madke.runs.meter import HOPELESS, Meter
 from madke.runs.run_pools import build_run_pools
 from madke.runs.runner import run_batch
-from madke.runs.stopping import drained, until_stopped
+from madke.runs.stopping import drained, seconds_until, until_stopped
 from madke.runs.transcripts import read_transcripts
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started

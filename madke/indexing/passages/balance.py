@@ -58,7 +58,7 @@ _Cut = tuple[int, int, str]
 """Start, end, and what stands there instead."""
 
 
-def take_out(wikitext: str, hidden: frozenset[str]) -> str:
+def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
     """The text without what this module's first lines name; its links and brackets are in pairs afterwards.
 
     Args:

@@ -1,43 +1,34 @@
-"""Wikitext."""
+"""Wikitext to the prose a reader sees, as DPR's passages have it: no tables, infoboxes, lists, notes or headings.
+
+The few templates whose words belong to their sentence are written out first. What has an opening and a closing mark
+goes next, in one linear pass (``balance``), other templates too (as in DPR, and with them the number in "a
+depth of {{...}}"); then whole lines that are no prose. mwparserfromhell reads the links that are left. It
+never meets an unclosed mark, on many of which it would need time quadratic in their number.
+"""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
 
-from madke.indexing.passages.balance import take_out
+from madke.indexing.passages.balance import strip_markup
 
-_FIRST = "{0}"
-_WORDING: dict[str, str] = {
-    "lang": "{1}",
-    "langx": "{1}",
-    "transliteration": "{1}",
-    "transl": "{1}",
-    "nihongo": _FIRST,
-    "ill": _FIRST,
-    "interlanguage link": _FIRST,
-    "nowrap": _FIRST,
-    "nobr": _FIRST,
-    "small": _FIRST,
-    "abbr": _FIRST,
-    "val": _FIRST,
-    "quote": _FIRST,
-    "blockquote": _FIRST,
-    "circa": "c. {0}",
-    "c.": "c. {0}",
-    "as of": "As of {0}",
-    "us$": "US${0}",
-    "uss": "USS {0}",
-    "hms": "HMS {0}",
-    "ship": "{0} {1}",
-    "ndash": "\N{EN DASH}",
-    "spaced ndash": " \N{EN DASH} ",
-    "snd": " \N{EN DASH} ",
-    "mdash": "\N{EM DASH}",
+_WORDINGS = {
+    "{0}": "nihongo|ill|interlanguage link|nowrap|nobr|small|abbr|val|quote|blockquote",
+    "{1}": "lang|langx|transliteration|transl",
+    "c. {0}": "circa|c.",
+    "As of {0}": "as of",
+    "US${0}": "us$",
+    "USS {0}": "uss",
+    "HMS {0}": "hms",
+    "{0} {1}": "ship",
+    "\N{EN DASH}": "ndash",
+    " \N{EN DASH} ": "spaced ndash|snd",
+    "\N{EM DASH}": "mdash",
     "'": "'",
 }
-"""What stands in the place of a template: its positional arguments by number."""
+"""What stands in the place of a template, with its positional arguments by number: the templates' names."""
+_WORDING = {name: wording for wording, names in _WORDINGS.items() for name in names.split("|")}
 
 _LENGTHS = {"convert", "cvt"}
 _BETWEEN = {"to", "and", "by", "x", "or", "-", "\N{EN DASH}", "to(-)", "+/-", "\N{PLUS-MINUS SIGN}"}
@@ -49,7 +40,7 @@ _NAMED = re.compile(r"\s*([\w -]{1,30}+)=")
 _PASSES = 2
 
 
-def write_out(wikitext: str) -> str:
+def expand_templates(wikitext: str) -> str:
     """The text with the templates known here written out as words; the others stay as they are.
 
     Templates inside one another are written out to a depth of two.
@@ -62,8 +53,10 @@ def write_out(wikitext: str) -> str:
 def _words(template: re.Match[str]) -> str:
     name = template[1].strip().lower().replace("_", " ")
     if name in _LENGTHS:
-        return _measure(_positional(template[2]))
-    wording = _FIRST if name.startswith("lang-") else _WORDING.get(name)
+        # "5|km" is "5 km", "5|to|10|km" is "5 to 10 km": the words before the unit it is converted to.
+        length = _positional(template[2])
+        return " ".join(length[: 4 if len(length) > 3 and length[1] in _BETWEEN else 2])
+    wording = "{0}" if name.startswith("lang-") else _WORDING.get(name)
     if wording is None:
         return template[0]
     try:
@@ -82,12 +75,6 @@ def _positional(parameters: str) -> list[str]:
         elif named[1].strip() in ("1", "text"):
             values.append(parameter[named.end() :].strip())
     return values
-
-
-def _measure(arguments: Sequence[str]) -> str:
-    """``5|km`` is "5 km", ``5|to|10|km`` is "5 to 10 km": the words before the unit it is converted to."""
-    count = 4 if len(arguments) > 3 and arguments[1] in _BETWEEN else 2
-    return " ".join(arguments[:count])
 
 
 HIDDEN = frozenset({"file", "image", "media", "category"})
@@ -109,7 +96,7 @@ def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
         wikitext: The text of the page's revision.
         hidden: Lower-case names of the namespaces whose links show nothing.
     """
-    text = take_out(write_out(wikitext), hidden)
+    text = strip_markup(expand_templates(wikitext), hidden)
     paragraphs = []
     for line in text.split("\n"):
         line = line.strip()
@@ -119,7 +106,11 @@ def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
         if "[" in line:
             line = _without_links(line)
         line = _ENTITY.sub(lambda entity: html.unescape(entity[0]), line)
-        if line := _without_hollows(" ".join(line.split())):
+        line = " ".join(line.split())
+        if "(" in line:
+            # What stood between parentheses was often a template (a pronunciation, a name in another script).
+            line = _HOLLOW_START.sub("(", _HOLLOW.sub("", _HOLLOW_PLACE.sub("", line))).strip()
+        if line:
             paragraphs.append(line)
     return "\n".join(paragraphs)
 
@@ -128,10 +119,3 @@ def _without_links(line: str) -> str:
     import mwparserfromhell
 
     return str(mwparserfromhell.parse(line, skip_style_tags=True).strip_code(normalize=False, collapse=False))
-
-
-def _without_hollows(line: str) -> str:
-    """What stood between parentheses was often a template (a pronunciation, a name in another script)."""
-    if "(" not in line:
-        return line
-    return _HOLLOW_START.sub("(", _HOLLOW.sub("", _HOLLOW_PLACE.sub("", line))).strip()
