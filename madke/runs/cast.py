@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Mapping
 
 from madke.core.chat import ChatModel
@@ -24,6 +25,9 @@ from madke.llm import (
     refuse_two_addresses,
 )
 from madke.runs.meter import Meter, Metered
+
+_OTHER_FILES = 256
+"""Open files that are no connections: indexes, the call store, libraries; generously."""
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
@@ -122,3 +126,20 @@ def guarded(
         return Stored(guarded, store, replay=replay, payer=payer) if store else guarded
 
     return {role: guard(model) for role, model in models.items()}
+
+
+def allow_connections(concurrency: int) -> None:
+    """Raise this process's soft limit of open files where so many connections need it.
+
+    Raises:
+        UserError: The system's hard limit is below that.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = concurrency + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UserError(
+            f"--concurrency {concurrency} needs {needed} open files, and this system allows {hard} (ulimit -Hn)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
