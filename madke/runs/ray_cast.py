@@ -310,7 +310,9 @@ def _compare(node: str, name: str, here: ChatModel, there: str, address: str | N
             f"Ray: the node {node} would ask OpenAI itself for {name}; start Ray there with OPENAI_BASE_URL, or give "
             "--base-url"
         )
-    _log.warning("the node %s asks %s at %s; its calls are kept as those of %s", node, there, address, known)
+    _log.warning(
+        "the node %s asks %s at %s; its calls are kept as those of %s at %s", node, there, address, there, known
+    )
 
 
 def _line(error: Exception) -> str:
