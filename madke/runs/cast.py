@@ -65,7 +65,12 @@ def has_endpoint(name: str) -> bool:
 
 
 def open_models(
-    names: Mapping[str, str], *, base_url: str | None = None, replay: bool = False, models: Models | None = None
+    names: Mapping[str, str],
+    *,
+    base_url: str | None = None,
+    replay: bool = False,
+    models: Models | None = None,
+    probed: bool = True,
 ) -> dict[str, ChatModel]:
     """Role -> model, one model for all roles of a name. Close each with :func:`madke.llm.close`.
 
@@ -76,6 +81,7 @@ def open_models(
         base_url: The endpoint of the models that have none of their own.
         replay: Models are only named, never asked: no endpoint and no key is needed.
         models: The entries of ``models.yaml``; see :func:`madke.llm.open_model`.
+        probed: False leaves the probe to the caller.
 
     Raises:
         UserError: A model cannot be opened, a name leads to two addresses, an endpoint is not there, or a base URL is
@@ -91,7 +97,7 @@ def open_models(
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
     refuse_two_addresses(opened.values())
-    if not replay:
+    if probed and not replay:
         probe(opened.values())
     return {role: opened[name] for role, name in names.items()}
 
