@@ -12,10 +12,10 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
+from madke.scoring.debate_rows import NOTHING_SAID, Said
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
-from madke.scoring.rows import NOTHING_SAID, Said
 from madke.scoring.scores import Scores, score, total_usage
 from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task
