@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from madke.engine.knowledge import Knowledge as Knowledge
+from madke.engine.knowledge_rules import Knowledge as Knowledge
 from madke.engine.parse import Marker
 
 CLOSERS = ("judge", "summarizer")

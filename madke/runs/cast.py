@@ -18,6 +18,7 @@ from madke.llm import (
     Retrying,
     Stored,
     kind_of,
+    names_code,
     open_model,
     probe,
     refuse_two_addresses,
@@ -35,8 +36,15 @@ def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) ->
             ``debater-1`` is ``Debater 1``.
 
     Raises:
-        UserError: An override names a role that the protocol does not have.
+        UserError: An override names a role that the protocol does not have, or the protocol names code
+            (``module:object``): a folder of prompts may be anybody's, so only the command line reaches code.
     """
+    for debater in protocol.cast:
+        if debater.model and names_code(debater.model):
+            raise UserError(
+                f"the protocol asks for code as the model of {debater.name}, {debater.model!r}; if you trust it, say "
+                f"--cast {role_key(debater.name)}={debater.model} yourself, without it in the protocol"
+            )
     own = {debater.name: debater.model for debater in protocol.cast if debater.model}
     names = {role: own.get(role, model) for role in protocol.roles}
     by_key = {role_key(role): role for role in protocol.roles}

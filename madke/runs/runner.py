@@ -288,6 +288,7 @@ class _Run:
                     failed=meter.failed,
                     calls=meter.calls,
                     failed_calls=meter.failed_calls,
+                    too_long=meter.too_long,
                     retries=meter.retries,
                     prompt_tokens=meter.prompt_tokens,
                     cached_tokens=meter.cached_tokens,

@@ -92,7 +92,7 @@ class ArmValues:
 
     name: str
     values: Mapping[str, Values]
-    """By name, those of :func:`madke.scoring.debate_rows.row`, and what graders and scorers outside said."""
+    """By name: those of :func:`madke.scoring.debate_rows.row`, and of graders and scorers outside."""
     questions: Mapping[QuestionKey, str | None]
     """Every question it holds, failed ones too, with the name of its dataset where it has one."""
     first_metric: str

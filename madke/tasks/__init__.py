@@ -1,5 +1,9 @@
 """Answer formats: how an answer is read from a reply, when two are the same, and which metrics score it."""
 
+import json
+from collections.abc import Iterable
+from hashlib import sha256
+
 from madke.core.errors import UserError
 from madke.core.registry import Registry
 from madke.tasks.base import BaseTask, Example, Task, completed
@@ -26,6 +30,15 @@ def get_task(name: str) -> BaseTask:
     return TASKS[name]
 
 
+def code_of(names: Iterable[str]) -> dict[str, str]:
+    """Name -> which code each task is that is not ours, and a fingerprint of what prompts say of it; for the record."""
+    return {
+        name: f"{code}#{sha256(json.dumps(get_task(name).wording, default=str).encode()).hexdigest()[:12]}"
+        for name in sorted(set(names))
+        if (code := TASKS.code(name))
+    }
+
+
 __all__ = [
     "TASKS",
     "BaseTask",
@@ -36,5 +49,6 @@ __all__ = [
     "ShortAnswer",
     "Task",
     "Translation",
+    "code_of",
     "get_task",
 ]

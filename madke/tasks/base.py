@@ -69,6 +69,9 @@ class BaseTask:
     """Names of metrics (:data:`madke.scoring.metrics.METRICS`, or ``module:object``); the first is "correct or not"."""
     choices: Sequence[str] = ()
     """The only answers there are, where that does not depend on the question."""
+    reads_last_number: bool = False
+    """Whether answers are numbers or expressions: then a number in brackets cites nothing, and the last number of a
+    reply counts where it marks no answer."""
 
     def read(self, text: str, question: Question) -> str | None:
         """The text without emphasis, quotes or a full stop around it; a choice in the task's own spelling.

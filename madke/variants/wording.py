@@ -11,8 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from madke.assets import asset
-from madke.engine.marker import marked
-from madke.engine.parse import Marker
+from madke.engine.parse import Marker, marked
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.yaml_file import read_yaml, validated
@@ -70,7 +69,7 @@ class TaskPrompt(_Entry):
     """Closing rule: how to cite a passage."""
     answering: str
     """Closing rule: the form of the last line."""
-    examples: tuple[WorkedExample, ...] = Field(min_length=4)
+    examples: tuple[WorkedExample, ...] = Field(min_length=2)
     """Solved examples; most prompts show the first, few-shot ones the first four."""
     agreeing: ExampleDebate
     """For judge and summarizer: debaters who give the same answer."""
