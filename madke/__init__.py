@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from madke.api.asking import Debate, aask, ask, stream
-    from madke.api.running import Run, arun, run
+    from madke.api.batch import Run, arun, run
+    from madke.api.one_question import Debate, aask, ask, stream
     from madke.api.tools import build_index, build_pools, compare, score
     from madke.core import events
     from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Usage
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from madke.core.question import Question
     from madke.core.transcript import Transcript
     from madke.engine.protocol import Protocol
+    from madke.experiments.ablation import ablate
     from madke.lemmas import adebate, debate
     from madke.runs.spec import RunOptions, RunSpec
-    from madke.tasks.base import Task
+    from madke.scoring.metrics import Metric, metric
+    from madke.tasks.base import BaseTask, Task
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "madke.api.asking": ("Debate", "aask", "ask", "stream"),
-    "madke.api.running": ("Run", "arun", "run"),
+    "madke.api.one_question": ("Debate", "aask", "ask", "stream"),
+    "madke.api.batch": ("Run", "arun", "run"),
     "madke.api.tools": ("build_index", "build_pools", "compare", "score"),
     "madke.core.chat": ("ChatModel", "ChatRequest", "Completion", "Message", "Usage"),
     "madke.core.errors": ("UserError",),
@@ -36,14 +38,17 @@ _MODULES = {
     "madke.core.question": ("Question",),
     "madke.core.transcript": ("Transcript",),
     "madke.engine.protocol": ("Protocol",),
+    "madke.experiments.ablation": ("ablate",),
     "madke.lemmas": ("adebate", "debate"),
     "madke.runs.spec": ("RunOptions", "RunSpec"),
-    "madke.tasks.base": ("Task",),
+    "madke.scoring.metrics": ("Metric", "metric"),
+    "madke.tasks.base": ("BaseTask", "Task"),
 }
 
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "BaseTask",
     "ChatModel",
     "ChatRequest",
     "Completion",
@@ -51,6 +56,7 @@ __all__ = [
     "Hits",
     "KnowledgePool",
     "Message",
+    "Metric",
     "Passage",
     "Protocol",
     "Question",
@@ -64,6 +70,7 @@ __all__ = [
     "UserError",
     "__version__",
     "aask",
+    "ablate",
     "adebate",
     "arun",
     "ask",
@@ -72,6 +79,7 @@ __all__ = [
     "compare",
     "debate",
     "events",
+    "metric",
     "run",
     "score",
     "stream",

@@ -90,6 +90,7 @@ def _complain(message: str) -> NoReturn:
 
 def _register() -> None:
     from madke.cli import (
+        ablate,
         annotate,
         ask,
         compare,
@@ -103,7 +104,7 @@ def _register() -> None:
         score,
     )
 
-    for verb in (ask, run, score, compare, report, doctor):
+    for verb in (ask, run, ablate, score, compare, report, doctor):
         app.command(name=verb.__name__.rpartition(".")[2])(verb.command)
     app.add_typer(protocols.app, name="protocols")
     app.add_typer(datasets.app, name="datasets")

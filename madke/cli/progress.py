@@ -52,6 +52,8 @@ def _extra(progress: RunProgress) -> str:
     parts = [f"{progress.calls / progress.at if progress.at else 0.0:.1f} calls/s", f"{progress.in_flight} in flight"]
     if progress.cost is not None:
         parts.append(f"cost {progress.cost:.4g}")
+    if progress.too_long:
+        parts.append(f"{progress.too_long:,} prompts too long")
     if progress.failed or progress.failed_calls:
         parts.append(f"{progress.failed_calls:,} calls and {progress.failed:,} questions failed")
     return ", ".join(parts)

@@ -95,7 +95,7 @@ class ChatModel(Protocol):
     """Whoever can answer a chat: a server, a local model, a test double, a person at a terminal."""
 
     name: str
-    """Identifies the model and its endpoint; part of the call store's key."""
+    """Identifies the model, wherever it is asked; part of the call store's key."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. A failing endpoint gives a completion with its reason; it does not raise."""

@@ -177,6 +177,8 @@ class RunProgress(Event):
     calls: int = 0
     """Calls that ended in this process; those that a store answered are not counted."""
     failed_calls: int = 0
+    too_long: int = 0
+    """Prompts that a model found too long."""
     retries: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0

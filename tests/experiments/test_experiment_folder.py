@@ -112,8 +112,9 @@ def test_a_model_that_cannot_be_is_refused_before_any_arm_asks_or_a_plan_is_made
     said = refusal(lakes, *arms)
     assert said.startswith(f"{lakes / 'recipe.yaml'}:6: {found}")
     assert not (lakes / "out").exists()
-    with pytest.raises(UserError, match=r"arm 'late'"):
-        setting(lakes, *arms).check()
+    if "azure" not in model:  # who asks nobody needs no endpoint
+        with pytest.raises(UserError, match=r"arm 'late'"):
+            setting(lakes, *arms).check()
 
 
 def test_only_arms_that_will_ask_need_a_key(lakes, monkeypatch):

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
-from madke.llm.store.calls import CallStore
-from madke.llm.store.key import call_key
+from madke.llm.store.call_rows import call_key
+from madke.llm.store.call_store import CallStore
 
 
 class Stored:
