@@ -24,7 +24,7 @@ from madke.core.events import (
 )
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.engine.debate import debate
-from madke.llm import ScriptedChat
+from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import get_task
 from madke.variants import load_variant
 from tests.support.plain import QUESTION, calls, given_turn, play, sign, signed
@@ -221,3 +221,12 @@ def test_a_callback_is_no_part_of_a_request():
     assert hash(heard_one) == hash(request)
     assert repr(heard_one) == repr(request)
     assert pickle.loads(pickle.dumps(heard_one)).on_delta is None
+
+
+def test_parts_of_replies_pass_through_the_call_store(tmp_path):
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        told, transcript, _ = heard(model=Stored(Streaming(), store), deltas=True, rounds=1)
+        assert any(isinstance(event, CallDelta) for event in told)
+        again, same, _ = heard(model=Stored(Streaming(), store), deltas=True, rounds=1)
+    assert not any(isinstance(event, CallDelta) for event in again)  # the store answers in one piece
+    assert same.rounds == transcript.rounds

@@ -12,7 +12,7 @@ import sqlite3
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -83,7 +83,9 @@ def call_row(
     texts = [message.content.encode("utf-8", "surrogatepass") for message in request.messages]
     names = [short_hash(text) for text in texts]
     prompt = [(message.role, name.hex()) for message, name in zip(request.messages, names, strict=True)]
-    record = {**asdict(request), "messages": prompt, "completion": asdict(completion)}
+    asked = asdict(replace(request, messages=(), on_delta=None))
+    del asked["on_delta"]
+    record = {**asked, "messages": prompt, "completion": asdict(completion)}
     counts = (getattr(completion.usage, name) for name in COUNTS)
     columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
     values = (*columns, packed(_to_json(record).encode("ascii")))
