@@ -93,10 +93,11 @@ def read_yaml(path: Path, model: type[M]) -> M:
     return validated(read_mapping(path), model, file=path)
 
 
-def read_content(path: Path, text: str | None = None) -> Any:
-    """What a YAML file holds, of whatever type; see :func:`read_mapping`."""
+def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
+    """What a YAML file holds, of whatever type, and its text; see :func:`read_mapping`."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8") if text is None else text, Loader=_Loader)
+        text = path.read_text(encoding="utf-8") if text is None else text
+        return yaml.load(text, Loader=_Loader), text
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:
@@ -118,7 +119,7 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
     Raises:
         UserError: The file is missing or is no YAML mapping.
     """
-    content = read_content(path, text)
+    content, _ = read_content(path, text)
     if content is None:
         return {}
     if not isinstance(content, dict):

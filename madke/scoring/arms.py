@@ -111,11 +111,6 @@ class ArmValues:
 def read_arm(name: str, transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> ArmValues:
     """The values of all transcripts of an arm, in one pass.
 
-    Args:
-        name: The arm's.
-        transcripts: Its debates.
-        said: What graders and scorers outside said of their answers.
-
     Raises:
         UserError: A transcript names a task that does not exist.
     """

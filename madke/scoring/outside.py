@@ -62,9 +62,6 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     What was said of other answers than the arm holds now is left out, and a warning says so; another says how many
     answers have no value. To the grader an abstained answer to a question with references is wrong.
 
-    Args:
-        arm: A run, or results from elsewhere.
-
     Raises:
         UserError: Its ``external.json`` is not one of ours.
     """

@@ -98,7 +98,6 @@ def _told(path: str, value: str) -> str:
     return f"{value} {name}" if name == "rounds" else f"{name} {value}"
 
 
-_KNOWLEDGE = "protocol.knowledge"
 _BY_SOURCE = tuple(f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source.", "weights", "per_debater_sources"))
 _BY_SELECTION = (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected")
 

@@ -196,10 +196,6 @@ def patch_key(figure: Figure, areas: Mapping[str, str]) -> None:
 def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[list[float]], float]:
     """Lay out rows in blocks, each under its heading; an empty heading takes no room.
 
-    Args:
-        axis: The panel; its rows get their names.
-        blocks: Of each its heading and the names of its rows.
-
     Returns:
         Of each block the heights of its rows, and how many rows high the panel is, headings and gaps included.
     """
