@@ -24,17 +24,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
+from operator import eq
 from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.files import replacing
-from madke.runs.grades import UNREAD, Grader, Grades, grade
-from madke.scoring.agreement import agreement
+from madke.report.annotation import kappa
+from madke.scoring.debate_rows import over_repeats
+from madke.scoring.grading import UNREAD, Grader, Grades, grade
 from madke.scoring.metrics import exact_match, token_f1
 from madke.tasks import get_task
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
+from madke.tasks.matching import same as same_answer
 
 FILES = {"NQ": "NQ_1800.json.gz", "TriviaQA": "TQ_1000.json.gz"}
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
@@ -110,7 +113,7 @@ MATCHERS: dict[str, Matcher] = {
     "F1 >= 0.5": lambda answer, question: token_f1(answer, question) >= 0.5,
     "contained": contained,
     "baseline": baseline,
-    "same": lambda answer, question: any(TASK.same(answer, gold) for gold in question.answers),
+    "same": lambda answer, question: any(TASK.same(answer, gold, question) for gold in question.answers),
     "accepts": remembering(TASK.accepts),
 }
 GRADER = "grader"
@@ -169,12 +172,14 @@ def systems_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> 
         right = [one.right for one in found]
         said = {name: [matcher(one.answer, one.question) for one in found] for name, matcher in matchers.items()}
         cells = " | ".join(_cell(right, column) for column in said.values())
-        questions = [one.question.id for one in found]
-        agreed = agreement([float(one) for one in said[last]], [float(one) for one in right], questions)
-        assert agreed is not None
-        interval = f"{100 * agreed.same.low:.1f} to {100 * agreed.same.high:.1f}"
+        by_question: dict[str, list[float]] = defaultdict(list)
+        for one, judged_right, expected in zip(found, said[last], right, strict=True):
+            by_question[one.question.id].append(float(judged_right == expected))
+        same = over_repeats(list(by_question.values()))
+        assert same is not None
+        interval = f"{100 * same.low:.1f} to {100 * same.high:.1f}"
         share = f"{100 * sum(right) / len(right):.0f} %"
-        yield f"| {dataset} | {system} | {len(found)} | {agreed.same.n} | {share} | {cells} | {interval} |"
+        yield f"| {dataset} | {system} | {len(found)} | {same.n} | {share} | {cells} | {interval} |"
 
 
 def people_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> Iterable[str]:
@@ -185,10 +190,10 @@ def people_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> I
         right = [float(one.right) for one in found]
         cells = []
         for matcher in matchers.values():
-            agreed = agreement([float(matcher(one.answer, one.question)) for one in found], right)
-            assert agreed is not None
-            kappa = "-" if agreed.kappa is None else f"{agreed.kappa:.2f}"
-            cells.append(f"{100 * agreed.same.value:.1f} ({kappa})")
+            said = [float(matcher(one.answer, one.question)) for one in found]
+            found_kappa = kappa(said, right)
+            shown = "-" if found_kappa is None else f"{found_kappa:.2f}"
+            cells.append(f"{100 * sum(map(eq, said, right)) / len(right):.1f} ({shown})")
         yield f"| {dataset} | {system} | {len(found)} | {' | '.join(cells)} |"
 
 
@@ -215,7 +220,7 @@ def agreement_table(judged: Sequence[Judged]) -> Iterable[str]:
         "EM": lambda left, right: squad_normalize(left) == squad_normalize(right),
         "F1 >= 0.5": lambda left, right: token_f1(left, Question(id="", question="", answers=(right,))) >= 0.5,
         "baseline": baseline_same,
-        "same": TASK.same,
+        "same": same_answer,
     }
     pairs: dict[str, list[tuple[str, str]]] = {"both right": [], "one right, one wrong": []}
     for answers in short_answers(judged):
@@ -240,9 +245,9 @@ def chains(judged: Sequence[Judged], golds: int) -> str:
     for answers in short_answers(judged):
         texts = dict.fromkeys([*(one.answer for one in answers), *answers[0].question.answers[:golds]])
         for left, middle, right in permutations(texts, 3):
-            if left < right and TASK.same(left, middle) and TASK.same(middle, right):
+            if left < right and same_answer(left, middle) and same_answer(middle, right):
                 linked += 1
-                broken += not TASK.same(left, right)
+                broken += not same_answer(left, right)
     return f"{broken} of {linked}"
 
 
@@ -251,7 +256,7 @@ PAGE = """# The matcher of short answers, against people
 Written by `eval/matcher.py` from EVOUNA: questions of NQ and TriviaQA, answered by five systems and judged by people.
 `fid` answers with a phrase, the other four with sentences. Cells: precision / recall / **accuracy** of "right", in
 percent. `baseline` is twenty lines of containment, token F1 and number words, kept in the script: the rules of
-`madke/tasks/matching` must beat it. `same` compares an answer with each gold, as it compares two debaters' answers;
+`madke/tasks/matching.py` must beat it. `same` compares an answer with each gold, as it compares two debaters' answers;
 `accepts` is what the metric `match` reports. `same` is not meant to find a gold in a sentence. Intervals are over
 questions: several answers to one are averaged first.
 

@@ -25,8 +25,7 @@ from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.data import read_questions
 from madke.files import read_jsonl, replacing
-from madke.runs.results import Results, open_results
-from madke.scoring.arms import read_arm
+from madke.scoring.arms import Results, open_results, read_arm
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import score
 

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import partial
 from operator import eq
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from madke.core.question import Question
 from madke.engine.parse import Judged, Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
 from madke.files import read_jsonl, replacing
 from madke.tasks import TASKS
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
 
 SIDES = ("Affirmative side", "Negative side")
 SHOWN = range(32)
@@ -251,11 +252,12 @@ def thought_exchanges(task: str, marker: Marker) -> Callable[[Path], Iterator[It
         by_eye = dict(pair.split(":") for pair in HAND_READ[path.stem].split())
         for number, line in read_jsonl(path):
             listed = line["question"].partition("Answer Choices:")[2]
+            same = partial(TASKS[task].same, question=Question(id="", question="", task=task))
             parse = answers(task, [part.strip() for part in re.split(r"\([A-E]\)", listed)[1:]], marker)
             for sample, text in enumerate(line["response_list"]):
                 id = f"{number - 1}-{sample}"
                 truth = _closing(text) or by_eye.get(id, "").replace("_", " ") or None
-                yield Item(id, text, parse, truth, TASKS[task].same)
+                yield Item(id, text, parse, truth, same)
 
     return items
 

@@ -43,8 +43,8 @@ from madke.engine.debate import debate
 from madke.engine.scene import Cast
 from madke.files import replacing
 from madke.llm import CallStore, Limiter, close
+from madke.llm.prices import estimated_usage
 from madke.llm.store import call_key
-from madke.llm.usage import estimated_usage
 from madke.runs.cast import guarded, open_models
 from madke.runs.transcripts import read_transcripts
 from madke.tasks import get_task

@@ -212,7 +212,7 @@ def _mean(points: Sequence[Point]) -> Point:
     ]
     return Point(
         k=points[0].k,
-        accuracy=estimate([point.accuracy.value for point in points if point.accuracy is not None], rate=True),
+        accuracy=estimate([point.accuracy.value for point in points if point.accuracy is not None]),
         draws=tuple(statistics.fmean(values) if values else None for values in drawn),
         right=sum(point.right for point in points),
         replies=sum(point.replies for point in points),

@@ -1,24 +1,99 @@
 """madke: batch question answering by debate between language models over a shared pool of retrieved knowledge.
 
-For one question and completion functions of your own there are :func:`debate` and :func:`adebate`.
+:func:`ask` debates one question, :func:`run` a dataset, :func:`stream` tells what happens. Every name is loaded when it
+is first asked for: ``import madke`` loads nothing.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from madke.api.batch import Run, arun, run
+    from madke.api.one_question import Debate, aask, ask, stream
+    from madke.api.tools import build_index, build_pools, compare, score
+    from madke.core import events
+    from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Usage
+    from madke.core.errors import UserError
+    from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
+    from madke.core.question import Question
+    from madke.core.transcript import Transcript
+    from madke.engine.protocol import Protocol
+    from madke.experiments.ablation import ablate
     from madke.lemmas import adebate, debate
-
-__all__ = ["__version__", "adebate", "debate"]
+    from madke.runs.spec import RunOptions, RunSpec
+    from madke.scoring.metrics import Metric, metric
+    from madke.tasks.base import BaseTask, Task
 
 __version__ = "0.1.0"
 
+_MODULES = {
+    "madke.api.one_question": ("Debate", "aask", "ask", "stream"),
+    "madke.api.batch": ("Run", "arun", "run"),
+    "madke.api.tools": ("build_index", "build_pools", "compare", "score"),
+    "madke.core.chat": ("ChatModel", "ChatRequest", "Completion", "Message", "Usage"),
+    "madke.core.errors": ("UserError",),
+    "madke.core.knowledge": ("Hits", "KnowledgePool", "Passage", "Source"),
+    "madke.core.question": ("Question",),
+    "madke.core.transcript": ("Transcript",),
+    "madke.engine.protocol": ("Protocol",),
+    "madke.experiments.ablation": ("ablate",),
+    "madke.lemmas": ("adebate", "debate"),
+    "madke.runs.spec": ("RunOptions", "RunSpec"),
+    "madke.scoring.metrics": ("Metric", "metric"),
+    "madke.tasks.base": ("BaseTask", "Task"),
+}
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "BaseTask",
+    "ChatModel",
+    "ChatRequest",
+    "Completion",
+    "Debate",
+    "Hits",
+    "KnowledgePool",
+    "Message",
+    "Metric",
+    "Passage",
+    "Protocol",
+    "Question",
+    "Run",
+    "RunOptions",
+    "RunSpec",
+    "Source",
+    "Task",
+    "Transcript",
+    "Usage",
+    "UserError",
+    "__version__",
+    "aask",
+    "ablate",
+    "adebate",
+    "arun",
+    "ask",
+    "build_index",
+    "build_pools",
+    "compare",
+    "debate",
+    "events",
+    "metric",
+    "run",
+    "score",
+    "stream",
+]
+
 
 def __getattr__(name: str) -> Any:
-    """``debate`` and ``adebate``, with the engine, when they are first asked for: ``import madke`` loads nothing."""
-    if name in ("adebate", "debate"):
-        from madke import lemmas
-
-        return getattr(lemmas, name)
+    """A name of ``__all__``, with what it needs."""
+    if name == "events":
+        return import_module("madke.core.events")
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,7 +1,7 @@
 """The one place that prints. Text of models, the web, datasets and strangers' runs cannot steer the terminal.
 
-Everything that a command shows goes through :func:`say`, :func:`say_json`, :func:`renew` or a :func:`console`; log
-lines go through :func:`log_handler`. All of them leave out control and formatting characters. Styling is added after.
+Everything that a command shows goes through :func:`say`, :func:`say_json` or a :func:`console`; log lines go
+through :func:`log_handler`. All of them leave out control and formatting characters. Styling is added after.
 """
 
 from __future__ import annotations
@@ -71,24 +71,14 @@ def say_json(json_text: str, *, end: str = "\n") -> None:
     _write(shown + end, err=False)
 
 
-def renew(line: str, *, last: bool) -> None:
-    """Show a line of progress on standard error: in the place of the one before on a terminal, else below it.
-
-    Args:
-        line: The text; it may quote anything.
-        last: Whether the line stays.
-    """
-    if sys.stderr.isatty():
-        _write(f"\r\x1b[2K{printable(line)}" + ("\n" if last else ""), err=True)
-    else:
-        say(line, err=True)
-
-
-def console() -> Console:
+def console(*, err: bool = False) -> Console:
     """Tables and styled text on standard output; the text of whatever it prints is made printable.
 
     In a pipe or a file tables keep a fixed width, so that they do not depend on the terminal. Printing raises
     :class:`OutputError`, as :func:`say` does.
+
+    Args:
+        err: On standard error instead.
     """
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
@@ -107,7 +97,9 @@ def console() -> Console:
         def on_broken_pipe(self) -> None:
             raise OutputError(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
-    return PrintableConsole(width=None if sys.stdout.isatty() else _PIPED_WIDTH, markup=False, highlight=False)
+    stream = sys.stderr if err else sys.stdout
+    width = None if stream.isatty() else _PIPED_WIDTH
+    return PrintableConsole(stderr=err, width=width, markup=False, highlight=False)
 
 
 def log_handler() -> logging.Handler:

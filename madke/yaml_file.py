@@ -94,6 +94,11 @@ def read_yaml(path: Path, model: type[M]) -> M:
     return validated(read_mapping(path), model, file=path)
 
 
+def read_content(path: Path) -> tuple[Any, str]:
+    """What a YAML file holds, of whatever type, and its text; see :func:`read_mapping`."""
+    return _read(path, lambda text: (yaml.load(text, Loader=_Loader), text))
+
+
 def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
     """The mapping in a YAML file; the empty one if the file holds nothing.
 

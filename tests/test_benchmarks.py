@@ -31,6 +31,7 @@ from madke.indexing.corpus import read_corpus
 NEEDS = {
     "throughput": (),
     "latency": (),
+    "listening": (),
     "memory": (),
     "prefix": (),
     "protocols": (),

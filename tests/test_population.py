@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from statistics import fmean, median, pvariance
 
@@ -22,6 +22,7 @@ from eval.benchmarks.population_fit import Changes, changes, fit, taken_from_pas
 from eval.benchmarks.population_persuasion import Read, followed
 from eval.benchmarks.protocols import LEAN_POOL, MAD_POOL, MARGIN, Comparison, compared, outcomes, table
 from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.question import Question
 from madke.engine.cost import calls
 from madke.scoring.rounds import round_rows
 from madke.scoring.scores import score
@@ -77,7 +78,7 @@ def test_debaters_with_one_prompt_answer_for_themselves():
 
 
 def test_answers_of_a_question_differ_under_the_matcher():
-    same = get_task("short_answer").same
+    same = partial(get_task("short_answer").same, question=Question(id="q", question="?"))
 
     for n in range(100):
         case = case_of(Population(), f"q{n}")

@@ -8,7 +8,7 @@ from itertools import permutations, product
 import pytest
 
 from eval.benchmarks import prefix
-from madke.scoring.prefix import shared_prefix
+from eval.benchmarks.shared_prefix import shared_prefix
 
 pytest.importorskip("scipy")
 

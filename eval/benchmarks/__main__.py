@@ -12,6 +12,7 @@ from eval.benchmarks.table import write_results
 NAMES = (
     "throughput",
     "latency",
+    "listening",
     "memory",
     "prefix",
     "protocols",

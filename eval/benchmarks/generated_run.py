@@ -20,13 +20,13 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.data import read_dataset
 from madke.engine.debate import debate
-from madke.files import fingerprint
 from madke.indexing.corpus import read_corpus
 from madke.llm import close, open_model
-from madke.runs.cast import role_models
 from madke.runs.directory import RunDirectory
-from madke.runs.job import Effort, Job, play
-from madke.runs.pools import RunPools
+from madke.runs.job import prepared
+from madke.runs.run_pools import RunPools
+from madke.runs.runner import play
+from madke.runs.spec import RunOptions
 from madke.tasks import get_task
 from madke.variants import load_variant
 
@@ -119,21 +119,11 @@ def generated_data(setting: Setting, count: int) -> Data:
 
 def run(data: Data, url: str, folder: Path, *, concurrency: int, replay: bool = False) -> Taken:
     """What ``madke run`` does with the questions, from its pool file to the transcripts; scores and report left out."""
-    questions = read_dataset(data.questions)
-    variant = load_variant("madke")
-    job = Job(
-        data=data.questions.name,
-        data_sha256=fingerprint(data.questions),
-        questions=questions,
-        variant=variant,
-        models=role_models(variant.protocol, MODEL, {}),
-        base_url=url,
-        source_specs={},
-        seed=0,
-    )
+    job = prepared(data.questions, model=MODEL)
+    options = RunOptions(base_url=url, concurrency=concurrency, replay=replay)
     began, cpu = time.perf_counter(), time.process_time()
     with RunDirectory(folder, replay=replay) as directory:
-        meter = play(job, directory, lambda: data.pools, Effort(concurrency=concurrency, replay=replay))
+        meter = asyncio.run(play(job, directory, options, pools=data.pools))
     taken = Taken(calls=data.count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
     assert (meter.done, meter.failed) == (data.count, 0)
     assert meter.calls == (0 if replay else taken.calls)

@@ -22,7 +22,7 @@ from eval.benchmarks.population_persuasion import followed, said
 from eval.mirage import published_letter
 from madke.files import read_jsonl
 from madke.scoring.statistics import wilson
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
 
 _DEBATES = "mad_commonmt_debates_100.jsonl.gz"
 _RESAMPLES = 2000

@@ -2,7 +2,7 @@
 
 **What is measured.** Debates that never settle: two debaters, three rounds, ten passages of 100 words, replies of a few
 hundred characters and selections that vary, all generated. Assumed is that debaters choose early passages of a source
-more often. The prompts are counted as :func:`madke.scoring.prefix.shared_prefix` does, in characters, 64 a block (16
+more often. The prompts are counted as :func:`shared_prefix` does, in characters, 64 a block (16
 tokens of four), within a question and across questions, in the order in which the calls were made.
 
 **What it is held against**: more than any order of the calls and of the lines in each prompt can reach, even if each
@@ -35,13 +35,13 @@ from typing import Any
 import numpy as np
 
 from eval.benchmarks.measure import Setting, generated_corpus, report
+from eval.benchmarks.shared_prefix import BLOCK, CHARACTERS, shared_prefix
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.files import read_jsonl
 from madke.llm.chat_tokens import as_text
-from madke.scoring.prefix import BLOCK, CHARACTERS, shared_prefix
 from madke.tasks import get_task
 from madke.variants import load_variant
 

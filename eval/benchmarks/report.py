@@ -24,10 +24,11 @@ from madke.core.transcript import (
     to_json,
 )
 from madke.engine.protocol import Protocol
-from madke.files import fingerprint, read_jsonl
+from madke.files import read_jsonl
 from madke.report.html import write_report
-from madke.runs.config import RunConfig
-from madke.runs.scored import scores_of
+from madke.runs.run_pools import lines_of
+from madke.runs.spec import RunSpec
+from madke.scoring.scored import scores_of
 
 QUESTIONS = 5_000
 _POOL = 10
@@ -118,21 +119,21 @@ def _write_run(folder: Path, count: int, corpus: Path) -> None:
             runs.write(to_json(transcript) + b"\n")
             found = [{"source": "wiki", "key": one["id"], "title": one["title"], "text": one["text"]} for one in pool]
             pools.write(json.dumps({"id": transcript.id, "question": transcript.question, "passages": found}) + "\n")
-    config = RunConfig(
+    ids = {f"q{number}": "" for number in range(count)}
+    config = RunSpec(
         data="generated",
-        data_sha256="",
-        questions=tuple(f"q{number}" for number in range(count)),
+        questions=ids,
         variant="madke",
         protocol=Protocol(source="a benchmark"),
         prompts_sha256={},
         models={},
-        sources={},
         source_specs={},
-        pools_sha256=fingerprint(folder / "pools.jsonl"),
+        pools={id_: found for id_, (found, _) in lines_of(folder / "pools.jsonl", ids).items()},
         seed=0,
         repeats=1,
     )
-    record = {"config": config.model_dump(mode="json"), "files": {"pools": "pools.jsonl"}}
+    sessions = [{"files": {"calls": "calls.sqlite", "pools": "pools.jsonl"}}]
+    record = {"format": 2, "spec": config.model_dump(mode="json"), "endpoints": {}, "sessions": sessions}
     (folder / "run.json").write_text(json.dumps(record))
 
 

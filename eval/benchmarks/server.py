@@ -37,7 +37,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lat
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            lines = head.lower().split(b"\r\n")
+            # Whether it is there is asked without a body.
+            length = next((line for line in lines if line.startswith(b"content-length:")), b"content-length:0")
             request = await reader.readexactly(int(length.partition(b":")[2]))
             if latency:
                 await asyncio.sleep(latency)

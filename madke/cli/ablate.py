@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import options
+from madke.cli import options as shared
 from madke.cli.console import resumable
 from madke.cli.outputs import question_files, refuse_own_files
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
-    from madke.core.knowledge import Source
-    from madke.core.question import Question
-    from madke.experiments.experiment import Experiment
-    from madke.experiments.plan import Planned, Planner
-    from madke.experiments.recipe import Recipe
+    from madke.experiments.ablation import Ablation
     from madke.experiments.setting import Setting
     from madke.report.tables import Table
-    from madke.runs.budget import Budget
-    from madke.runs.job import Effort
+    from madke.runs.spec import RunOptions
 
 
+@shared.run_options("engine", "address", "retry_failed", "retry_degraded")
 def command(
+    options: RunOptions,
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a shipped recipe.")
     ] = None,
@@ -41,37 +38,25 @@ def command(
             help="Questions: our own JSONL, or NAME=PATH for a published dataset as its owners ship it. Repeatable.",
         ),
     ] = None,
-    task: options.Task = None,
+    task: shared.Task = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Who debates where the recipe says nothing. Default: its own.")
     ] = None,
-    base_url: options.BaseUrl = None,
     pools: Annotated[
         list[Path] | None,
         typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
     ] = None,
-    ids: options.Ids = None,
-    limit: options.Limit = None,
-    sample_seed: options.SampleSeed = None,
+    ids: shared.Ids = None,
+    limit: shared.Limit = None,
+    sample_seed: shared.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often, where no arm says it.")] = 1,
     seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
-    prompts: options.Prompts = None,
-    estimator: options.Estimator = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Questions, and model calls, under way at once.")] = 16,
-    rpm: Annotated[int | None, typer.Option(min=1, help="At most so many calls a minute.")] = None,
-    tpm: Annotated[int | None, typer.Option(min=1, help="At most so many tokens a minute.")] = None,
-    prices: options.Prices = None,
-    max_cost: options.MaxCost = None,
-    token_budget: options.TokenBudget = None,
-    deadline: options.Deadline = None,
+    prompts: shared.Prompts = None,
+    estimator: shared.Estimator = None,
     reply_tokens: Annotated[
         int | None, typer.Option(min=1, help="--plan: tokens that a reply is taken to have. Default: 150.")
     ] = None,
-    plan: options.Plan = False,
-    replay: Annotated[
-        bool,
-        typer.Option("--replay", help="Make the transcripts of all arms anew from OUT's call store; no network."),
-    ] = False,
+    plan: shared.Plan = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
 ) -> None:
     """Run every arm of a recipe over frozen pools and one call store, compare them, and write a report.
@@ -79,14 +64,10 @@ def command(
     What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
-    from madke.cli.limits import allow_connections, monotonic_deadline, refuse_limits
-    from madke.experiments.plan import REPLY_TOKENS, Planner
-    from madke.experiments.recipe import read_recipe, recipe_file
-    from madke.experiments.setting import Setting
-    from madke.knowledge.named import source_paths
-    from madke.llm.prices import read_prices
-    from madke.runs.budget import Budget
-    from madke.runs.job import Effort
+    from madke.cli.planning import refuse_limits
+    from madke.experiments.plan import REPLY_TOKENS
+    from madke.experiments.recipe import remarks
+    from madke.experiments.setting import read_setting
 
     if recipe is None:
         _list_recipes()
@@ -94,53 +75,35 @@ def command(
     if as_json and not plan:
         raise UserError("--json prints a plan; add --plan, or leave it out (`madke score --json` prints scores)")
     if plan:
-        if replay:
+        if options.replay:
             raise UserError("--replay asks nobody, so there is nothing to plan; leave out --plan")
-        refuse_limits(max_cost, token_budget, deadline)
-    found = read_recipe(recipe)
-    if model is not None:
-        found = found.model_copy(update={"model": model})
-    limit = found.limit if limit is None else limit
-    if sample_seed is None and limit is not None:
-        sample_seed = found.sample_seed
-    setting = Setting(
-        recipe=found,
-        file=recipe_file(recipe),
-        data=", ".join(Path(text.rpartition("=")[2]).name for text in data or ()),
-        datasets=tuple(name for name, equals, _ in (text.rpartition("=") for text in data or ()) if equals),
-        sample_seed=sample_seed,
-        questions=_questions(found, data or (), task, ids, limit, sample_seed),
-        base_url=base_url,
+        refuse_limits(options)
+    setting = read_setting(
+        recipe,
+        data or (),
+        model=model,
         pools=pools or (),
-        prompts=prompts,
-        estimator=estimator,
+        task=task,
+        ids=ids,
+        limit=limit,
+        sample_seed=sample_seed,
         repeats=repeats,
         seed=seed,
+        prompts=prompts,
+        estimator=estimator,
     )
     if out is not None and not plan:
-        files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]
-        files += [*source_paths(setting.all_specs()), *setting.pools, *filter(None, (prices, Path(recipe)))]
-        refuse_own_files(out, [path for path in files if path.is_file()])
-    _check(setting)
-    known = read_prices(prices) if prices else {}
-    planner = Planner(prices=known, reply_tokens=reply_tokens or REPLY_TOKENS)
+        _refuse_own_files(out, setting, [Path(text.rpartition("=")[2]) for text in data or ()], options)
+    datasets = {str(name) for question in setting.questions if (name := question.metadata.get("dataset"))}
+    setting.check(options)
+    for remark in remarks(setting.recipe, datasets):
+        say(f"madke: {setting.file}: {remark}", err=True)
     if plan:
-        _show_plan(setting, planner, as_json=as_json)
+        _show_plan(setting, options, reply_tokens or REPLY_TOKENS, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
-    budget = Budget(prices=known, max_cost=max_cost, max_tokens=token_budget)
-    budget.check({model for job in setting.jobs for model in job.models.values()})
-    allow_connections(concurrency)
-    effort = Effort(
-        concurrency=concurrency,
-        rpm=rpm,
-        tpm=tpm,
-        replay=replay,
-        budget=budget,
-        deadline=monotonic_deadline(deadline),
-    )
-    _run(setting, planner, out, effort, budget)
+    _run(setting, out, options, reply_tokens or REPLY_TOKENS)
 
 
 def _list_recipes() -> None:
@@ -155,167 +118,110 @@ def _list_recipes() -> None:
     console().print(table)
 
 
-def _check(setting: Setting) -> None:
-    """Refuse what no arm would use, and arms that lack something, before anything is asked; say what looks wrong."""
-    from madke.experiments.recipe import remarks
+def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options: RunOptions) -> None:
+    from madke.knowledge.named import source_paths
 
-    if setting.base_url is not None and not any(job.base_url for job in setting.jobs):
-        raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
-    if setting.estimator is not None and not any(job.estimator for job in setting.jobs):
-        raise UserError("--estimator is for finish = rerank; no arm has it")
-    for arm, job in zip(setting.arms, setting.jobs, strict=True):
-        options.check_needs(job.variant, setting.questions, given=arm.given is not None, estimator=job.estimator)
-    setting.check_units()
-    setting.open_all()
-    datasets = {str(name) for question in setting.questions if (name := question.metadata.get("dataset"))}
-    for remark in remarks(setting.recipe, datasets):
-        say(f"madke: {setting.file}: {remark}", err=True)
+    files = [file for path in data for file in question_files(path)]
+    files += [*source_paths(setting.all_specs), *setting.pools, *filter(None, (options.prices, setting.file))]
+    refuse_own_files(out, [path for path in files if path.is_file()])
 
 
-def _questions(
-    recipe: Recipe,
-    data: Sequence[str],
-    task: str | None,
-    ids: str | None,
-    limit: int | None,
-    sample_seed: int | None,
-) -> list[Question]:
-    """The questions of all datasets, one after the other; ids are told apart by the dataset where that is needed."""
-    from collections import Counter
-    from dataclasses import replace
+def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_json: bool) -> None:
+    from dataclasses import asdict
 
-    from madke.data import read_dataset
-    from madke.data.sampling import chosen
-
-    if not data:
-        wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
-        raise UserError(f"--data is missing: the questions of the experiment{wanted}")
-    sets = []
-    for text in data:
-        name, equals, path = text.rpartition("=")
-        read = read_dataset(Path(path), dataset=name if equals else None, task=task)
-        listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
-        read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
-        sets.append((name or Path(path).stem, read))
-    all_ids = [question.id for _, read in sets for question in read]
-    if len(set(all_ids)) == len(all_ids):
-        return [question for _, read in sets for question in read]
-    apart = [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
-    for id_, count in Counter(question.id for question in apart).items():
-        if count > 1:
-            raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
-    return apart
-
-
-def _show_plan(setting: Setting, planner: Planner, *, as_json: bool) -> None:
-    from madke.cli.planning import plans_as_json, show_plans
-    from madke.experiments.plan import planned
-    from madke.report.published import published_table
+    from madke.cli.planning import show_plans
+    from madke.experiments.plan import Planner, planned
+    from madke.llm.prices import read_prices
+    from madke.report.experiment_tables import published_table
 
     for error in setting.unknown_sources():
         say(f"madke: --pools, or a source, is missing: {error}", err=True)
-    plans = planned(setting, planner)
+    prices = read_prices(options.prices) if options.prices else {}
+    plans = planned(setting, Planner(prices=prices, reply_tokens=reply_tokens))
     if as_json:
-        say_json(json.dumps(plans_as_json(plans)))
+        say_json(json.dumps([asdict(plan) for plan in plans]))
         return
     recipe = setting.recipe
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
         say(recipe.about.strip())
     say(f"{len(setting.questions):,} questions of {setting.data}")
-    show_plans(plans, planner.prices, planner.reply_tokens)
+    show_plans(plans, prices, reply_tokens)
     _show_tables([published_table(recipe)])
 
 
 def _show_tables(tables: Sequence[Table | None]) -> None:
-    from madke.report.side_by_side import rich_table
+    from madke.report.tables import rich_table
 
     for table in filter(None, tables):
         console().print(rich_table(table))
 
 
-def _run(setting: Setting, planner: Planner, out: Path, effort: Effort, budget: Budget) -> None:
+def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) -> None:
     from madke.cli.planning import show_plans
-    from madke.cli.progress import counter, showing, why_stopped
-    from madke.cli.sources import open_sources, show_found, show_spent
-    from madke.experiments.experiment import opened
-    from madke.experiments.plan import planned
-    from madke.experiments.record import read_experiment
+    from madke.cli.sources import listening
+    from madke.experiments.ablation import run_experiment
+    from madke.llm.prices import read_prices
 
-    asked: list[Source] = []
-
-    def ask(specs: Mapping[str, str | None]) -> Sequence[Source]:
-        if effort.replay:
-            raise UserError(f"--replay asks nobody, and there are no pools of {', '.join(specs)}")
-        asked.extend(found := open_sources(specs))
-        return found
-
-    with resumable(), opened(out, setting, replay=effort.replay) as experiment:
-        if found := experiment.begin(ask, counter("retrieved")):
-            show_found(found)
-        pools = experiment.pools if experiment.pools.exists() else None
-        plans = planned(setting, planner, pools, debaters=experiment.debaters)
-        show_plans(plans, planner.prices, planner.reply_tokens)
-        unfinished: dict[str, str] = {}
-        wrong: list[UserError] = []
-        for number, arm in enumerate(setting.arms, start=1):
-            if reason := experiment.waits_for(arm):
-                unfinished[arm.name] = reason
-                continue
-            say(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True)
-            try:
-                meter = experiment.run(arm, effort, ask=ask, watch=lambda meter: showing(meter.line))
-            except UserError as error:  # what other arms have, or will have, paid for is theirs
-                unfinished[arm.name] = str(error)
-                wrong.append(error)
-                continue
-            if meter.left_over:
-                unfinished[arm.name] = why_stopped(meter)
-                if not meter.stopped:
-                    continue  # a replay that lacks calls
-                if later := len(setting.arms) - number:
-                    say(f"madke: {later} arms after {arm.name!r} have not begun", err=True)
-                break
-        show_spent(asked)
-        if wrong and not read_experiment(out)[1]:
-            raise wrong[0]
-        failed = _show_results(experiment, plans, budget)
-    for name, reason in unfinished.items():
-        say(f"madke: arm {name!r} is not finished: {reason}", err=True)
-    if unfinished or failed:
-        which = "the command without --replay" if effort.replay else "the same command again"
-        again = f"{f'a higher {budget.reached}' if budget.reached else which} goes on"
-        say(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
-        raise typer.Exit(1)
+    prices = read_prices(options.prices) if options.prices else {}
+    with resumable():
+        with listening() as listen:
+            done = run_experiment(
+                setting,
+                out,
+                options,
+                listen=listen,
+                on_plans=lambda plans: show_plans(plans, prices, reply_tokens),
+                on_arm=lambda number, arm: say(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True),
+                reply_tokens=reply_tokens,
+                signals=True,
+            )
+        for line in done.spent:
+            say(line, err=True)
+        _show_results(done)
+    _show_unfinished(done, options)
 
 
-def _show_results(experiment: Experiment, plans: Sequence[Planned], budget: Budget) -> int:
-    """Score all arms that have begun, show and write everything; returns how many debates failed."""
-    from madke.experiments.record import read_experiment
+def _show_results(done: Ablation) -> None:
+    """Show and write what all arms that have begun came to."""
     from madke.llm import CallStore
+    from madke.report.experiment_tables import published_table, spending_table
     from madke.report.html import write_page
-    from madke.report.published import published_table
-    from madke.report.side_by_side import NO_ROOM, rich_table
-    from madke.report.spending import spending_table
-    from madke.report.text import score_table
-    from madke.runs.results import open_results
-    from madke.runs.scored import score_run
+    from madke.report.score_tables import score_table
+    from madke.report.side_by_side import NO_ROOM
+    from madke.report.tables import rich_table
     from madke.runs.services import SERVICE_STAGES
+    from madke.scoring.arms import open_results
 
-    recipe = experiment.setting.recipe
-    _, folders = read_experiment(experiment.path)
-    scores = {folder: score_run(folder, prices=budget.prices) for folder in folders}
-    console().print(score_table([(folder.name, found) for folder, found in scores.items()]))
-    with CallStore(experiment.calls) as store:
-        spent = spending_table(plans, scores, store.paid(without=SERVICE_STAGES), budget.prices)
+    recipe, folders = done.setting.recipe, [*done.arms.values()]
+    console().print(score_table([*done.scores.items()]))
+    by_folder = {done.arms[name]: scores for name, scores in done.scores.items()}
+    with CallStore(done.path / "calls.sqlite") as store:
+        spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
     # Of many arms each is tested against the first.
     arms = open_results(sorted(folders, key=lambda folder: folder.name != recipe.reference))
-    page = experiment.path / "report.html"
-    named = {arm.name: scores[arm.path] for arm in arms}
+    page = done.path / "report.html"
+    named = {arm.name: by_folder[arm.path] for arm in arms}
     own = write_page(arms, named, page, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
         console().print(rich_table(tests, NO_ROOM))
     _show_tables(tables)
-    say(f"arms: {experiment.path / 'arms'}\nreport: {page}")
-    return sum(found.failed for found in scores.values())
+    say(f"arms: {done.path / 'arms'}\nreport: {page}")
+
+
+def _show_unfinished(done: Ablation, options: RunOptions) -> None:
+    """Say what is not finished and how it goes on; exit status 1 if anything is."""
+    from madke.cli.progress import why_stopped
+
+    for name, reason in done.unfinished.items():
+        said = why_stopped(done.meters[name]) if name in done.meters else reason
+        say(f"madke: arm {name!r} is not finished: {said}", err=True)
+    if done.waiting:
+        say(f"madke: {len(done.waiting)} arms after {[*done.meters][-1]!r} have not begun", err=True)
+    failed = sum(scores.failed for scores in done.scores.values())
+    if done.unfinished or failed:
+        which = "the command without --replay" if options.replay else "the same command again"
+        again = f"{f'a higher {done.budget.reached}' if done.budget.reached else which} goes on"
+        say(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
+        raise typer.Exit(1)

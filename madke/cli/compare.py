@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import arms, options
+from madke.cli import arm_paths, options
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
-    from madke.report.compare import ComparedQuestion, Comparison
-    from madke.runs.results import Results
+    from madke.report.comparison import ComparedQuestion, Comparison
+    from madke.scoring.arms import Results
     from madke.scoring.paired import PairedTest
 
 
 def command(
-    paths: arms.Paths,
+    paths: arm_paths.Paths,
     question: Annotated[
         str | None, typer.Option(help="Show the debates of this question id side by side, and nothing else.")
     ] = None,
@@ -41,7 +41,7 @@ def command(
         bool,
         typer.Option("--all-pairs", help="Test each two of more than three runs, not only each with the first."),
     ] = False,
-    data: arms.Data = None,
+    data: arm_paths.Data = None,
     dataset: options.Dataset = None,
     task: options.Task = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
@@ -49,14 +49,13 @@ def command(
     """Compare runs over the questions that all of them hold: answers, scores, and which of two is better.
 
     Each two runs (of more than three, each with the first) are tested on each metric, question by question: McNemar's
-    exact test for right or wrong, a paired bootstrap for others (permutations if fewer than 50 differ), corrected for
-    their number (Holm). Of repeats the first is shown and counted by pairs; scores and tests are of the means over all
-    of them, and with three or more there is a test across repeats too.
+    exact test for right or wrong, a paired permutation test for others, corrected for their number (Holm). Of repeats
+    the first is shown and counted by pairs; scores and tests are of the means over all of them, and with three or more
+    there is a test across repeats too.
     """
-    from madke.report.compare import compare
-    from madke.runs.scored import external_values
+    from madke.report.comparison import compare_runs
 
-    results = arms.open_arms(paths, data, dataset, task)
+    results = arm_paths.open_arms(paths, data, dataset, task)
     if len(results) < 2:
         raise UserError(f"compare takes two runs or more, found {len(results)}; `madke report` shows one")
     if question is not None:
@@ -66,21 +65,19 @@ def command(
             )
         _one_question(results, question, as_json)
         return
-    comparison = compare(
-        {arm.name: arm.transcripts() for arm in results}, {arm.name: external_values(arm) for arm in results}
-    )
+    comparison = compare_runs(results)
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
     tests = comparison.tests(metric or (), all_pairs=all_pairs)
     across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
     show = _show_json if as_json else _show_tables
-    show(results, comparison, shown, tests, across)
+    show(comparison, shown, tests, across)
 
 
 def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
     import json
     from dataclasses import asdict
 
-    from madke.report.compare import compare
+    from madke.report.comparison import compare
     from madke.report.side_by_side import debate_columns
 
     debates = {arm.name: _debates_of(question, arm) for arm in results}
@@ -101,7 +98,6 @@ def _debates_of(question: str, arm: Results) -> list[Transcript]:
 
 
 def _show_json(
-    results: Sequence[Results],
     comparison: Comparison,
     shown: Sequence[ComparedQuestion],
     tests: Sequence[PairedTest],
@@ -110,33 +106,30 @@ def _show_json(
     import json
     from dataclasses import asdict
 
-    from madke.report.compare import notes, scores_of_compared
     from madke.scoring.scores import scores_to_json
 
-    scores = scores_of_compared(results, comparison)
     found = {
         "questions": [asdict(row) for row in shown],
         "unshared": dict(comparison.unshared),
-        "scores": {name: json.loads(scores_to_json(each)) for name, each in scores.items()},
+        "scores": {name: json.loads(scores_to_json(each)) for name, each in comparison.scores.items()},
         "pairs": [asdict(pair) for pair in comparison.pairs],
         "tests": [asdict(test) for test in tests],
         "repeat_tests": [asdict(test) for test in across],
-        "notes": notes(comparison, scores),
+        "notes": comparison.notes,
     }
     say_json(json.dumps(found, ensure_ascii=False))
 
 
 def _show_tables(
-    results: Sequence[Results],
     comparison: Comparison,
     shown: Sequence[ComparedQuestion],
     tests: Sequence[PairedTest],
     across: Sequence[PairedTest],
 ) -> None:
-    from madke.report.compare import notes, scores_of_compared
-    from madke.report.side_by_side import NO_ROOM, pair_table, question_table, rich_table
-    from madke.report.tables import cost_table, paired_table
-    from madke.report.text import score_table
+    from madke.report.paired_tables import cost_table, paired_table
+    from madke.report.score_tables import score_table
+    from madke.report.side_by_side import NO_ROOM, pair_table, question_table
+    from madke.report.tables import rich_table
 
     screen = console()
     if shown:
@@ -144,12 +137,11 @@ def _show_tables(
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
-    scores = scores_of_compared(results, comparison)
-    screen.print(score_table([*scores.items()]))
-    screen.print(rich_table(cost_table(scores)))
+    screen.print(score_table([*comparison.scores.items()]))
+    screen.print(rich_table(cost_table(comparison.scores)))
     screen.print(pair_table(comparison.pairs))
     screen.print(rich_table(paired_table(tests), NO_ROOM))
     if across:
         screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))
-    for note in notes(comparison, scores):
+    for note in comparison.notes:
         say(note)

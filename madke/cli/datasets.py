@@ -38,7 +38,7 @@ def _list(
     from rich.table import Table
 
     from madke.data.cards import cards
-    from madke.data.formats import get_format
+    from madke.data.formats import FORMATS, READERS, get_format
 
     known = [(name, get_format(name).task, card) for name, card in cards().items()]
     if as_json:
@@ -49,6 +49,9 @@ def _list(
     table = Table("name", "dataset", "task", "questions", "licence", box=box.SIMPLE_HEAD)
     for name, task, card in known:
         table.add_row(name, card.title, task, _sizes(card), card.licence)
+    for name in READERS:
+        if name not in FORMATS:
+            table.add_row(name, f"reader of {READERS.code(name)}", "", "", "")
     console().print(table)
 
 
@@ -138,12 +141,12 @@ def convert(
 ) -> None:
     """Write a published dataset, or a sample of it, as our JSONL; what --dataset reads is the same."""
     from madke.data.dataset import read_published
-    from madke.data.formats import get_format
+    from madke.data.formats import READERS
     from madke.data.questions import question_to_json
     from madke.data.sampling import chosen, ids_fingerprint
     from madke.files import replacing
 
-    get_format(name)
+    READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
     if hugging_face:
         from madke.data.hugging_face import read_hugging_face

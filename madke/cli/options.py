@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -12,8 +15,7 @@ from madke.core.errors import UserError
 from madke.tasks import TASKS
 
 if TYPE_CHECKING:
-    from madke.core.question import Question
-    from madke.variants import Variant
+    from pydantic.fields import FieldInfo
 
 Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="A folder of your own variants, searched first.")]
@@ -37,6 +39,12 @@ Model = Annotated[
 ]
 BaseUrl = Annotated[
     str | None, typer.Option(help="Endpoint of openai/ and azure/ models, e.g. http://localhost:8000/v1.")
+]
+Prices = Annotated[
+    Path | None,
+    typer.Option(
+        help="A YAML file of prices for a million tokens: openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."
+    ),
 ]
 Cast = Annotated[
     list[str] | None,
@@ -64,36 +72,6 @@ SampleSeed = Annotated[
     int | None,
     typer.Option(help="With --limit: draw the N questions at random, the same ones wherever this seed is used."),
 ]
-Prices = Annotated[
-    Path | None,
-    typer.Option(
-        help="A YAML file of prices for a million tokens: openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."
-    ),
-]
-MaxCost = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        help="Begin no further question once so much is spent, at the prices of --prices; those under way, as many as "
-        "--concurrency, are finished.",
-    ),
-]
-TokenBudget = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Begin no further question once so many prompt and completion tokens are used, those of earlier commands "
-        "for OUT included.",
-    ),
-]
-Deadline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Begin no further call at that time: 90s, 45m, 1h30m from now, 06:30, or 2027-01-31T06:30. Calls under "
-        "way may end; the same command goes on from there.",
-    ),
-]
 Plan = Annotated[bool, typer.Option("--plan", help="Say what it takes, calls, tokens and cost, and stop.")]
 Estimator = Annotated[
     str | None,
@@ -113,37 +91,66 @@ Address = Annotated[
 ]
 
 
-def configured(
-    protocol: str, prompts: Path | None, settings: Sequence[str], sources: str | None, *, given: bool = False
-) -> tuple[Variant, dict[str, str | None]]:
-    """The variant with ``--set``, ``--sources`` and ``--given`` applied, and the specification of each source."""
-    from madke.knowledge.named import source_specs
-    from madke.runs.job import configured
-    from madke.variants import load_variant
+def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command every field of :class:`madke.runs.spec.RunOptions` as an option, and one argument ``options``.
+
+    Args:
+        left_out: Fields that the command does not have.
+    """
+    from madke.runs.spec import RunOptions
+
+    fields = {name: field for name, field in RunOptions.model_fields.items() if name not in left_out}
+
+    def given_to(command: Callable[..., None]) -> Callable[..., None]:
+        # What RunOptions is need not be imported for the others to be read.
+        others = {name: hint for name, hint in command.__annotations__.items() if name != "options"}
+        hints = get_type_hints(SimpleNamespace(__annotations__=others), command.__globals__, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in signature(command).parameters.values()
+            if parameter.name != "options"
+        ]
+        taken = [
+            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=field.default, annotation=_annotation(name, field))
+            for name, field in fields.items()
+        ]
+
+        @wraps(command)
+        def wrapper(**given: Any) -> None:
+            from madke.knowledge.named import use_sources_file
+
+            options = RunOptions(**{name: given.pop(name) for name in fields})
+            if options.sources_file is not None:
+                use_sources_file(options.sources_file)
+            command(**given, options=options)
+
+        wrapper.__signature__ = Signature([*own, *taken])  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *taken]}
+        return wrapper
+
+    return given_to
+
+
+def _annotation(name: str, field: FieldInfo) -> Any:
+    """A field as an option: its flag, help text and bound."""
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    flag = str(extra.get("flag", f"--{name.replace('_', '-')}"))
+    bound = next((each.ge for each in field.metadata if hasattr(each, "ge")), None)
+    metavar = str(extra["metavar"]) if "metavar" in extra else None
+    return Annotated[field.annotation, typer.Option(flag, help=field.description, min=bound, metavar=metavar)]
+
+
+def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:
+    """Protocol field -> value, from ``--set PATH=VALUE``."""
     from madke.variants.load import setting
 
-    variant = load_variant(protocol, prompts)
-    specs = source_specs(sources, variant.protocol.sources)
-    return configured(variant, specs, dict(setting(text) for text in settings), given=given)
+    return dict(setting(text) for text in settings or ())
 
 
-def check_needs(variant: Variant, questions: Sequence[Question], *, given: bool, estimator: str | None) -> None:
-    """Refuse, before anything is asked, what cannot be debated for want of something, and what nobody would use."""
-    protocol = variant.protocol
-    if protocol.given and not given:
-        raise UserError("the protocol takes its first round from outside; madke run --given FILE names it")
-    if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
-        raise UserError(f"order = {protocol.order.by} reads the gold answers, and question {unknown[0]!r} has none")
-    if protocol.needs_estimator and estimator is None:
-        raise UserError("finish = rerank needs a quality estimator; name its command with --estimator")
-    if not protocol.needs_estimator and estimator is not None:
-        raise UserError(f"--estimator is for finish = rerank; this protocol has finish = {protocol.finish}")
-
-
-def cast_overrides(cast: Sequence[str]) -> dict[str, str]:
+def cast_overrides(cast: Sequence[str] | None) -> dict[str, str]:
     """Role -> model name, from ``--cast ROLE=MODEL``."""
     overrides = {}
-    for text in cast:
+    for text in cast or ():
         role, equals, model = text.partition("=")
         if not equals or not role.strip() or not model.strip():
             raise UserError(f"--cast {text!r}: expected ROLE=MODEL, for instance --cast debater-2=human")

@@ -1,36 +1,22 @@
-"""What a command writes is none of what it reads, and no record of a run: checked before anything is asked."""
+"""Refuse outputs that would overwrite inputs or run files, before anything is asked."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from madke.core.errors import UserError
 
 _RECORDS = ("run.json", "experiment.json")
 """A folder that holds one of them is a run's, or an experiment's."""
-
-_STORES = ("calls.sqlite", "grades.sqlite")
-
-_OWN = (
-    *_RECORDS,
-    *(f"{store}{end}" for store in _STORES for end in ("", "-wal", "-shm", "-journal")),
-    "transcripts.jsonl",
-    "transcripts.jsonl.replay",
-    "unfinished.jsonl",
-    "pools.jsonl",
-    "asked.jsonl",
-    "external.json",
-    "metrics.json",
-    "report.html",
-    "lock",
-)
-"""What runs and experiments keep in their folders."""
-
 _BESIDE = ("external.json", "grades.sqlite")
 """What ``madke score`` keeps beside a file of predictions, under its name."""
+_OWN = frozenset(
+    "lock metrics.json report.html transcripts.jsonl transcripts.jsonl.replay unfinished.jsonl pools.jsonl asked.jsonl "
+    f"external.json {' '.join(_RECORDS)}".split()
+) | {f"{store}.sqlite{end}" for store in ("calls", "grades") for end in ("", "-wal", "-shm", "-journal")}
+"""What runs and experiments keep in their folders."""
 
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], *, own: str = "") -> None:
@@ -46,20 +32,21 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path
     Raises:
         UserError: An output must not be written.
     """
-    written = {name: path for name, path in outputs.items() if path is not None}
-    read = [path for path in inputs if path is not None]
-    held = [file for path in read for file in _files(path) if file.name != own]
-    before: dict[str, Path] = {}
-    for name, path in written.items():
-        for other, another in before.items():
-            if _same(path, another):
-                raise UserError(f"{name} and {other} are the same file; expected one for each", file=path)
-        if any(_same(path, file) for file in held) or any(_inside(path, folder) for folder in read):
+    held = {_identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
+    before: dict[object, str] = {}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        if other := before.get(_identity(path)):
+            raise UserError(f"{other} and {name} are the same file; expected one for each", file=path)
+        if _identity(path) in held:
             raise UserError(f"{name} would overwrite what this command reads; choose another file", file=path)
-        folder, file = os.path.split(os.path.realpath(path))
-        if file in _OWN and file != own and _is_ours(Path(folder)):
-            raise UserError(f"{name} would overwrite a record of the run in {folder}; choose another file", file=path)
-        before[name] = path
+        real = Path(os.path.realpath(path))
+        if real.name in _OWN and real.name != own and _is_ours(real.parent):
+            raise UserError(
+                f"{name} would overwrite a record of the run in {real.parent}; choose another file", file=path
+            )
+        before[_identity(path)] = name
 
 
 def refuse_own_files(folder: Path, inputs: Iterable[Path]) -> None:
@@ -68,12 +55,11 @@ def refuse_own_files(folder: Path, inputs: Iterable[Path]) -> None:
     Raises:
         UserError: An input would be overwritten.
     """
+    own = {_identity(folder / name) for name in _OWN}
     for path in inputs:
-        if any(_same(path, folder / name) for name in _OWN):
-            raise UserError(
-                f"is read by this command, which writes a file of that name into {folder}; choose another --out",
-                file=path,
-            )
+        if _identity(path) in own:
+            found = f"is read by this command, which writes a file of that name into {folder}; choose another --out"
+            raise UserError(found, file=path)
 
 
 def question_files(data: Path | None) -> list[Path]:
@@ -85,41 +71,21 @@ def question_files(data: Path | None) -> list[Path]:
     return [data, data.with_suffix(".en")] if data.suffix == ".zh" else [data]
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """What is read of an input; of a run also its calls and pools, wherever they are."""
+def _files(path: Path) -> list[Path]:
     if not path.is_dir():
-        yield path
-        yield from (path.with_name(f"{path.name}.{name}") for name in _BESIDE)
-        return
-    if not _is_ours(path):
-        return
-    yield from (path / name for name in _OWN)
-    for arm in (path / "arms").glob("*/"):
-        yield from _files(arm)
-    if (path / "run.json").is_file():
-        from madke.runs.run_json import run_files
-
-        with suppress(UserError):  # whoever reads the run says so
-            elsewhere = run_files(path)
-            yield from (file for file in (elsewhere.calls, elsewhere.pools) if file is not None)
+        return [path, *(path.with_name(f"{path.name}.{name}") for name in _BESIDE)]
+    ours = _is_ours(path)
+    return [file for file in path.rglob("*") if file.is_file() and (file.name in _OWN or not ours)]
 
 
 def _is_ours(folder: Path) -> bool:
     return any((folder / name).is_file() for name in _RECORDS)
 
 
-def _inside(path: Path, folder: Path) -> bool:
-    """Whether it is a file that is there, in a folder of others."""
-    if not path.is_file() or not folder.is_dir() or _is_ours(folder):
-        return False
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-
-
-def _same(path: Path, other: Path) -> bool:
-    """Whether both are, or would be, one file."""
-    if os.path.realpath(path) == os.path.realpath(other):
-        return True
+def _identity(path: Path) -> object:
+    """The same for two paths that are, or would be, one file."""
     try:
-        return path.samefile(other)
+        status = path.stat()
     except OSError:
-        return False
+        return os.path.realpath(path)
+    return status.st_dev, status.st_ino

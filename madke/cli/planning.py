@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from madke.core.errors import UserError
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.experiments.plan import Load, Planned
     from madke.llm.prices import Prices
+    from madke.runs.spec import RunOptions
+
+
+def refuse_limits(options: RunOptions) -> None:
+    """Refuse limits beside ``--plan``."""
+    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
+        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
 def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:
@@ -17,7 +25,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     from rich.table import Table
 
     from madke.experiments.plan import Load
-    from madke.report.spending import planned_range
+    from madke.report.experiment_tables import planned_range
 
     table = Table("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
     for column in table.columns[1:]:
@@ -55,15 +63,8 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     say("\n".join(notes))
 
 
-def plans_as_json(plans: Sequence[Planned]) -> Sequence[Mapping[str, object]]:
-    """The plans as plain values."""
-    from dataclasses import asdict
-
-    return [asdict(plan) for plan in plans]
-
-
 def _cells(least: Load, most: Load, priced: bool) -> list[str]:
-    from madke.report.spending import planned_range
+    from madke.report.experiment_tables import planned_range
 
     figures = [
         planned_range(getattr(least, name), getattr(most, name))

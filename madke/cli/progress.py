@@ -1,31 +1,73 @@
-"""Progress on stderr: a line that renews itself on a terminal, plain lines now and then elsewhere."""
+"""Progress on stderr, by Rich: one line that is redrawn on a terminal, a plain line every half a minute elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from madke.terminal import renew
+from madke.core.events import Event, Listener, RunProgress
+from madke.terminal import console, say
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
-_PLAIN_SECONDS = 10.0
+_PLAIN_SECONDS = 30.0
+_PACE_SECONDS = 600.0
+"""The time left is estimated from the pace over so long."""
+
+
+@contextmanager
+def run_progress(what: str = "questions") -> Iterator[Listener]:
+    """A listener that shows :class:`madke.core.events.RunProgress` while the block runs, and once more when it ends."""
+    line = _Line(what)
+    latest: RunProgress | None = None
+
+    def show(progress: RunProgress, *, last: bool) -> None:
+        done, extra = progress.resumed + progress.done, _extra(progress)
+        line.show(f"{done:,}/{progress.total:,} {what}, {extra}", extra, done=done, total=progress.total, last=last)
+
+    def listen(event: Event) -> None:
+        nonlocal latest
+        if isinstance(event, RunProgress):
+            latest = event
+            show(event, last=False)
+
+    try:
+        yield listen
+    finally:
+        if latest is not None:
+            show(latest, last=True)
+
+
+def _extra(progress: RunProgress) -> str:
+    """What stands behind bar and time left."""
+    parts = [f"{progress.calls / progress.at if progress.at else 0.0:.1f} calls/s", f"{progress.in_flight} in flight"]
+    if progress.cost is not None:
+        parts.append(f"cost {progress.cost:.4g}")
+    if progress.too_long:
+        parts.append(f"{progress.too_long:,} prompts too long")
+    if progress.failed or progress.failed_calls:
+        parts.append(f"{progress.failed_calls:,} calls and {progress.failed:,} questions failed")
+    return ", ".join(parts)
 
 
 @asynccontextmanager
 async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
-    """Show a line while the block runs, and once more when it ends."""
+    """Show a line of text while the block runs, and once more when it ends."""
+    shown = _Line("")
 
     async def tick() -> None:
         while True:
-            await asyncio.sleep(_pause())
-            renew(line(), last=False)
+            await asyncio.sleep(_TERMINAL_SECONDS)
+            shown.show(line())
 
     ticker = asyncio.create_task(tick())
     try:
@@ -34,7 +76,7 @@ async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
         ticker.cancel()
         with suppress(asyncio.CancelledError):
             await ticker
-        renew(line(), last=True)
+        shown.show(line(), last=True)
 
 
 def why_stopped(meter: Meter) -> str:
@@ -51,42 +93,95 @@ def why_stopped(meter: Meter) -> str:
 
 
 def counter(what: str) -> Callable[[int, int | None], None]:
-    """A callback that shows ``done`` of ``total``, not more often than people can read."""
-    due = _due()
+    """A callback that shows ``done`` of ``total``; None where the total is not known yet."""
+    line = _Line(what)
 
     def show(done: int, total: int | None) -> None:
-        if done == total or due():
-            of = "" if total is None else f"/{total:,}"
-            renew(f"{what}: {done:,}{of}", last=done == total)
+        of = "" if total is None else f"/{total:,}"
+        line.show(f"{what}: {done:,}{of}", done=done, total=total, last=done == total)
 
     return show
 
 
 @contextmanager
 def now_and_then() -> Iterator[Callable[[str], None]]:
-    """Shows the lines that it is given, not more often than people can read; none stays on a terminal."""
-    due = _due()
+    """Shows the lines that it is given; none stays on a terminal."""
+    line = _Line("", stays=False)
     try:
-        yield lambda line: renew(line, last=False) if due() else None
+        yield line.show
     finally:
+        line.stop()
+
+
+class _Line:
+    """One line of progress.
+
+    Args:
+        what: What is counted.
+        stays: Whether its last state is left on a terminal.
+    """
+
+    def __init__(self, what: str, *, stays: bool = True) -> None:
+        self._what = what
+        self._stays = stays
+        self._due = time.monotonic() + _PLAIN_SECONDS
+        self._drawn: tuple[Progress, TaskID] | None = None
+
+    def show(
+        self,
+        text: str,
+        extra: str | None = None,
+        *,
+        done: int | None = None,
+        total: int | None = None,
+        last: bool = False,
+    ) -> None:
+        """Show the present state.
+
+        Args:
+            text: All of it, in words.
+            extra: What a bar does not say; by default nothing, and all of it where there is no bar.
+            done: Drawn as a bar on a terminal; None draws the text alone.
+            total: None draws a bar that only shows that something goes on.
+            last: Whether this is the end.
+        """
         if sys.stderr.isatty():
-            renew("", last=False)
+            self._draw(text if done is None else extra or "", done, total)
+            if last:
+                self.stop()
+        elif last or time.monotonic() >= self._due:
+            self._due = time.monotonic() + _PLAIN_SECONDS
+            say(text, err=True)
 
+    def stop(self) -> None:
+        """Draw no more."""
+        if self._drawn is not None:
+            self._drawn[0].stop()
+            self._drawn = None
 
-def _due() -> Callable[[], bool]:
-    """Says yes when people have had time to read since it last did, or since it was made."""
-    said = time.monotonic()
+    def _draw(self, text: str, done: int | None, total: int | None) -> None:
+        if self._drawn is None:
+            from rich import progress as rich
 
-    def due() -> bool:
-        nonlocal said
-        now = time.monotonic()
-        if now - said < _pause():
-            return False
-        said = now
-        return True
-
-    return due
-
-
-def _pause() -> float:
-    return _TERMINAL_SECONDS if sys.stderr.isatty() else _PLAIN_SECONDS
+            bar = (
+                rich.TextColumn("{task.description}", markup=False),
+                rich.BarColumn(),
+                rich.MofNCompleteColumn(),
+                rich.TimeRemainingColumn(),
+            )
+            line = rich.Progress(
+                *(bar if done is not None else ()),
+                rich.TextColumn("{task.fields[text]}", markup=False),
+                console=console(err=True),
+                refresh_per_second=1 / _TERMINAL_SECONDS,
+                speed_estimate_period=_PACE_SECONDS,
+                transient=not self._stays,
+                redirect_stdout=False,
+            )
+            self._drawn = line, line.add_task(self._what, completed=done or 0, total=total, text=text)
+            line.start()
+            line.console.show_cursor(True)  # it would stay hidden where the process is killed
+            atexit.register(self.stop)
+        else:
+            line, task = self._drawn
+            line.update(task, completed=done, total=total, text=text)

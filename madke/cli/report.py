@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from madke.cli import arms, options
+from madke.cli import arm_paths, options
 from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import say
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from madke.report.tables import Table
-    from madke.runs.results import Results
+    from madke.scoring.arms import Results
     from madke.scoring.scores import Scores
 
 _TABLES = ("scores", "tests")
@@ -25,7 +25,7 @@ _TABLES = ("scores", "tests")
 
 
 def command(
-    paths: arms.Paths,
+    paths: arm_paths.Paths,
     question: Annotated[
         str | None, typer.Option(help="Print the debates of this question id as text; write nothing.")
     ] = None,
@@ -45,7 +45,7 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Write every answer too, a line each: .jsonl, .csv or .parquet."),
     ] = None,
-    data: arms.Data = None,
+    data: arm_paths.Data = None,
     dataset: options.Dataset = None,
     task: options.Task = None,
 ) -> None:
@@ -55,17 +55,17 @@ def command(
             raise UserError(
                 "--question prints debates and writes nothing; leave out --out, --figures, --tables and --answers"
             )
-        _show_debates(arms.open_arms(paths, data, dataset, task), question)
+        _show_debates(arm_paths.open_arms(paths, data, dataset, task), question)
         return
     from madke.report.html import write_page
-    from madke.runs.scored import scores_of
+    from madke.scoring.scored import scores_of
 
     page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
     written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in _TABLES if tables}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
-    results = arms.open_arms(paths, data, dataset, task)
+    results = arm_paths.open_arms(paths, data, dataset, task)
     scores = {arm.name: scores_of(arm) for arm in results}
     title, source, published = _experiment(paths)
     own = write_page(results, scores, page, title=title, source=source, tables=published)
@@ -80,8 +80,8 @@ def command(
 
 def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
     """The title, the source and the published figures of an experiment, where there is nothing else on the page."""
-    from madke.experiments.record import is_experiment, read_experiment
-    from madke.report.published import published_table
+    from madke.experiments.experiment import is_experiment, read_experiment
+    from madke.report.experiment_tables import published_table
 
     if len(paths) > 1 or not is_experiment(paths[0]):
         return None, None, []
@@ -112,14 +112,14 @@ def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
 
 
 def _write_answers(results: Sequence[Results], path: Path) -> None:
-    from madke.report.answers import write_answers
+    from madke.report.table_files import write_answers
 
     write_answers(results, path)
     say(f"answers: {path}")
 
 
 def _show_debates(results: Sequence[Results], question: str) -> None:
-    from madke.report.text import debate_text
+    from madke.report.debate_text import debate_text
 
     for arm in results:
         found = [transcript for transcript in arm.transcripts() if transcript.id == question]

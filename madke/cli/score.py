@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import arms, options
+from madke.cli import arm_paths, options
 from madke.cli.outputs import question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
-    from madke.runs.external import CommandScorer
-    from madke.runs.grades import Grader
+    from madke.command_scorer import CommandScorer
     from madke.runs.meter import Meter
-    from madke.runs.results import Results
+    from madke.scoring.arms import Results
+    from madke.scoring.grading import Grader
     from madke.scoring.scores import Scores
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
+_TABLES, _ANSWERS = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
 
 
 def command(
-    paths: arms.Paths,
-    data: arms.Data = None,
+    paths: arm_paths.Paths,
+    data: arm_paths.Data = None,
     dataset: options.Dataset = None,
     task: options.Task = None,
     grader: Annotated[
@@ -54,19 +56,11 @@ def command(
         bool,
         typer.Option(
             "--details",
-            help="Also what the table leaves out: calls and tokens by stage, cost, and how much of the prompts is a "
-            "shared prefix.",
+            help="Also what the table leaves out: calls and tokens by stage (those that the provider had cached, too), "
+            "and cost.",
         ),
     ] = False,
     prices: options.Prices = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|PATH",
-            help="Count the shared prefix in tokens of this tokenizer (of Hugging Face, or a tokenizer.json), not in "
-            "characters. hf/ models have their own.",
-        ),
-    ] = None,
     by_dataset: Annotated[
         bool,
         typer.Option(
@@ -100,89 +94,92 @@ def command(
     """
     from madke.files import replacing
     from madke.llm.prices import read_prices
-    from madke.report.answers import write_answers
-    from madke.report.details import score_details
-    from madke.report.table_files import write_table
-    from madke.report.tables import score_table_by_dataset, score_table_of
-    from madke.report.text import of_dataset, score_table
-    from madke.runs.scored import require_answers, score_outside, score_run, scores_by_dataset, scores_of
+    from madke.report.table_files import write_answers
+    from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
-    for path in tables or ():
-        _check_ending(path, ".csv", ".parquet", ".tex")
-    if predictions is not None:
-        _check_ending(predictions, ".jsonl", ".csv", ".parquet")
-    scorers = _scorers(scorer or ())
+    _check_endings([*((path, _TABLES) for path in tables or ()), *([(predictions, _ANSWERS)] if predictions else [])])
+    commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
-    script = grader.removeprefix("scripted/") if grader and grader.startswith("scripted/") else None
-    named = [Path(name) for name in (tokenizer, script) if name]
-    refuse_overwriting(written, [*paths, *question_files(data), prices, *named], own="metrics.json")
+    script = Path(grader.removeprefix("scripted/")) if grader and grader.startswith("scripted/") else None
+    refuse_overwriting(written, [*paths, *question_files(data), prices, script], own="metrics.json")
     priced = read_prices(prices) if prices else {}
-    found = arms.open_arms(paths, data, dataset, task)
-    if out is not None and len(found) > 1:
-        raise UserError(f"--out is for the scores of one PATH, found {len(found)}; --json prints them all")
-    who = _grader(grader, base_url, concurrency)
-    if scorers:
-        require_answers(found)
-    if who:
-        require_answers(found, references=True)
-    for arm in found if scorers else ():
-        score_outside(arm, scorers)
-    failed = sum(_graded(arm, who) for arm in found) if who else 0
-    scored = [
-        (arm, scores_of(arm) if arm.path.is_file() else score_run(arm.path, prices=priced, tokenizer=tokenizer))
-        for arm in found
-    ]
+    arms = arm_paths.open_arms(paths, data, dataset, task)
+    if out is not None and len(arms) > 1:
+        raise UserError(f"--out is for the scores of one PATH, found {len(arms)}; --json prints them all")
+    failed = _ask_outside(arms, _grader(grader, base_url, concurrency), commands)
+    scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
+    apart = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
     if out is not None:
         with replacing(out) as file:
-            file.write(scores_to_json(scored[0][1]))
-    apart = {arm.name: scores_by_dataset(arm) for arm in found} if by_dataset else {}
-    if tables:
-        whole = {arm.name: scores for arm, scores in scored}
-        table = score_table_by_dataset(found, apart) if by_dataset else score_table_of(found, whole)
-        for path in tables:
-            write_table(table, path)
+            file.write(scores_to_json(scores[arms[0].name]))
+    _write_tables(tables or (), arms, scores, apart)
     if predictions is not None:
-        write_answers(found, predictions)
+        write_answers(arms, predictions)
     if as_json:
-        for arm, scores in scored:
-            text = _by_name(apart[arm.name]) if by_dataset else scores_to_json(scores, indent=None).decode()
-            say_json(text, end="")
+        _show_json(scores, apart)
     else:
-        rows = [(arm.name, scores) for arm, scores in scored]
-        if by_dataset:
-            rows = [
-                (of_dataset(arm, dataset), scores) for arm, each in apart.items() for dataset, scores in each.items()
-            ]
-        console().print(score_table(rows))
-        for arm, scores in scored if details else ():
-            say(f"{arm.path}\n{score_details(scores)}\n")
+        _show(arms, scores, apart, details=details)
     if failed:
         say(f"madke: {failed} answers have no grade; the same command again asks for them", err=True)
         raise typer.Exit(1)
 
 
-def _by_name(scores: Mapping[str, Scores]) -> str:
-    import json
+def _check_endings(files: Iterable[tuple[Path, Sequence[str]]]) -> None:
+    """Refuse a file that could not be written before a grader is paid for."""
+    for path, endings in files:
+        if path.suffix not in endings:
+            raise UserError(f"expected a file that ends in {' or '.join(endings)}", file=path)
 
+
+def _write_tables(
+    files: Sequence[Path],
+    arms: Sequence[Results],
+    scores: Mapping[str, Scores],
+    apart: Mapping[str, Mapping[str, Scores]],
+) -> None:
+    from madke.report.score_tables import score_table_by_dataset, score_table_of
+    from madke.report.table_files import write_table
+
+    if files:
+        table = score_table_by_dataset(arms, apart) if apart else score_table_of(arms, scores)
+        for path in files:
+            write_table(table, path)
+
+
+def _show_json(scores: Mapping[str, Scores], apart: Mapping[str, Mapping[str, Scores]]) -> None:
     from madke.scoring.scores import scores_to_json
 
-    found = {name: json.loads(scores_to_json(each)) for name, each in scores.items()}
-    return json.dumps(found, ensure_ascii=False) + "\n"
+    for name, found in scores.items():
+        if apart:
+            by_name = {dataset: json.loads(scores_to_json(each)) for dataset, each in apart[name].items()}
+            say_json(json.dumps(by_name, ensure_ascii=False))
+        else:
+            say_json(scores_to_json(found, indent=None).decode(), end="")
 
 
-def _check_ending(path: Path, *endings: str) -> None:
-    """Refuse a file that could not be written before a grader is paid for."""
-    if path.suffix not in endings:
-        raise UserError(f"expected a file that ends in {' or '.join(endings)}", file=path)
+def _show(
+    arms: Sequence[Results],
+    scores: Mapping[str, Scores],
+    apart: Mapping[str, Mapping[str, Scores]],
+    *,
+    details: bool,
+) -> None:
+    from madke.report.details import score_details
+    from madke.report.score_tables import of_dataset, score_table
+
+    rows = [(of_dataset(arm, dataset), found) for arm, each in apart.items() for dataset, found in each.items()]
+    console().print(score_table(rows or list(scores.items())))
+    for arm in arms if details else ():
+        say(f"{arm.path}\n{score_details(scores[arm.name])}\n")
 
 
-def _graded(arm: Results, grader: Grader) -> int:
-    """Grade an arm's answers; how many have no grade because their calls failed."""
+def _ask_outside(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:
+    """Let scorers and the grader judge; how many answers have no grade because their calls failed."""
     from madke.cli.console import resumable
     from madke.cli.progress import showing
-    from madke.runs.grades import grade_results
+    from madke.scoring.scored import ask_outside
 
     def line(meter: Meter) -> str:
         return (
@@ -191,11 +188,11 @@ def _graded(arm: Results, grader: Grader) -> int:
         )
 
     with resumable():
-        return grade_results(arm, grader, watch=lambda meter: showing(lambda: line(meter)))
+        return ask_outside(arms, grader, commands, watch=lambda meter: showing(lambda: line(meter)))
 
 
 def _grader(model: str | None, base_url: str | None, concurrency: int | None) -> Grader | None:
-    from madke.runs.grades import Grader
+    from madke.scoring.grading import Grader
 
     if model is None:
         if base_url is not None or concurrency is not None:
@@ -207,9 +204,9 @@ def _grader(model: str | None, base_url: str | None, concurrency: int | None) ->
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     """Name -> scorer, from ``--scorer NAME=COMMAND``."""
-    from madke.runs.external import CommandScorer
+    from madke.command_scorer import CommandScorer
+    from madke.scoring.debate_rows import GRADER
     from madke.scoring.metrics import METRICS
-    from madke.scoring.rows import GRADER
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:

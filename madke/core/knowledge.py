@@ -55,6 +55,16 @@ class KnowledgePool:
 EMPTY_POOL = KnowledgePool()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceCounts:
+    """What one source came back with, in questions."""
+
+    asked: int = 0
+    found: int = 0
+    """Questions with at least one passage."""
+    failed: int = 0
+
+
 class Source(Protocol):
     """Anything that turns queries into ranked passages. Batched, so that indexes can be fast.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.data.formats import FORMATS, Format, Item, Row, get_format
+from madke.data.formats import FORMATS, READERS, DatasetReader
+from madke.data.published_rows import Format, Item, Row
 from madke.data.questions import numbered_questions
 from madke.data.sampling import chosen
-from madke.tasks import get_task
+from madke.files import opened
+from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +53,8 @@ def read_dataset(
 
     Args:
         path: The file; for MMLU also a folder.
-        dataset: The name of the published dataset whose owner's format it has (:data:`madke.data.formats.FORMATS`);
-            None: our own JSON Lines (:func:`madke.data.read_questions`).
+        dataset: The name of the published dataset whose owner's format it has, or of somebody's reader
+            (:data:`madke.data.formats.READERS`); None: our own JSON Lines (:func:`madke.data.read_questions`).
         task: The answer format, in place of the dataset's; for our own, of lines that name none.
         ids: A list of ids, by path or name: only these questions are read. None: all.
         limit: The largest number of questions. Without ``sample_seed`` the first ones are taken.
@@ -84,9 +85,11 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
     Raises:
         UserError: The file or one of its entries is wrong, or a name is unknown.
     """
-    format_ = get_format(dataset)
+    reader = READERS[dataset]
+    if not isinstance(reader, Format):
+        return _read_by(reader, dataset, path, task=task)
     try:
-        return entries(format_, format_.rows(path), task=task, file=path)
+        return entries(reader, reader.rows(path), task=task, file=path)
     except UserError as error:
         likely = [name for name in _formats_like(path) if _reads_first(name, path)]
         if likely and dataset not in likely and not _reads_first(dataset, path):
@@ -94,57 +97,71 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
         raise
 
 
-def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
-    """The entries of rows of a dataset.
+def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) -> list[Entry]:
+    """What somebody's reader yields; a question that does not say which dataset it is of, is of this one."""
+    try:
+        questions = list(reader(path))
+    except UserError:
+        raise
+    except Exception as error:  # somebody else's code: whatever it raises is told, not shown as ours
+        raise UserError(f"the reader {name!r} failed: {type(error).__name__}: {error}", file=path) from error
+    found: dict[str, tuple[str, Entry]] = {}
+    for number, question in enumerate(questions, start=1):
+        place = f"item {number}"
+        if not isinstance(question, Question):
+            raise UserError(f"{place} of {name!r} is a {type(question).__name__}; expected Question", file=path)
+        kept = replace(question, task=task or question.task, metadata={"dataset": name, **question.metadata})
+        checker = TASKS[task] if task else get_task(kept.task)
+        if wrong := checker.check(kept):
+            raise UserError(f"{place}: {wrong}", file=path)
+        if kept.id in found:
+            raise UserError(f"{place}: id {kept.id!r} is that of {found[kept.id][0]} already", file=path)
+        found[kept.id] = place, Entry(question=kept)
+    return _labelled(found.values(), path)
 
-    Args:
-        format_: The dataset's.
-        rows: Of a file, or of its Hugging Face repository.
-        task: In place of the dataset's own.
-        file: Where the rows are from, for errors.
+
+def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
+    """The entries of a dataset's rows, of a file or of its Hugging Face repository.
 
     Raises:
         UserError: A row is wrong, or of another dataset; two have the same id, or there is none.
     """
-    checker = get_task(task or format_.task)
+    task = task or format_.task
+    checker = TASKS[task]
     places: Counter[str | None] = Counter()
-    row_of: dict[str, Row] = {}
-    found: list[Entry] = []
+    found: dict[str, tuple[str, Entry]] = {}
     for row in rows:
         item = _item(format_, row)
-        id_ = _id(format_.name, item, places[item.series])
+        place = places[item.series]
+        counted = f"{item.series}-{place:03}" if item.series else f"{format_.name}-{place + 1:04}"
+        id_ = item.id if item.id is not None else counted
         places[item.series] += 1
-        entry = _entry(format_.name, checker.name, id_, item)
+        entry = _entry(format_.name, task, id_, item)
         if wrong := checker.check(entry.question):
             raise row.error(wrong)
-        if id_ in row_of:
-            raise row.error(f"id {id_!r} is that of item {row_of[id_].number} already; ids must differ")
-        row_of[id_] = row
-        found.append(entry)
+        if id_ in found:
+            raise row.error(f"id {id_!r} is that of {found[id_][0]} already; ids must differ")
+        found[id_] = row.place, entry
+    return _labelled(found.values(), file)
+
+
+def _labelled(found: Collection[tuple[str, Entry]], file: Path | str) -> list[Entry]:
+    """The entries, each after its place; there must be some, and what cannot be scored is told."""
     if not found:
         raise UserError("holds no question", file=file)
-    _warn_unlabelled([(row_of[entry.question.id].place, entry.question) for entry in found], file)
-    return found
+    _warn_unlabelled([(place, entry.question) for place, entry in found], file)
+    return [entry for _, entry in found]
 
 
 def _warn_unlabelled(questions: Sequence[tuple[str, Question]], file: Path | str) -> None:
-    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost.
-
-    Args:
-        questions: Each after its place.
-        file: Where they are from.
-    """
+    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost."""
     without = [place for place, question in questions if not question.answers]
-    if len(without) == len(questions):
-        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, len(questions))
+    n = len(questions)
+    if len(without) == n:
+        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
     elif without:
-        _log.warning(
-            "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)",
-            file,
-            len(without),
-            len(questions),
-            without[0],
-        )
+        said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)"
+        _log.warning(said, file, len(without), n, without[0])
 
 
 def _item(format_: Format, row: Row) -> Item:
@@ -158,12 +175,6 @@ def _item(format_: Format, row: Row) -> Item:
         found = ", ".join(map(repr, keys))
         raise row.error(f"found the keys {found}, which are those of {best.name}; expected an entry of {format_.name}")
     return item
-
-
-def _id(dataset: str, item: Item, place: int) -> str:
-    if item.id is not None:
-        return item.id
-    return f"{item.series}-{place:03}" if item.series else f"{dataset}-{place + 1:04}"
 
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
@@ -199,9 +210,9 @@ def _formats_like(path: Path) -> list[str]:
     if path.suffix == ".zh":
         return ["commonmt"]
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with opened(path) as file:
             keys = set(_KEY.findall(file.read(_HEAD).decode("utf-8", "replace")))
-    except (OSError, EOFError):
+    except UserError:
         return []
     if "golden_answers" in keys:
         return []

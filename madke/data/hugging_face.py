@@ -10,7 +10,8 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.data.cards import card
 from madke.data.dataset import Entry, entries
-from madke.data.formats import Row, get_format
+from madke.data.formats import get_format
+from madke.data.published_rows import Row
 
 
 def read_hugging_face(

@@ -24,12 +24,12 @@ async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
     final = await roles.summarize(scene, rounds)
     verdict = rounds[-1].verdict
     settled = verdict is not None and verdict.consensus
-    return replace(final, tie=not settled and len(answer_groups(_last(scene, rounds), scene.task)) > 1)
+    return replace(final, tie=not settled and len(answer_groups(_last(scene, rounds), scene.same)) > 1)
 
 
 async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer of the largest group; a tie goes to the group with the earliest debater and is marked."""
-    groups = answer_groups(_last(scene, rounds), scene.task)
+    groups = answer_groups(_last(scene, rounds), scene.same)
     if not groups:
         return Final(by="majority", status="abstained", rule="none")
     largest = max(groups, key=len)
@@ -39,7 +39,7 @@ async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def agreed_or_summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer that all hold under the task's matcher, in the first debater's words; else the summarizer's."""
-    if agreed(rounds[-1].turns, scene.task):
+    if agreed(rounds[-1].turns, scene.same):
         return replace(await majority(scene, rounds), by="agreement")
     return await summarizer(scene, rounds)
 
@@ -110,7 +110,7 @@ async def weighted(scene: Scene, rounds: Sequence[Round]) -> Final:
 
     A stance without a readable confidence counts with the least weight.
     """
-    groups = answer_groups(_last(scene, rounds), scene.task)
+    groups = answer_groups(_last(scene, rounds), scene.same)
     if not groups:
         return Final(by="weighted", status="abstained", rule="none")
     weights = [sum(vote_weight(turn.stance.confidence) for turn in group) for group in groups]

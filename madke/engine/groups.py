@@ -6,21 +6,30 @@ and "July 11"). So agreement and consistency go by pairs, and groups do not depe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
+from madke.core.question import Question
 from madke.core.transcript import Turn
 from madke.tasks.base import Task
 
+Same = Callable[[str, str], bool]
+"""Whether two answers to one question are the same."""
 
-def answer_groups(turns: Sequence[Turn], task: Task) -> list[list[Turn]]:
+
+def matcher(task: Task, question: Question) -> Same:
+    """The task's matcher, for the answers to one question."""
+    return lambda a, b: task.same(a, b, question)
+
+
+def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
     """The turns with a parsed answer, grouped by the task's matcher; groups and members in the order of the turns.
 
     An answer that matches two which contradict each other is vague. It joins the others' group where it matches just
     one; else it stands with those that match what it matches.
     """
     parsed = [turn for turn in turns if turn.stance.answer is not None]
-    matches = _matches([turn.stance.answer or "" for turn in parsed], task)
+    matches = _matches([turn.stance.answer or "" for turn in parsed], same)
     vague = {answer for answer, near in matches.items() if any(b not in matches[a] for a, b in combinations(near, 2))}
     clear = {answer: near - vague for answer, near in matches.items() if answer not in vague}
     keys: dict[str, tuple[str, ...]] = {answer: ("", min(near)) for answer, near in clear.items()}
@@ -33,19 +42,19 @@ def answer_groups(turns: Sequence[Turn], task: Task) -> list[list[Turn]]:
     return list(groups.values())
 
 
-def agreed(turns: Sequence[Turn], task: Task) -> bool:
+def agreed(turns: Sequence[Turn], same: Same) -> bool:
     """Whether at least two debaters spoke, every stance was parsed, and every two answers are the same."""
     answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
     if len(answers) < 2 or None in answers:
         return False
-    matches = _matches([answer for answer in answers if answer is not None], task)
+    matches = _matches([answer for answer in answers if answer is not None], same)
     return all(len(near) == len(matches) for near in matches.values())
 
 
-def same_answers(turns: Sequence[Turn], task: Task) -> dict[str, int]:
+def same_answers(turns: Sequence[Turn], same: Same) -> dict[str, int]:
     """Agent -> how many others give the same answer; 0 for a stance without a parsed one, which counts for nobody."""
     answers = {turn.agent: turn.stance.answer for turn in turns}
-    matches = _matches([answer for answer in answers.values() if answer is not None], task)
+    matches = _matches([answer for answer in answers.values() if answer is not None], same)
     return {
         agent: 0 if answer is None else sum(other in matches[answer] for other in answers.values()) - 1
         for agent, answer in answers.items()
@@ -58,11 +67,11 @@ def by_cast(turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
     return sorted(turns, key=lambda turn: place.get(turn.agent, len(place)))
 
 
-def _matches(answers: Sequence[str], task: Task) -> dict[str, frozenset[str]]:
+def _matches(answers: Sequence[str], same: Same) -> dict[str, frozenset[str]]:
     """Each distinct answer -> those that are the same, itself included."""
     found = {answer: {answer} for answer in answers}
     for one, other in combinations(found, 2):
-        if task.same(one, other):
+        if same(one, other):
             found[one].add(other)
             found[other].add(one)
     return {answer: frozenset(near) for answer, near in found.items()}

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from madke.core.question import Question
 from madke.core.transcript import Round, Turn
-from madke.engine.groups import answer_groups, same_answers
+from madke.engine.groups import Same, answer_groups, matcher, same_answers
 from madke.engine.protocol import Debater, Order
 from madke.tasks.base import Task
 
@@ -41,10 +41,11 @@ def reading_order(
         first = order.by == "truth_first"
         return tuple(t.agent for t in sorted(turns, key=lambda t: right[t.agent] != first)), {}
     if order.by == "madc":
-        scores = path_consistency(turns, task)
+        same = matcher(task, question)
+        scores = path_consistency(turns, same)
         for agent in _stood_last(rounds):
             scores[agent] = scores.get(agent, 0.0) * order.decay
-        return _ascending(turns, scores, task), scores
+        return _ascending(turns, scores, same), scores
     return tuple(turn.agent for turn in turns), {}
 
 
@@ -57,24 +58,24 @@ def _stood_last(rounds: Sequence[Round]) -> list[str]:
     return last
 
 
-def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], task: Task) -> tuple[str, ...]:
+def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], same: Same) -> tuple[str, ...]:
     """The ``madc`` order of one reader, whose own answer does not count (as in the authors' released code)."""
     others = _in_order([turn.agent for turn in turns], [turn for turn in turns if turn.agent != reader], names)
-    return _ascending(others, path_consistency(others, task), task)
+    return _ascending(others, path_consistency(others, same), same)
 
 
-def path_consistency(turns: Sequence[Turn], task: Task) -> dict[str, float]:
+def path_consistency(turns: Sequence[Turn], same: Same) -> dict[str, float]:
     """How many other debaters hold the same answer (Zhang et al., Eq. 2, counted).
 
     A stance without a parsed answer scores 0 and counts for nobody.
     """
-    return {agent: float(count) for agent, count in same_answers(turns, task).items()}
+    return {agent: float(count) for agent, count in same_answers(turns, same).items()}
 
 
-def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], task: Task) -> tuple[str, ...]:
+def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], same: Same) -> tuple[str, ...]:
     """By score; ties by answer group (that of the earliest debater first), then by the debater's number."""
     place = {turn.agent: n for n, turn in enumerate(turns)}
-    group = {t.agent: place[members[0].agent] for members in answer_groups(turns, task) for t in members}
+    group = {t.agent: place[members[0].agent] for members in answer_groups(turns, same) for t in members}
     return tuple(
         sorted(place, key=lambda agent: (scores.get(agent, 0.0), group.get(agent, place[agent]), place[agent]))
     )

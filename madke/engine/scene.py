@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
+from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Cut, PoolEntry, StageUsage
-from madke.engine.parse import without_reasoning
+from madke.engine.parse import checked, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.quoting import quoted_reply, without_tags
-from madke.engine.replies import checked
-from madke.engine.seeds import call_seed
 from madke.engine.view import Group, Spoken
 from madke.tasks.base import Task
 
@@ -24,7 +23,7 @@ class Prompts(TypingProtocol):
     """The templates of a variant. :class:`madke.variants.Variant` is one."""
 
     def render(
-        self, stage: str, task: str, values: Mapping[str, Any], *, prompt: str | None = None
+        self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
     ) -> tuple[Message, ...]:
         """The messages of a stage, for a task and a debater's own ``prompt``, with the stage's values filled in."""
         ...
@@ -60,6 +59,12 @@ class Scene:
     seed: int | None = None
     retrieve: Retrieve | None = None
     estimate: Estimate | None = None
+    listen: Listener | None = None
+    """It must not raise."""
+    deltas: bool = False
+    clock: Callable[[], float]
+    began: float = field(init=False)
+    """By the clock."""
     usage: dict[str, StageUsage] = field(default_factory=dict)
     prepared: dict[str, dict[str, str]] = field(default_factory=dict)
     """Debater -> stage -> text."""
@@ -73,6 +78,7 @@ class Scene:
     """Pool number -> the passage as prompts show it."""
 
     def __post_init__(self) -> None:
+        self.began = self.clock()
         self._shared = {
             # Without golds and metadata: no template may show what is to be found out.
             "question": replace(self.question, answers=(), metadata={}),
@@ -84,6 +90,16 @@ class Scene:
     def read(self, raw: str) -> str | None:
         """The task's reader for this question."""
         return self.task.read(raw, self.question)
+
+    def tell(self, kind: type[Event], **fields: Any) -> None:
+        """Tell the listener, if there is one."""
+        if self.listen is not None:
+            at = self.clock() - self.began
+            self.listen(kind(question=self.question.id, repeat=self.repeat, at=at, **fields))
+
+    def same(self, a: str, b: str) -> bool:
+        """The task's matcher for this question."""
+        return self.task.same(a, b, self.question)
 
     def purpose(self, stage: str, agent: str, round_n: int) -> Purpose:
         """What a call is for."""
@@ -125,6 +141,12 @@ class Scene:
         kept = dict(values)
         cut = _NO_CUT
         retries = 0
+        on_delta = None
+        if self.deltas:
+
+            def on_delta(text: str) -> None:
+                self.tell(CallDelta, purpose=purpose, text=text)
+
         while True:
             request = ChatRequest(
                 messages=self._messages(stage, round_n, kept, prompt),
@@ -133,12 +155,15 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
+                on_delta=on_delta,
             )
+            self.tell(CallStarted, purpose=purpose, request=request)
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.protocol.marker != "text":
                 # Models in runs are checked before they are stored; one of a caller's own may only reason, too. Where
                 # the whole reply is the answer, the caller's reply is taken as it is.
                 completion = checked(completion, request.max_tokens)
+            self.tell(CallFinished, purpose=purpose, completion=completion)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
                 break
@@ -179,7 +204,7 @@ class Scene:
         chat: Sequence[Spoken] = ()
         if self.protocol.sees.form == "chat" and "history" in values:
             chat, shown["history"] = values["history"], ()
-        messages = self.prompts.render(stage, self.task.name, shown, prompt=prompt)
+        messages = self.prompts.render(stage, self.task, shown, prompt=prompt)
         return _with_chat(messages, chat, self.question.question) if chat else messages
 
     def _line(self, n: int) -> tuple[int, str, str]:

@@ -40,7 +40,7 @@ async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
 
 async def agreement(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """All answers are the same under the task's matcher."""
-    return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.task) else None
+    return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.same) else None
 
 
 async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
@@ -77,7 +77,7 @@ async def stability(scene: Scene, rounds: Sequence[Round]) -> Ending:
     stable = all(
         (now := turn.stance.answer) is not None
         and (then := before.get(turn.agent)) is not None
-        and scene.task.same(now, then)
+        and scene.same(now, then)
         for turn in rounds[-1].turns
     )
     return rounds[-1], "stability" if stable else None

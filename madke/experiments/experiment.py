@@ -1,45 +1,47 @@
-"""An experiment's folder: its arms as run directories over shared pools and calls."""
+"""An experiment's folder: its arms as run directories over shared pools and calls, and what of it may still change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from madke.core.errors import UserError
+from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, heedless
 from madke.core.knowledge import Source
 from madke.core.transcript import Transcript
-from madke.data import Given, first_rounds
-from madke.experiments.recipe import Arm
-from madke.experiments.record import (
-    FILE,
-    arm_folder,
-    is_experiment,
-    pool_sources,
-    read_record,
-    record_of,
-    refuse_other,
-    uses_pools,
-    write_record,
-)
+from madke.data import first_rounds
+from madke.experiments.recipe import Arm, Recipe
 from madke.experiments.setting import Setting, debaters_for
-from madke.files import alone_with, foreign
+from madke.files import alone_with, foreign, replacing
+from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
-from madke.knowledge.pools import SourceCounts, asking_folder, build_pools
+from madke.knowledge.pools import asking_folder, build_pools
+from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory
-from madke.runs.job import Effort, Watch, play
+from madke.runs.job import Job, with_given
 from madke.runs.meter import Meter
-from madke.runs.pools import depth
+from madke.runs.run_json import read_spec
+from madke.runs.run_pools import depth, lines_of
+from madke.runs.runner import Account, play
+from madke.runs.spec import RunOptions
 from madke.runs.transcripts import read_outcomes, read_transcripts
 
-_POOLS, _ASKED = "pools.jsonl", "asked.jsonl"
+FILE, FORMAT = "experiment.json", 2
 
-_MADE_BEFORE = {"arms", "lock", _POOLS, asking_folder(_POOLS), _ASKED, asking_folder(_ASKED), "calls.sqlite"}
+_POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
+
+_MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, "calls.sqlite"}
 """What an experiment that was stopped before its pools were frozen may have left."""
 
-OpenSources = Callable[[Mapping[str, str | None]], Sequence[Source]]
-"""Source name -> specification, opened."""
+_SHARED = ("data", "sample_seed", "repeats", "seed")
+"""What no arm can have otherwise than those that have begun."""
+
+_LATER = ("sources", "pools", "searched", "given")
+"""What a run's description says only once it has begun."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,12 @@ class Experiment:
 
     path: Path
     setting: Setting
+    options: RunOptions
+    account: Account
+    tell: Listener = lambda event: None
+    """Hears of sources that are opened, of pools, and of the runs of all arms."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    """Those that are open."""
 
     @property
     def pools(self) -> Path:
@@ -59,95 +67,130 @@ class Experiment:
         """The call store of all arms."""
         return self.path / "calls.sqlite"
 
-    def begin(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, SourceCounts]:
-        """Freeze the pools of all arms, then what the experiment is.
+    def begin(self) -> None:
+        """Freeze the pools of all questions and arms, then what the experiment is.
 
         What the pool files of the setting do not hold is retrieved for all arms at once. Where an experiment goes on,
-        its pools stay what they are once an arm has begun with them; if they are gone, they are made again from the
-        same pool files.
-
-        Returns:
-            Source name -> what it found; empty where nothing had to be asked.
+        the pools of its questions stay what they are once an arm has begun with them, and further questions get theirs;
+        if the file is gone, it is made again from the same pool files.
 
         Raises:
-            UserError: A source cannot work, a pool file is wrong, the pools that arms have begun with hold nothing of a
-                source or cannot be made again, or nothing can be written.
+            UserError: A source cannot work, a pool file is wrong or another, the pools that arms have begun with hold
+                nothing of a source or cannot be made again, or nothing can be written.
         """
-        record, sources = record_of(self.setting), self.setting.all_specs()
-        before = read_record(self.path) if is_experiment(self.path) else None
-        found: dict[str, SourceCounts] = {}
-        if before is None:
+        sources: Mapping[str, str | None] = self.setting.all_specs
+        held = self._held() if sources else {}
+        before = _read_record(self.path) if is_experiment(self.path) else None
+        if before is None or (not _uses_pools(self.path) and self._other_pools(before, sources, held)):
             # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
             self.pools.unlink(missing_ok=True)
-            found = self._freeze_pools(open_sources, progress)
         else:
-            frozen = pool_sources(before, self.setting)
-            lacking = [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]
-            other = lacking or before.get("pools") != record["pools"] or not self.pools.exists()
-            if other and not uses_pools(self.path):
-                found = self._freeze_pools(open_sources, progress)
-            else:
-                self._keep_pools(frozen, lacking)
-                sources = frozen
-        if before != {**record, "sources": sources}:
-            write_record(self.path, record, sources)
-        return found
+            self._refuse_other_pools(before, sources, held)
+            sources = before["sources"]
+        self._add_pools(sources)
+        record = {**_record_of(self.setting), "pools": held, "sources": sources}
+        if before != record:
+            with replacing(self.path / FILE) as file:
+                file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
 
-    def _keep_pools(self, frozen: Mapping[str, str | None], lacking: Sequence[str]) -> None:
-        """See that the pools that arms have begun with are there, and hold what is needed."""
-        if lacking:
+    def _held(self) -> dict[str, str]:
+        """Question id -> hash of what the pool files hold for it."""
+        if not self.setting.pools:
+            return {}
+        merged = self.path / _MERGED
+        merge_pools(self.setting.pools, self.setting.questions, merged)
+        found = lines_of(merged, self.setting.questions_of)
+        merged.unlink()
+        return {id_: hashed for id_, (hashed, _) in found.items()}
+
+    def _other_pools(self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: object) -> bool:
+        return before["sources"] != sources or before["pools"] != held or not self.pools.exists()
+
+    def _refuse_other_pools(
+        self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: Mapping[str, str]
+    ) -> None:
+        """See that the pools that arms have begun with are there, stay so, and hold what is needed."""
+        frozen: Mapping[str, str | None] = before["sources"]
+        if before["pools"] != {id_: held[id_] for id_ in before["questions"] if id_ in held}:
+            raise UserError(
+                "holds another experiment: --pools differs; choose another --out (--pools "
+                f"{self.pools} there takes over what was retrieved here)",
+                file=self.path,
+            )
+        if lacking := [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]:
             raise UserError(
                 f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another; choose "
                 f"another --out, with --pools {self.pools}, so that only that source is asked",
                 file=self.path,
             )
-        if self.pools.exists() or not frozen:
-            return
-        if asked := [name for name in frozen if name not in self.setting.held]:
+        asked = [name for name in frozen if name not in self.setting.held]
+        if asked and not self.pools.exists():
             raise UserError(
                 f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today; put the file "
                 "back, or choose another --out",
                 file=self.pools,
             )
-        merge_pools(self.setting.pools, self.setting.questions, self.pools, sources=frozen)
 
-    def _freeze_pools(self, open_sources: OpenSources, progress: Callable[[int, int], None]) -> dict[str, SourceCounts]:
+    def _add_pools(self, specs: Mapping[str, str | None]) -> None:
+        """Add the pools of those questions that the file lacks."""
         setting = self.setting
-        specs = setting.all_specs()
-        if not specs:
-            return {}
-        asked = {name: spec for name, spec in specs.items() if name not in setting.held}
-        if not asked:
-            merge_pools(setting.pools, setting.questions, self.pools, sources=specs)
-            return {}
-        built = self.path / _ASKED if setting.pools else self.pools
-        depths = [depth(job.variant.protocol.knowledge) for job in setting.jobs if job.variant.protocol.knowledge]
-        found = build_pools(setting.questions, open_sources(asked), max(depths), built, progress=progress)
-        if setting.pools:
-            merge_pools([*setting.pools, built], setting.questions, self.pools, sources=specs)
-            built.unlink()
-        return found
+        there = lines_of(self.pools, setting.questions_of) if self.pools.exists() else {}
+        questions = [question for question in setting.questions if question.id not in there]
+        if not specs or not questions:
+            return
+        files = list(setting.pools)
+        asked, merged = self.path / _ASKED, self.path / _MERGED
+        if wanted := {name: spec for name, spec in specs.items() if name not in setting.held}:
+            depths = [depth(job.protocol.knowledge) for _, job in setting.jobs if job.protocol.knowledge]
+            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=self._tell_progress)
+            self.tell(PoolsReady(question="", found=found))
+            files.append(asked)
+        merge_pools(files, questions, merged, sources=specs)
+        with replacing(self.pools) as whole:
+            whole.write(self.pools.read_bytes() if there else b"")
+            whole.write(merged.read_bytes())
+        merged.unlink()
+        asked.unlink(missing_ok=True)
 
-    def arm_folder(self, name: str) -> Path:
-        """The run directory of an arm."""
-        return arm_folder(self.path, name)
+    def _tell_progress(self, done: int, total: int) -> None:
+        self.tell(PoolProgress(question="", done=done, total=total))
 
-    def run(self, arm: Arm, effort: Effort, *, ask: OpenSources, watch: Watch) -> Meter:
+    def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
+        """The sources, each opened once for all arms."""
+        if self.options.replay:
+            raise UserError(f"--replay asks nobody, and there are no pools of {', '.join(specs)}")
+        for name, spec in specs.items():
+            if name not in self.sources:
+                source = self.sources[name] = open_source(name, self.setting.own_sources.get(name, spec))
+                self.tell(SourceOpened(question="", name=name, spec=spec, description=source.description))
+        return [self.sources[name] for name in specs]
+
+    @property
+    def spent(self) -> list[str]:
+        """What each open source that costs money has cost, a line each."""
+        return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
+
+    async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
         """Run an arm, or go on with it.
 
         Args:
             arm: One that waits for no other (:meth:`waits_for`).
-            effort: With how much effort; the call store is the experiment's.
-            ask: Opens the sources that debaters search, where they may.
-            watch: See :data:`madke.runs.job.Watch`.
+            signals: As :func:`madke.runs.runner.play` takes it.
         """
-        debaters = self.debaters(arm)
-        given = None if arm.given is None else self._given(arm)
-        job = self.setting.job(arm, given=given, debaters=debaters)
-        pools = self.pools if job.variant.protocol.knowledge else None
-        effort = replace(effort, calls=self.calls, payer=arm.name)
-        with RunDirectory(self.arm_folder(arm.name), replay=effort.replay) as directory:
-            return play(job, directory, lambda: pools, effort, sources=lambda: ask(job.source_specs), watch=watch)
+        job, options = self.setting.job(arm, debaters=self.debaters(arm)), self.options
+        if arm.given is not None:
+            folder = arm_folder(self.path, arm.given.arm)
+            given = first_rounds(read_transcripts(folder), self.setting.questions, job.spec.repeats, folder)
+            job = with_given(job, given.reordered(arm.given.order))
+        if not any(map(has_endpoint, job.spec.models.values())):
+            options = options.model_copy(update={"base_url": None})
+        if job.protocol.needs_search and not options.replay:
+            self._opened(job.spec.source_specs)
+            job = replace(job, own_sources=self.sources)
+        account = replace(self.account, calls=self.calls, payer=arm.name)
+        pools = self.pools if job.protocol.knowledge else None
+        with RunDirectory(arm_folder(self.path, arm.name), replay=options.replay) as directory:
+            return await play(job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals)
 
     def waits_for(self, arm: Arm) -> str | None:
         """Why this arm cannot begin yet; None if it can.
@@ -155,42 +198,37 @@ class Experiment:
         An arm that it needs must have an outcome for every question: where a debate failed, nobody knows its first
         round, or what it would have cost.
         """
-        for name in arm.needs:
-            (needed,) = (other for other in self.setting.arms if other.name == name)
-            expected = len(self.setting.questions) * (needed.repeats or self.setting.repeats)
-            folder = self.arm_folder(name)
-            there = read_transcripts(folder) if (folder / "transcripts.jsonl").is_file() else ()
-            failed = [transcript.status == "failed" for transcript in there]
-            if len(failed) < expected:
-                return f"it needs {name}, which is not finished"
-            if any(failed):
+        for needed in (other for other in self.setting.arms if other.name in arm.needs):
+            done, failed = _outcomes(self.path, needed)
+            if done < self.setting.debates(needed):
+                return f"it needs {needed.name}, which is not finished"
+            if failed:
                 return (
-                    f"it needs {name}, of which {sum(failed)} debates failed; questions that fail whenever they are "
+                    f"it needs {needed.name}, of which {failed} debates failed; questions that fail whenever they are "
                     "tried must be left out of --data, in another --out"
                 )
         return None
 
     def debaters(self, arm: Arm) -> int | None:
-        """How many debaters cost what another arm has cost; None if it asks for none such, or still waits for it."""
+        """How many debaters cost what another arm has cost; None if it asks for none such, or still waits for it.
+
+        An arm that has begun keeps as many as it began with.
+        """
         dear = arm.debaters_for
-        if dear is None or self.waits_for(arm):
+        if dear is None:
             return None
-        target, unit = (self._mean(name, dear.by) for name in (dear.arm, dear.unit))
-        return debaters_for(target, unit)
+        if (arm_folder(self.path, arm.name) / "run.json").is_file():
+            return len(read_spec(arm_folder(self.path, arm.name)).protocol.cast)
+        if self.waits_for(arm):
+            return None
+        return debaters_for(self._mean(dear.arm, dear.by), self._mean(dear.unit, dear.by))
 
     def _mean(self, arm: str, what: str) -> float:
         """Calls or tokens of a debate."""
-        found = [_spent(transcript, what) for transcript in read_transcripts(self.arm_folder(arm))]
+        found = [_spent(transcript, what) for transcript in read_transcripts(arm_folder(self.path, arm))]
         if not sum(found):
             raise UserError(f"arm {arm!r} has made no call, so nothing can cost as much")
         return sum(found) / len(found)
-
-    def _given(self, arm: Arm) -> Given:
-        assert arm.given is not None
-        folder = self.arm_folder(arm.given.arm)
-        repeats = arm.repeats or self.setting.repeats
-        found = first_rounds(read_transcripts(folder), self.setting.questions, repeats, folder)
-        return found.reordered(arm.given.order)
 
 
 def _spent(transcript: Transcript, what: str) -> int:
@@ -201,7 +239,9 @@ def _spent(transcript: Transcript, what: str) -> int:
 
 
 @contextmanager
-def opened(path: Path, setting: Setting, *, replay: bool = False) -> Iterator[Experiment]:
+def opened(
+    path: Path, setting: Setting, options: RunOptions, account: Account, *, listen: Listener = lambda event: None
+) -> Iterator[Experiment]:
     """The experiment's folder, made or gone on with; one process at a time has it.
 
     Before anything is made, the models of all arms are opened and closed again, and pool files and names of sources are
@@ -210,19 +250,26 @@ def opened(path: Path, setting: Setting, *, replay: bool = False) -> Iterator[Ex
     Args:
         path: The folder.
         setting: The experiment.
-        replay: It was run before, and nobody will be asked.
+        options: How it is done. A replay asks nobody.
+        account: What its arms may use.
+        listen: Hears of sources that are opened, of pools, and of the runs of all arms.
 
     Raises:
         UserError: It is in use, holds another experiment or something else, or cannot be written; a model, a pool file
             or a source cannot be used.
     """
     there = is_experiment(path)
-    if replay and not there:
+    if options.replay and not there:
         raise UserError("holds no experiment to replay", file=path)
     if not there and (others := foreign(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
         raise UserError(f"holds no experiment, but {others[0]!r}; choose another --out", file=path)
-    models = setting.open_all([] if replay else [arm.name for arm in setting.arms if _has_left(path, setting, arm)])
-    record_of(setting)
+    asking = []
+    for arm in setting.arms:
+        done, failed = _outcomes(path, arm)
+        if not options.replay and done - failed < setting.debates(arm):
+            asking.append(arm.name)
+    models = setting.open_all(options, asking)
+    setting.held  # noqa: B018 - a pool file that is wrong is refused before anything is made
     if not there and (wrong := setting.unknown_sources()):
         raise wrong[0]
     made = not path.exists()
@@ -231,25 +278,129 @@ def opened(path: Path, setting: Setting, *, replay: bool = False) -> Iterator[Ex
         try:
             (path / "arms").mkdir(exist_ok=True)
             if is_experiment(path):
-                refuse_other(path, setting, models)
-            yield Experiment(path=path, setting=setting)
+                _refuse_other(path, setting, models)
+            yield Experiment(path=path, setting=setting, options=options, account=account, tell=heedless(listen))
         finally:
             _tidy(path, made=made)
 
 
-def _has_left(path: Path, setting: Setting, arm: Arm) -> bool:
-    """Whether the arm will ask its models."""
+def _outcomes(path: Path, arm: Arm) -> tuple[int, int]:
+    """How many debates of an arm have an outcome, and how many of them failed."""
     file = arm_folder(path, arm.name) / "transcripts.jsonl"
-    done = [line.key for line in read_outcomes(file) if line and not line.failed] if file.is_file() else []
-    return len(done) < len(setting.questions) * (arm.repeats or setting.repeats)
+    found = [line.failed for line in read_outcomes(file) if line] if file.is_file() else []
+    return len(found), sum(found)
 
 
 def _tidy(path: Path, *, made: bool) -> None:
     """Remove what was made for an experiment that did not begin, unless something waits there for the next try."""
     arms = path / "arms"
+    (path / _MERGED).unlink(missing_ok=True)
     if {entry.name for entry in path.iterdir()} != {"arms", "lock"} or any(arms.iterdir()):
         return
     arms.rmdir()
     (path / "lock").unlink()
     if made:
         path.rmdir()
+
+
+def is_experiment(path: Path) -> bool:
+    """Whether a folder is an experiment's."""
+    return (path / FILE).is_file()
+
+
+def arm_folder(path: Path, name: str) -> Path:
+    """The run directory of an arm of the experiment in a folder."""
+    return path / "arms" / name
+
+
+def read_experiment(path: Path) -> tuple[Recipe, list[Path]]:
+    """The recipe of an experiment, and the folders of its arms that have begun, in the recipe's order.
+
+    Raises:
+        UserError: It is none.
+    """
+    recipe = Recipe.model_validate(_read_record(path)["recipe"])
+    folders = [arm_folder(path, arm.name) for arm in recipe.all_arms()]
+    return recipe, [folder for folder in folders if (folder / "transcripts.jsonl").is_file()]
+
+
+def _record_of(setting: Setting) -> dict[str, Any]:
+    """All that is frozen but the pools."""
+    return {
+        "format": FORMAT,
+        # What is unset stays so: an arm's silence is not the same as a default.
+        "recipe": setting.recipe.model_dump(mode="json", exclude_unset=True),
+        "data": setting.data,
+        "questions": setting.questions_of,
+        "sample_seed": setting.sample_seed,
+        "repeats": setting.repeats,
+        "seed": setting.seed,
+    }
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads((path / FILE).read_bytes())
+    except (OSError, ValueError):
+        record = None
+    if not isinstance(record, dict):
+        raise UserError("is not an experiment's record", file=path / FILE)
+    if (found := record.get("format", 1)) != FORMAT:
+        reads = f"is of format {found!r}, and this version of madke reads {FORMAT}; choose another --out"
+        raise UserError(reads, file=path / FILE)
+    return record
+
+
+def _uses_pools(path: Path) -> bool:
+    """Whether a run of the experiment in this folder has begun with its pools; one that left the recipe counts too."""
+    return any(read_spec(file.parent).pools for file in arm_folder(path, "").glob("*/run.json"))
+
+
+def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse an experiment whose results would be others than those that are there.
+
+    What a recipe only says about itself may change, there may be further questions, and arms that have not begun may
+    come, go, and become others.
+
+    Args:
+        path: The experiment's folder.
+        setting: What is to go on.
+        models: Arm -> role -> the model's own name.
+
+    Raises:
+        UserError: What all arms share has changed, or an arm that has begun.
+    """
+    before, now = _read_record(path), _record_of(setting)
+    old, new = before["questions"], now["questions"]
+    different = [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
+    different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
+    if not old.keys() <= new.keys():
+        different.insert(0, f"{len(old)} questions, not {len(old.keys() & new.keys())} (--limit, or the data)")
+    if different:
+        raise UserError(f"holds another experiment: {different[0]}; choose another --out", file=path)
+    arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}
+    for arm, job in setting.jobs:
+        folder = arm_folder(path, arm.name)
+        if not (folder / "run.json").is_file():
+            continue
+        found = _differences(folder, job, models[arm.name], sized=arm.debaters_for is not None)
+        was = arms_before.get(arm.name, arm)
+        found += [name for name in ("given", "debaters_for") if getattr(was, name) != getattr(arm, name)]
+        if found:
+            said = f"arm {arm.name!r} has begun, and was another ({found[0]})"
+            raise UserError(f"{said}; give it another name, or choose another --out", file=path)
+
+
+def _differences(folder: Path, job: Job, models: Mapping[str, str], *, sized: bool) -> list[str]:
+    """What of a run that has begun is not what its job says now.
+
+    Args:
+        folder: The run's.
+        job: As far as it is known before it runs.
+        models: Role -> the model's own name.
+        sized: The number of debaters follows from what others cost, and is not known.
+    """
+    before = read_spec(folder)
+    unknown = (*_LATER, "protocol", "models") if sized else _LATER
+    known = {"models": models} | {name: getattr(before, name) for name in unknown}
+    return before.differences(job.spec.model_copy(update=known))

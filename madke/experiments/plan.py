@@ -1,8 +1,8 @@
-"""What runs will take, found out by playing their debates with a model that only counts.
+"""What runs will take, found out by playing their debates once with a model that only counts.
 
-Each debate is played to its last round with the real prompts, pools and call keys, and once more for every earlier
-round that it can end with. So calls are exact for a debate of a length and pools that are there, unless calls fail.
-Tokens are estimates: four characters for one, and replies of a length that is assumed.
+Each debate is played to its last round with the real prompts, pools and call keys; what would end it earlier is asked
+of the same debate. So calls are exact for a debate of a length and pools that are there, unless calls fail. Tokens are
+estimates: four characters for one, and replies of a length that is assumed.
 """
 
 from __future__ import annotations
@@ -12,21 +12,30 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
+from madke.core.chat import ChatRequest, Completion, Purpose, Usage
+from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
+from madke.core.transcript import Turn
 from madke.data import Given
 from madke.engine.cost import possible_rounds, stage_calls
-from madke.engine.protocol import MOST_DEBATERS
-from madke.experiments.counting import Call, PoolOf, counted
+from madke.engine.debate import debate
+from madke.engine.finish import FINISHES
+from madke.engine.parse import marked
+from madke.engine.protocol import MOST_DEBATERS, Knowledge, Protocol
+from madke.engine.scene import Scene
 from madke.experiments.recipe import Arm
 from madke.experiments.setting import Setting, debaters_for
-from madke.knowledge.pool_file import merge_pools
-from madke.llm.prices import Prices, cost, price_of
-from madke.runs.job import Job
-from madke.runs.pools import RunPools
+from madke.knowledge.pool_file import merge_pools, read_pools
+from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
+from madke.llm.store import call_key
+from madke.runs.job import Job, with_given
+from madke.runs.run_pools import pool_of
+from madke.tasks import get_task
+from madke.tasks.choice import lettered
 
 REPLY_TOKENS = 150
 """Tokens that a reply is taken to have, where nothing else is said."""
@@ -34,8 +43,14 @@ REPLY_TOKENS = 150
 _PLAYED = 50
 """Questions of a run that are played, evenly spread; the others are taken to be like them."""
 
-_CLOSING = ("summarize", "extract", "pick")
-"""Stages of a debate's end: those of a shorter debate have other prompts."""
+_PASSAGE = "word " * 100
+"""A passage of a pool that is not there yet: Wikipedia's have a hundred words."""
+
+_ANSWERING = ("speak", "reply", "summarize", "extract")
+"""Stages whose replies hold an answer."""
+
+PoolOf = Callable[[Question], KnowledgePool]
+"""A question's pool."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,31 +93,96 @@ class Planned:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _Call:
+    """A call of a debate, in the first repeat."""
+
+    purpose: Purpose
+    key: str
+    """Calls of one key are asked once, whoever makes them."""
+    surely: str
+    """The same, but another one for each way of ordering what debaters read: how they order it hangs on what was said,
+    so orders that look alike here may not be so in the end."""
+    usage: Usage
+    price: Price | None
+
+    def load(self, times: float, repeats: int, known: int) -> Load:
+        """The call, made so often in all repeats together; in so many of them it is known, and not paid."""
+        paid = times * (1 - min(known, repeats) / repeats)
+        return Load(
+            calls=times,
+            all_tokens=(self.usage.prompt_tokens + self.usage.completion_tokens) * times,
+            paid=paid,
+            prompt_tokens=self.usage.prompt_tokens * paid,
+            completion_tokens=self.usage.completion_tokens * paid,
+            cost=cost(self.usage, self.price) * paid if self.price else 0,
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Counting:
+    """A model that notes what it is asked, and replies with words that settle nothing: no two answers are alike."""
+
+    name: str
+    protocol: Protocol
+    reply_tokens: int
+    price: Price | None
+    question: Question
+    calls: list[_Call]
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Note a request, and reply to it."""
+        usage = Usage(
+            prompt_tokens=estimated_usage(request.messages, "").prompt_tokens,
+            completion_tokens=min(self.reply_tokens, request.max_tokens),
+            estimated=True,
+        )
+        purpose, key = request.purpose, call_key(self.name, request)
+        surely = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
+        self.calls.append(_Call(purpose=purpose, key=key, surely=surely, usage=usage, price=self.price))
+        # Other prompts have other replies, so that what follows from them is not taken for shared.
+        text = f"{self._text(purpose, key)} {key[:16]} "
+        return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
+
+    def _text(self, purpose: Purpose, key: str) -> str:
+        """An answer, or as many passages as a debater may choose, drawn at random."""
+        knowledge = self.protocol.knowledge
+        if purpose.stage == "select" and knowledge is not None:
+            count = min(knowledge.max_selected, knowledge.most_passages)
+            return "".join(f"[{n}]" for n in Random(key).sample(range(knowledge.most_passages), count))
+        return self._answer(purpose) if purpose.stage in _ANSWERING else ""
+
+    def _answer(self, purpose: Purpose) -> str:
+        """An answer that its task reads, where there are enough of them another one for each debater and round."""
+        names = [debater.name for debater in self.protocol.cast]
+        turn = purpose.round * len(names) + (names.index(purpose.agent) if purpose.agent in names else 0)
+        options = get_task(self.question.task).choices or [letter for letter, _ in lettered(self.question.choices)]
+        answer = options[turn % len(options)] if options else str(turn)
+        return f"The answer is {marked(answer, self.protocol.marker)}"
+
+
+@dataclass(kw_only=True, slots=True)
 class _Played:
-    """The calls of a run, whose debates never settle."""
+    """The calls of a run's debates, which never settle."""
 
-    job: Job
-    calls: Sequence[Call]
-    endings: Mapping[int, Sequence[Call]]
-    """Rounds -> how a debate ends with them; for fewer rounds than there can be."""
     questions: int
-    """Those that were played."""
+    """How many were played."""
+    calls: list[_Call] = field(default_factory=list)
+    endings: list[_Call] = field(default_factory=list)
+    """With which they would end after fewer rounds than they have."""
+    first_rounds: dict[str, dict[int, tuple[Turn, ...]]] = field(default_factory=dict)
 
-    @property
-    def scale(self) -> float:
-        """Debates of the run for each one that was played."""
-        return len(self.job.questions) * self.job.repeats / self.questions
+    def shortest(self, protocol: Protocol) -> Iterator[tuple[_Call, float]]:
+        """The calls of debates that end as early as they can, and how much of each is made.
 
-    def shortest(self) -> Iterator[tuple[Call, float]]:
-        """The calls of debates that end as early as they can, and how much of each is made."""
-        protocol = self.job.variant.protocol
-        rounds = possible_rounds(protocol)[0]
-        by_stage: dict[str, list[Call]] = defaultdict(list)
-        for call in self.calls:
-            if call.round <= rounds and call.stage not in _CLOSING:
-                by_stage[call.stage].append(call)
-        for call in self.endings.get(rounds, [call for call in self.calls if call.stage in _CLOSING]):
-            by_stage[call.stage].append(call)
+        Args:
+            protocol: The run's; it may have fewer debaters.
+        """
+        rounds, roles = possible_rounds(protocol)[0], protocol.roles
+        by_stage: dict[str, list[_Call]] = defaultdict(list)
+        endings = [call for call in self.endings if call.purpose.round == rounds]
+        for call in [call for call in self.calls if call.purpose.round <= rounds] + endings:
+            if call.purpose.agent in roles:
+                by_stage[call.purpose.stage].append(call)
         fewest = {stage.stage: stage.fewest for stage in stage_calls(protocol, rounds)}
         for stage, calls in by_stage.items():
             share = min(1.0, fewest.get(stage, len(calls)) * self.questions / len(calls))
@@ -127,49 +207,90 @@ class Planner:
     _possible: dict[str, int] = field(default_factory=dict)
     """``key`` of a call -> in how many repeats earlier runs may make it, whenever their debates end."""
 
-    def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, largest: Job | None = None) -> Planned:
+    def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, fewest: int | None = None) -> Planned:
         """What a run takes.
 
         Args:
             name: How the plan calls it.
             job: The run.
             pool_of: Its pools; None where they are not there yet, or there is no knowledge.
-            largest: The run with the most debaters that it may have, where ``job`` has the fewest.
+            fewest: How few debaters it may have, where ``job`` has the most.
         """
-        fewer = self._played(name, job, pool_of)
-        more = fewer if largest is None else self._played(name, largest, pool_of)
+        questions = spread(job.questions)
+        played = asyncio.run(self._played(job, questions, pool_of))
+        self.first_rounds[name] = Given(rounds=played.first_rounds)
+        protocol, repeats = job.protocol, job.spec.repeats
+        fewer = protocol if fewest is None else protocol.model_copy(update={"debaters": fewest})
+        debates = len(job.questions) * repeats
+        scale = debates / len(questions)
         least, most = Load(), Load()
-        for call, share in fewer.shortest():
-            least += _load_of(call, share * fewer.scale, job.repeats, self._possible.get(call.key, 0))
-        for call in more.calls:
-            most += _load_of(call, more.scale, job.repeats, self._known.get(call.surely, 0))
-        protocol = job.variant.protocol
-        planned = Planned(
+        for call, share in played.shortest(fewer):
+            least += call.load(share * scale, repeats, self._possible.get(call.key, 0))
+        for call in played.calls:
+            most += call.load(scale, repeats, self._known.get(call.surely, 0))
+        _note(self._known, [call.surely for call in played.calls if call.purpose.agent in fewer.roles], repeats)
+        _note(self._possible, [call.key for call in played.calls + played.endings], repeats)
+        models = set(job.spec.models.values())
+        return Planned(
             name=name,
-            debates=len(job.questions) * job.repeats,
+            debates=debates,
             least=least,
             most=most,
-            unpriced=tuple(sorted({model for model in job.models.values() if price_of(model, self.prices) is None})),
+            unpriced=tuple(sorted(model for model in models if price_of(model, self.prices) is None)),
             assumed_passages=protocol.knowledge is not None and pool_of is None,
-            debaters=None if largest is None else (len(protocol.cast), len(largest.variant.protocol.cast)),
+            debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
-        _note(self._known, [call.surely for call in fewer.calls], job.repeats)
-        for calls in (more.calls, *more.endings.values()):
-            _note(self._possible, [call.key for call in calls], job.repeats)
-        return planned
 
-    def _played(self, name: str, job: Job, pool_of: PoolOf | None) -> _Played:
-        questions = _spread(job.questions, _PLAYED)
-        protocol = job.variant.protocol
-        play = partial(
-            counted, job, questions=questions, pool_of=pool_of, prices=self.prices, reply_tokens=self.reply_tokens
-        )
-        calls, self.first_rounds[name] = asyncio.run(play(protocol))
-        endings = {}
-        for rounds in possible_rounds(protocol)[:-1]:
-            shorter, _ = asyncio.run(play(protocol.model_copy(update={"rounds": rounds})))
-            endings[rounds] = [call for call in shorter if call.stage in _CLOSING]
-        return _Played(job=job, calls=calls, endings=endings, questions=len(questions))
+    async def _played(self, job: Job, questions: Sequence[Question], pool_of: PoolOf | None) -> _Played:
+        """The calls of debates that never settle: the whole ones', and the ends of those with fewer rounds."""
+        protocol = job.protocol
+        played = _Played(questions=len(questions))
+        for question in questions:
+            calls: list[_Call] = []
+            models = {
+                model: _Counting(
+                    name=model,
+                    protocol=protocol,
+                    reply_tokens=self.reply_tokens,
+                    price=price_of(model, self.prices),
+                    question=question,
+                    calls=calls,
+                )
+                for model in job.spec.models.values()
+            }
+            cast = {role: models[name] for role, name in job.spec.models.items()}
+            pool, task = _pool(question, protocol.knowledge, pool_of), get_task(question.task)
+            transcript = await debate(
+                question,
+                protocol,
+                cast,
+                pool,
+                task=task,
+                prompts=job.variant,
+                seed=job.spec.seed,
+                given=job.given.of(question.id, 0) if job.given is not None else (),
+                retrieve=_nothing_found,
+                estimate=_all_alike,
+            )
+            played.calls += calls
+            played.first_rounds[question.id] = {0: transcript.rounds[0].turns}
+            scene = Scene(
+                question=question,
+                task=task,
+                protocol=protocol,
+                prompts=job.variant,
+                cast=cast,
+                pool=pool,
+                seed=job.spec.seed,
+                estimate=_all_alike,
+                clock=lambda: 0.0,
+            )
+            calls.clear()
+            for rounds in possible_rounds(protocol):
+                if rounds < len(transcript.rounds):
+                    await FINISHES[protocol.finish](scene, transcript.rounds[:rounds])
+            played.endings += calls
+        return played
 
 
 def _note(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
@@ -177,17 +298,25 @@ def _note(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
         known[key] = max(repeats, known.get(key, 0))
 
 
-def _load_of(call: Call, times: float, repeats: int, known: int) -> Load:
-    """A call that is made so often in all repeats together; in so many of them it is known, and not paid."""
-    paid = times * (1 - min(known, repeats) / repeats)
-    return Load(
-        calls=times,
-        all_tokens=(call.usage.prompt_tokens + call.usage.completion_tokens) * times,
-        paid=paid,
-        prompt_tokens=call.usage.prompt_tokens * paid,
-        completion_tokens=call.usage.completion_tokens * paid,
-        cost=cost(call.usage, call.price) * paid if call.price else 0,
-    )
+def _pool(question: Question, knowledge: Knowledge | None, pool_of: PoolOf | None) -> KnowledgePool:
+    if knowledge is None:
+        return EMPTY_POOL
+    if pool_of is not None:
+        return pool_of(question)
+    kept = [(source, n) for source in knowledge.sources for n in range(knowledge.count(source))]
+    passages = [
+        Passage(source=source, key=f"{source}-{n}", title="A title", text=f"{source} {n} {_PASSAGE}", score=0, rank=n)
+        for source, n in kept[: knowledge.most_passages]
+    ]
+    return KnowledgePool(passages=tuple(passages))
+
+
+async def _nothing_found(*_: object) -> Hits:
+    return Hits()
+
+
+async def _all_alike(question: Question, candidates: Sequence[str]) -> Sequence[float]:
+    return [0.0] * len(candidates)
 
 
 def planned(
@@ -210,27 +339,32 @@ def planned(
     """
     plans: dict[str, Planned] = {}
     with _pool_file(setting, pools) as (file, held):
+        ids = {question.id for question in spread(setting.questions)}
+        records = read_pools(file, only=ids) if file is not None else {}
         for arm in setting.arms:
-            given = planner.first_rounds[arm.given.arm].reordered(arm.given.order) if arm.given else None
             known = debaters(arm)
             few, many = (known, known) if known is not None else _debaters(arm, plans)
-            job = setting.job(arm, given=given, debaters=few)
-            largest = None if many == few else setting.job(arm, given=given, debaters=many)
-            knowledge = job.variant.protocol.knowledge
+            job = setting.job(arm, debaters=many)
+            if arm.given:
+                job = with_given(job, planner.first_rounds[arm.given.arm].reordered(arm.given.order))
+            knowledge = job.protocol.knowledge
+
+            def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
+                return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
+
             there = file is not None and knowledge is not None and held.issuperset(knowledge.sources)
-            pool_of = RunPools(file, knowledge, setting.questions).of if there else None
-            plans[arm.name] = planner.plan(arm.name, job, pool_of, largest=largest)
+            fewest = few if few != many else None
+            plans[arm.name] = planner.plan(arm.name, job, pool if there else None, fewest=fewest)
     return list(plans.values())
 
 
 @contextmanager
 def _pool_file(setting: Setting, frozen: Path | None) -> Iterator[tuple[Path | None, set[str]]]:
     """A file with the pools that are there already, and the sources that it holds for every question."""
-    specs = setting.all_specs()
     if frozen is not None:
-        yield frozen, set(specs)
+        yield frozen, set(setting.all_specs)
         return
-    held = set(setting.held.intersection(specs))
+    held = set(setting.held.intersection(setting.all_specs))
     if not held:
         yield None, held
         return
@@ -258,7 +392,7 @@ def _of_a_debate(plan: Planned, what: str) -> tuple[float, float]:
     return least, most
 
 
-def _spread(questions: Sequence[Question], most: int) -> list[Question]:
-    """At most so many, from the first to the last dataset: questions stand dataset by dataset."""
-    count = min(most, len(questions))
+def spread(questions: Sequence[Question]) -> list[Question]:
+    """Those that are played, from the first to the last dataset: questions stand dataset by dataset."""
+    count = min(_PLAYED, len(questions))
     return [questions[n * len(questions) // count] for n in range(count)]

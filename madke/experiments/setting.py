@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
+from madke.core.knowledge import Source
 from madke.core.question import Question
-from madke.data import Given
-from madke.experiments.recipe import Arm, Recipe
+from madke.data import read_dataset
+from madke.data.sampling import chosen, sample
+from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
-from madke.llm import close, kind_of, open_model
+from madke.llm import as_chat_model, close, kind_of, open_model, read_models, refuse_two_addresses
 from madke.runs.cast import has_endpoint, role_models
-from madke.runs.config import questions_sha256
-from madke.runs.job import Job, configured
+from madke.runs.job import Job, Model, check_needs, configured
+from madke.runs.spec import USUAL, RunOptions, RunSpec, question_hashes
 from madke.variants import Variant, load_variant
 from madke.yaml_file import line_of
+
+NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
+
+Data = Sequence[str | Path | Question]
+"""Files of questions, ``NAME=PATH`` for a published dataset as its owners ship it; or questions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,38 +43,42 @@ class Setting:
     """The datasets' file names, for people."""
     datasets: Sequence[str] = ()
     """The published forms that they were read as."""
+    task: str | None = None
     sample_seed: int | None = None
     questions: Sequence[Question]
-    base_url: str | None = None
     pools: Sequence[Path] = ()
     """Pool files that are there; sources that none of them holds are asked."""
     prompts: Path | None = None
     estimator: str | None = None
     repeats: int = 1
     seed: int = 0
+    own_model: ChatModel | None = None
+    """The model of the recipe's ``model``, where it came as an object."""
+    own_sources: Mapping[str, Source] = field(default_factory=dict)
+    """Name -> source, of those that came as objects."""
+    _jobs: dict[tuple[str, int | None], Job] = field(default_factory=dict, init=False, repr=False)
+    _variants: dict[str, Variant] = field(default_factory=dict, init=False, repr=False)
+    """The protocols that are loaded already, each once."""
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
         """In the order in which they run."""
         return tuple(self.recipe.all_arms())
 
-    def specs(self, arm: Arm) -> dict[str, str | None]:
-        """Source name -> specification, for one arm."""
-        sources = self._variant(arm).protocol.sources
-        try:
-            return source_specs(arm.sources, sources)
-        except UserError as error:
-            raise self._refusal(arm, error, "sources") from None
+    def debates(self, arm: Arm) -> int:
+        """How many debates an arm has."""
+        return len(self.questions) * (arm.repeats or self.repeats)
 
+    @cached_property
     def all_specs(self) -> dict[str, str | None]:
-        """The same for all arms together.
+        """Source name -> specification, of all arms together.
 
         Raises:
             UserError: Two arms mean different things by one name.
         """
         found: dict[str, str | None] = {}
-        for arm in self.arms:
-            for name, spec in self.specs(arm).items():
+        for arm, job in self.jobs:
+            for name, spec in job.spec.source_specs.items():
                 if found.setdefault(name, spec) != spec:
                     error = UserError(f"source {name!r} is {spec!r}, and {found[name]!r} before")
                     raise self._refusal(arm, error, "sources")
@@ -84,8 +97,8 @@ class Setting:
         """What is wrong with names of sources that no pool file holds and nothing serves; one for each name."""
         known = known_sources()
         named: dict[str, Arm] = {}
-        for arm in self.arms:
-            for name, spec in self.specs(arm).items():
+        for arm, job in self.jobs:
+            for name, spec in job.spec.source_specs.items():
                 if spec is None and name not in known:
                     named.setdefault(name, arm)
         found = []
@@ -97,91 +110,120 @@ class Setting:
                     found.append(self._refusal(arm, error, "sources"))
         return found
 
-    @cached_property
-    def jobs(self) -> tuple[Job, ...]:
-        """The run of each arm, as far as it is known before any has run."""
-        return tuple(self.job(arm) for arm in self.arms)
+    @property
+    def jobs(self) -> tuple[tuple[Arm, Job], ...]:
+        """Each arm with its run, as far as it is known before any has run."""
+        return tuple((arm, self.job(arm)) for arm in self.arms)
 
     @cached_property
-    def data_sha256(self) -> str:
-        """Of the questions, see :func:`madke.runs.config.questions_sha256`."""
-        return questions_sha256(self.questions)
+    def questions_of(self) -> Mapping[str, str]:
+        """Id -> hash of each question."""
+        return question_hashes(self.questions)
 
-    def job(self, arm: Arm, *, given: Given | None = None, debaters: int | None = None) -> Job:
-        """The run of one arm.
+    def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
+        """The run of one arm, without a first round that it takes over.
 
         Args:
             arm: One of the recipe's.
-            given: Its first round, where the arm has one of another's.
             debaters: Their number, where it follows from what another arm cost.
         """
+        if (arm.name, debaters) not in self._jobs:
+            self._jobs[arm.name, debaters] = self._job(arm, debaters)
+        return self._jobs[arm.name, debaters]
+
+    def _job(self, arm: Arm, debaters: int | None) -> Job:
+        variant = self._variant(arm)
+        try:
+            specs = source_specs(arm.sources, variant.protocol.sources)
+        except UserError as error:
+            raise self._refusal(arm, error, "sources") from None
         fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
-        variant, specs = self._variant(arm), self.specs(arm)
+        specs |= {name: f"object {type(own).__qualname__}" for name, own in self.own_sources.items() if name in specs}
         try:
             variant, specs = configured(variant, specs, fields, given=arm.given is not None)
         except UserError as error:
             # What the command line calls --set is a key here.
             raise self._refusal(arm, UserError(str(error).removeprefix("--")), "set") from None
-        seed = self.seed if arm.seed is None else arm.seed
         try:
             models = role_models(variant.protocol, arm.model or self.recipe.model, arm.cast)
         except UserError as error:
             raise self._refusal(arm, error, "cast") from None
-        return Job(
+        seed = self.seed if arm.seed is None else arm.seed
+        spec = RunSpec(
             data=self.data,
-            data_sha256=self.data_sha256,
             dataset=", ".join(self.datasets) or None,
+            task=self.task,
+            questions=self.questions_of,
             sample_seed=self.sample_seed,
-            questions=self.questions,
-            variant=variant,
+            variant=variant.name,
+            protocol=variant.protocol,
+            prompts_sha256=variant.fingerprint(),
             models=models,
-            base_url=self.base_url if any(map(has_endpoint, models.values())) else None,
             source_specs=specs,
-            given=given,
             estimator=self.estimator if variant.protocol.needs_estimator else None,
             seed=seed if seed >= 0 else None,
             repeats=arm.repeats or self.repeats,
         )
+        own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
+        return Job(
+            spec=spec, questions=self.questions, variant=variant, own_models=own_models, own_sources=self.own_sources
+        )
 
-    def check_units(self) -> None:
-        """Refuse a unit of cost that is not one debater's.
+    def check(self, options: RunOptions = USUAL) -> None:
+        """Refuse what no arm would use, and arms that lack something, before anything is asked.
 
         Raises:
-            UserError: It is that of an arm with more.
+            UserError: Something is given for nothing; an arm needs golds or an estimator; a unit of cost has more than
+                one debater; a model cannot be.
         """
-        counts = {arm.name: len(job.variant.protocol.cast) for arm, job in zip(self.arms, self.jobs, strict=True)}
-        for arm in self.arms:
-            if (dear := arm.debaters_for) and counts[dear.unit] != 1:
-                found = f"debaters_for: the unit {dear.unit!r} has {counts[dear.unit]} debaters; expected an arm of one"
-                raise self._refusal(arm, UserError(found), "debaters_for", "unit")
+        if options.base_url is not None and not any(map(has_endpoint, self.models)):
+            raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
+        if self.estimator is not None and not any(job.spec.estimator for _, job in self.jobs):
+            raise UserError("--estimator is for finish = rerank; no arm has it")
+        debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
+        for arm, job in self.jobs:
+            check_needs(job.protocol, self.questions, given=arm.given is not None, estimator=job.spec.estimator)
+            if (dear := arm.debaters_for) and (count := debaters[dear.unit]) != 1:
+                error = UserError(f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected an arm of one")
+                raise self._refusal(arm, error, "debaters_for", "unit")
+        self.open_all(options)
 
-    def open_all(self, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
+    @property
+    def models(self) -> set[str]:
+        """The names of all models that are opened by name."""
+        return {name for _, job in self.jobs for name in job.spec.models.values() if name not in job.own_models}
+
+    def open_all(self, options: RunOptions = USUAL, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
         """Open every model of every arm as far as that asks nobody and loads no weights, and close it again.
 
         Args:
+            options: Say where models are.
             asking: The arms whose models will be asked; those of the others need no key.
 
         Returns:
-            Arm -> role -> the model's own name, with its endpoint.
+            Arm -> role -> the model's own name.
 
         Raises:
-            UserError: There is no such model, or it cannot be opened.
+            UserError: There is no such model, it cannot be opened, or its name leads to two addresses.
         """
+        entries = read_models(options.models_file)
         opened: dict[tuple[str, bool], ChatModel] = {}
         found: dict[str, Mapping[str, str]] = {}
         try:
-            for arm, job in zip(self.arms, self.jobs, strict=True):
-                for name in job.models.values():
-                    asked = arm.name in asking and kind_of(name) != "hf"
-                    if (name, asked) not in opened:
-                        base_url = self.base_url if has_endpoint(name) else None
+            for arm, job in self.jobs:
+                own = {name: model.name for name, model in job.own_models.items()}
+                for name in job.spec.models.values():
+                    asked = arm.name in asking and name not in own and kind_of(name) != "hf"
+                    if name not in own and (name, asked) not in opened:
+                        at = options.base_url if has_endpoint(name) else None
                         try:
-                            opened[name, asked] = open_model(name, base_url=base_url, replay=not asked)
+                            opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
                         except UserError as error:
                             keys = _says_model(arm, name)
                             raise (self._refusal(arm, error, *keys) if keys else error) from None
-                asked_of = {name: model.name for (name, _), model in opened.items()}
-                found[arm.name] = {role: asked_of[name] for role, name in job.models.items()}
+                names = own | {name: model.name for (name, _), model in opened.items()}
+                found[arm.name] = {role: names[name] for role, name in job.spec.models.items()}
+            refuse_two_addresses(opened.values())
         finally:
             asyncio.run(_close(opened.values()))
         return found
@@ -195,11 +237,6 @@ class Setting:
                 raise self._refusal(arm, error, "protocol") from None
         return self._variants[name]
 
-    @cached_property
-    def _variants(self) -> dict[str, Variant]:
-        """The protocols that are loaded already, each once."""
-        return {}
-
     def _refusal(self, arm: Arm, error: UserError, *keys: str) -> UserError:
         """The error with its arm, and where the recipe says what is wrong there."""
         return UserError(f"arm {arm.name!r}: {error}", file=self.file, line=self._line(arm, keys))
@@ -207,12 +244,85 @@ class Setting:
     def _line(self, arm: Arm, keys: Sequence[str]) -> int | None:
         if self.file is None:
             return None
-        number = next(number for number, other in enumerate(self.arms) if other.name == arm.name)
-        places = self.recipe.places(number)
+        places = self.recipe.places([other.name for other in self.arms].index(arm.name))
         for place in (*((*place, *keys) for place in places), places[0]):
             if line := line_of(self.file, place, whole=True):
                 return line
         return None
+
+
+def read_setting(
+    recipe: str | Path | Recipe,
+    data: Data,
+    *,
+    model: Model | None = None,
+    sources: Mapping[str, Source] = NO_SOURCES,
+    pools: Sequence[Path] = (),
+    task: str | None = None,
+    ids: str | None = None,
+    limit: int | None = None,
+    sample_seed: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    prompts: Path | None = None,
+    estimator: str | None = None,
+) -> Setting:
+    """The setting of a recipe over some data; see :func:`madke.experiments.ablation.ablate`.
+
+    Raises:
+        UserError: The recipe or the data are wrong.
+    """
+    found = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
+    own = None if model is None or isinstance(model, str) else as_chat_model(model)
+    if model is not None:
+        found = found.model_copy(update={"model": own.name if own else model})
+    limit = found.limit if limit is None else limit
+    if sample_seed is None and limit is not None:
+        sample_seed = found.sample_seed
+    named = [str(item).rpartition("=") for item in data if not isinstance(item, Question)]
+    return Setting(
+        recipe=found,
+        file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
+        data=", ".join(Path(path).name for _, _, path in named),
+        datasets=tuple(name for name, equals, _ in named if equals),
+        task=task,
+        sample_seed=sample_seed,
+        questions=_questions(found, data, task, ids, limit, sample_seed),
+        pools=pools,
+        prompts=prompts,
+        estimator=estimator,
+        repeats=repeats,
+        seed=seed,
+        own_model=own,
+        own_sources=sources,
+    )
+
+
+def _questions(
+    recipe: Recipe, data: Data, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
+) -> list[Question]:
+    """The questions of all datasets, one after the other; ids are told apart by the dataset where that is needed."""
+    if not data:
+        wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
+        raise UserError(f"--data is missing: the questions of the experiment{wanted}")
+    own = [item for item in data if isinstance(item, Question)]
+    sets = [("questions", sample(own, limit, sample_seed, lambda question: question.id))] if own else []
+    for item in data:
+        if isinstance(item, Question):
+            continue
+        name, equals, path = str(item).rpartition("=")
+        read = read_dataset(Path(path), dataset=name if equals else None, task=task)
+        listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
+        read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
+        sets.append((name or Path(path).stem, read))
+    all_ids = [question.id for _, read in sets for question in read]
+    if len(set(all_ids)) == len(all_ids):
+        return [question for _, read in sets for question in read]
+    apart = [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
+    for id_, count in Counter(question.id for question in apart).items():
+        if count > 1:
+            raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
+    return apart
 
 
 def _says_model(arm: Arm, name: str) -> tuple[str, ...]:

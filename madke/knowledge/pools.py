@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from madke.core.errors import UserError
-from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
+from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
 from madke.files import alone_in, replacing
 from madke.knowledge.asking import ask, served_by
@@ -36,16 +36,6 @@ _CHUNK = 500
 """Questions that each source is asked at a time, and that a kill loses. (A web search stores each answer for itself.)
 It is fixed, as the last bits of a query's vector depend on those that are encoded with it: whoever does the work, the
 pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceCounts:
-    """What one source came back with, in questions."""
-
-    asked: int = 0
-    found: int = 0
-    """Questions with at least one passage."""
-    failed: int = 0
 
 
 def build_pools(

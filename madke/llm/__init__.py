@@ -4,9 +4,20 @@ A model stack is ``Stored(Retrying(Limited(open_model(name), limiter)), store)``
 that waits for its next attempt holds no slot of the limiter.
 """
 
+from madke.llm.endpoints import AtEndpoint, Models, endpoints_of, moved, probe, read_models, refuse_two_addresses
 from madke.llm.human import HumanChat
-from madke.llm.limiter import Limited, Limiter, LimiterState
-from madke.llm.models import UNPAID, WITH_ENDPOINT, close, kind_of, open_model
+from madke.llm.limiter import Limited, Limiter, LimiterState, Limits
+from madke.llm.models import (
+    MODEL_FORMS,
+    UNPAID,
+    WITH_ENDPOINT,
+    as_chat_model,
+    close,
+    kind_of,
+    names_code,
+    open_model,
+    split_address,
+)
 from madke.llm.openai_client import AzureChat, OpenAIChat
 from madke.llm.retry import Retrying, RetryPolicy
 from madke.llm.scripted import ScriptedChat
@@ -14,8 +25,10 @@ from madke.llm.store import CallStore, Recorded, Stored
 from madke.llm.transformers_chat import HFChat
 
 __all__ = [
+    "MODEL_FORMS",
     "UNPAID",
     "WITH_ENDPOINT",
+    "AtEndpoint",
     "AzureChat",
     "CallStore",
     "HFChat",
@@ -23,13 +36,23 @@ __all__ = [
     "Limited",
     "Limiter",
     "LimiterState",
+    "Limits",
+    "Models",
     "OpenAIChat",
     "Recorded",
     "RetryPolicy",
     "Retrying",
     "ScriptedChat",
     "Stored",
+    "as_chat_model",
     "close",
+    "endpoints_of",
     "kind_of",
+    "moved",
+    "names_code",
     "open_model",
+    "probe",
+    "read_models",
+    "refuse_two_addresses",
+    "split_address",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from madke.core.chat import Message
 from madke.core.errors import UserError
+from madke.llm.refusals import without_system
 
 _PROBE = "madke-system-probe"
 
@@ -38,10 +39,10 @@ class ChatTokens:
         chat = [(message.role, self._without_control_tokens(message.content)) for message in messages]
         if not self._tokenizer.chat_template:
             return _plain(chat)
-        return self._render(chat if self._takes_system else _merged(chat))
+        rendered = [{"role": role, "content": content} for role, content in chat]
+        return self._render(rendered if self._takes_system else without_system(rendered))
 
-    def _render(self, messages: Sequence[tuple[str, str]]) -> str:
-        chat = [{"role": role, "content": content} for role, content in messages]
+    def _render(self, chat: Sequence[Mapping[str, str]]) -> str:
         text: str = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
         return text
 
@@ -56,7 +57,7 @@ class ChatTokens:
         from jinja2 import TemplateError
 
         try:
-            return _PROBE in self._render([("system", _PROBE), ("user", "x")])
+            return _PROBE in self._render([{"role": "system", "content": _PROBE}, {"role": "user", "content": "x"}])
         except TemplateError:
             return False
 
@@ -108,14 +109,3 @@ def _control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
     # A single character cannot be broken up.
     found = sorted((c for c in contents if len(c) > 1 and c.strip()), key=lambda c: (-len(c), c))
     return re.compile("|".join(map(re.escape, found))) if found else None
-
-
-def _merged(messages: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The messages with the system texts at the head of the first user message."""
-    system = [content for role, content in messages if role == "system"]
-    rest = [(role, content) for role, content in messages if role != "system"]
-    first = next((i for i, (role, _) in enumerate(rest) if role == "user"), None)
-    if not system or first is None:
-        return rest or [("user", "\n\n".join(system))]
-    rest[first] = ("user", "\n\n".join([*system, rest[first][1]]))
-    return rest

@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Paced
 from madke.core.errors import CallError
+from madke.llm.endpoints import AtEndpoint
 
 SLOW_START = 16
 """Calls at once to begin with: what any server takes. Sixty-four are reached after two rounds of calls."""
@@ -48,7 +49,7 @@ class LimiterState:
 
 
 class Limiter:
-    """A bound that all calls of a run share; ``async with limiter:`` waits for room, first come, first served.
+    """A bound that all calls to one endpoint share; ``async with limiter:`` waits for room, first come, first served.
 
     **How many at once.** The limit starts low and grows while calls wait for room: by one for each call that succeeds
     and was in flight while others waited. It so doubles with each round of calls, up to what was wanted (TCP's slow
@@ -67,8 +68,7 @@ class Limiter:
     **Pauses.** Rate headers that say that nothing is left hold every call back until then, and so does the Retry-After
     of an overload, or of a first call. That of a stray rejection holds back its own call only, in
     :class:`madke.llm.Retrying`. A pause longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and calls
-    that fail say so sooner than calls that wait. Models with several endpoints share the limit and the pauses, as
-    debates need them all.
+    that fail say so sooner than calls that wait.
 
     **Rates** are kept by token buckets that hold one second's worth, so no minute sees more than a sixtieth above
     its share. What a call costs in tokens is known only afterwards: calls start while the bucket is not overdrawn,
@@ -250,6 +250,50 @@ class Limiter:
         self._admit()
 
 
+class Limits:
+    """The limiters of a run, one for each endpoint and one for all that runs on this machine.
+
+    A dead or slow endpoint so holds back nobody else's calls. Closed and drained together, they count as one.
+
+    Args:
+        concurrency: Calls in flight at most, at each endpoint that states no bound of its own.
+        rpm: Calls a minute at most, likewise.
+        tpm: Tokens a minute at most, likewise.
+    """
+
+    def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
+        self._default = (concurrency, rpm, tpm)
+        self._limiters: dict[str | None, Limiter] = {}
+
+    def of(self, model: object) -> Limiter:
+        """The limiter that a model's calls wait for."""
+        concurrency, rpm, tpm = self._default
+        at = model.endpoint if isinstance(model, AtEndpoint) else None
+        key = at.limited_as if at else None
+        if key not in self._limiters and at is not None:
+            self._limiters[key] = Limiter(at.concurrency or concurrency, at.rpm or rpm, at.tpm or tpm)
+        elif key not in self._limiters:
+            # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
+            self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
+        return self._limiters[key]
+
+    def state(self) -> LimiterState:
+        """How they stand now, together; ``lowest`` is that of the most restricted one."""
+        states = [asdict(limiter.state()) for limiter in self._limiters.values()]
+        together = {each.name: sum(state[each.name] for state in states) for each in fields(LimiterState)}
+        return LimiterState(**{**together, "lowest": min((state["lowest"] for state in states), default=0)})
+
+    def close(self) -> None:
+        """Let no call begin any more, see :meth:`Limiter.close`."""
+        for limiter in self._limiters.values():
+            limiter.close()
+
+    async def drained(self) -> None:
+        """Wait until no call is in flight."""
+        for limiter in self._limiters.values():
+            await limiter.drained()
+
+
 class Limited:
     """A model whose calls wait for a limiter, and tell it what the server said of its load.
 
@@ -258,7 +302,7 @@ class Limited:
     Args:
         model: Who is asked. CallErrors that are ``overloaded`` are heeded, and, if it is ``Paced``, for how long no
             call should begin (:class:`madke.llm.OpenAIChat` reads that from rate headers).
-        limiter: Shared by all models of a run.
+        limiter: Shared by all models at its endpoint, see :class:`Limits`.
     """
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:

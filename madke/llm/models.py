@@ -1,11 +1,23 @@
-"""From a model's name, as the command line and variant files write it, to the model."""
+"""From a model's name, as the command line and variant files write it, or from an object of yours, to the model."""
 
 from __future__ import annotations
 
-from madke.core.chat import ChatModel, Closable
-from madke.core.errors import UserError, unknown
+import asyncio
+import functools
+import inspect
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
+from madke.core.errors import CallError, UserError, unknown
+from madke.core.registry import Registry
+from madke.llm.endpoints import Models, read_models
 from madke.llm.human import HumanChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
+from madke.llm.prices import estimated_usage
 from madke.llm.scripted import ScriptedChat
 from madke.llm.transformers_chat import HFChat
 
@@ -17,7 +29,7 @@ MODEL_FORMS = {
     "scripted": "scripted/FILE",
     "human": "human",
 }
-"""How each kind of model is written."""
+"""How each kind of model of ours is written."""
 
 WITH_ENDPOINT = ("openai", "azure")
 """Kinds of models that a base URL can lead to."""
@@ -25,13 +37,37 @@ WITH_ENDPOINT = ("openai", "azure")
 UNPAID = ("offline", "scripted", "human")
 """Kinds of models whose calls nobody charges for."""
 
+PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
+"""Models of installed packages, and ``module:object``."""
+
+_ADDRESS = re.compile(r"(.+)@(https?://.*)")
+_CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok)[\w.:-]*")
+"""Names that people give without the kind."""
+
+_THREADS = 256
+"""Of one synchronous function at most: calls at once."""
+
 
 def kind_of(name: str) -> str:
     """The kind of a model, by its name: ``openai`` of ``openai/gpt-4o``."""
     return name.partition("/")[0]
 
 
-def open_model(name: str, *, base_url: str | None = None, replay: bool = False) -> ChatModel:
+def names_code(name: str) -> bool:
+    """Whether the name is one of an object in a module, which is imported, and so run, when it is opened."""
+    return kind_of(name) not in MODEL_FORMS and _CODE.fullmatch(name) is not None
+
+
+def split_address(name: str) -> tuple[str, str | None]:
+    """``openai/NAME`` and the address of ``openai/NAME@URL``; None for a name without one."""
+    found = _ADDRESS.fullmatch(name)
+    return (found[1], found[2]) if found and kind_of(name) in WITH_ENDPOINT else (name, None)
+
+
+def open_model(
+    name: str, *, base_url: str | None = None, replay: bool = False, models: Models | None = None
+) -> ChatModel:
     """The model of a name; close it with :func:`close`.
 
     No server is asked yet; weights of an ``hf/`` model are loaded, and fetched where they are missing.
@@ -40,26 +76,30 @@ def open_model(name: str, *, base_url: str | None = None, replay: bool = False) 
     wrap them as ``Stored(Retrying(Limited(model, limiter)), store)``.
 
     Args:
-        name: One of :data:`MODEL_FORMS`.
-        base_url: The endpoint of an ``openai/`` model (default: ``OPENAI_BASE_URL``, else OpenAI's own) or an
-            ``azure/`` model (default: ``AZURE_OPENAI_ENDPOINT``).
+        name: One of :data:`MODEL_FORMS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
+            ``models.yaml``, a model of an installed package, or ``module:object``, see :func:`as_chat_model`.
+        base_url: The endpoint of ``openai/`` models (default: ``OPENAI_BASE_URL``, else OpenAI's own) and of
+            ``azure/`` models (default: ``AZURE_OPENAI_ENDPOINT``) without an address of their own.
         replay: The model is only named, never called: no key is needed and no weights are loaded.
+        models: The entries; by default those of :func:`madke.llm.read_models`, if the name is of no other form.
 
     Raises:
         UserError: No such model, a missing key or endpoint, a bad script file, weights that cannot be loaded, or a
             variable of the environment (``MADKE_TIMEOUT``, ``MADKE_TRANSPORT``) with a value that it cannot have.
     """
-    kind, rest = kind_of(name), name.partition("/")[2]
+    kind = kind_of(name)
     if kind not in MODEL_FORMS:
-        raise unknown("model", kind, MODEL_FORMS)
+        return _declared(name, base_url, replay, models or read_models())
+    plain, address = split_address(name)
+    rest = plain.partition("/")[2]
     if bool(rest) != ("/" in MODEL_FORMS[kind]):
         raise UserError(f"model {name!r}: expected {MODEL_FORMS[kind]}")
     if base_url is not None and kind not in WITH_ENDPOINT:
         raise UserError(f"model {name!r} has no endpoint; a base URL is for openai/NAME and azure/DEPLOYMENT")
     if kind == "openai":
-        return OpenAIChat(rest, base_url=base_url, needs_key=not replay)
+        return OpenAIChat(rest, base_url=base_url, at=address, needs_key=not replay)
     if kind == "azure":
-        return AzureChat(rest, endpoint=base_url, needs_key=not replay)
+        return AzureChat(rest, endpoint=base_url, at=address, needs_key=not replay)
     if kind == "hf":
         local = HFChat(rest)
         if not replay:
@@ -74,10 +114,129 @@ def open_model(name: str, *, base_url: str | None = None, replay: bool = False) 
     return OfflineChat()
 
 
-async def close(model: ChatModel) -> None:
-    """Close what a model of :func:`open_model` holds open (connections, a thread); the others need nothing.
+def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> ChatModel:
+    """A model of ``models.yaml``, of a package, or of an own module."""
+    entry = models.entry(name)
+    if entry is not None and entry.python is None:
+        at = entry.model or name
+        return OpenAIChat(at, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
+    code = entry.python if entry is not None and entry.python else name
+    if code in PLUGINS or names_code(code):
+        try:
+            return as_chat_model(PLUGINS[code], name)
+        except UserError:
+            if not _CHAT_NAMES.fullmatch(name):
+                raise
+    if _CHAT_NAMES.fullmatch(name):
+        raise UserError(f"unknown model {name!r}; did you mean openai/{name}?")
+    raise unknown("model", kind_of(name), [*MODEL_FORMS, *models.entries, *PLUGINS])
 
-    Call it in the event loop in which the model was used.
+
+def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
+    """A ChatModel from an object of yours.
+
+    Args:
+        model: A ChatModel; its class; a function without parameters that makes one; or a function of chat messages
+            (a list of ``{"role", "content"}``) to the reply's text, sync (it runs in a thread) or async. A text may
+            have a ``usage`` (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do; None is an empty
+            reply. What a function raises is a failed call, tried again if it is an OSError or says a passing status.
+        name: What its calls are known by. Default: its own ``name``, else ``module:qualified name``.
+
+    Raises:
+        UserError: It is none of these.
     """
+    if _makes_models(model):
+        made = model()
+        if _makes_models(made):
+            raise UserError(f"{name or qualified_name(model)} makes no model; expected one with name and complete")
+        return as_chat_model(made, name or (None if hasattr(made, "complete") else qualified_name(model)))
+    if hasattr(model, "complete"):
+        own = getattr(model, "name", None)
+        if not isinstance(own, str) or not own:
+            raise UserError(f"the model {qualified_name(model)} has no name; expected a text that identifies it")
+        if not inspect.iscoroutinefunction(model.complete):
+            raise UserError(f"the model {own}: complete(request) must be asynchronous (async def)")
+        return model if name in (None, own) else _Named(model, name)
+    if callable(model):
+        return FunctionChat(model, name or qualified_name(model))
+    raise UserError(f"{name or model!r} is no model; expected one with name and complete, or a function of messages")
+
+
+def _makes_models(thing: Any) -> bool:
+    """Whether it is a class, or a function that takes nothing."""
+    if inspect.isclass(thing) or not callable(thing) or hasattr(thing, "complete"):
+        return inspect.isclass(thing)
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):  # of some that are written in C
+        return False
+    return all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters)
+
+
+class _Named:
+    """A model under another name."""
+
+    def __init__(self, model: ChatModel, name: str) -> None:
+        self.name = name
+        self._model = model
+        self.complete = model.complete
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._model, attribute)
+
+
+def qualified_name(thing: Any) -> str:
+    """``module:qualified name`` of a function or class; of another object, that of its class."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+class FunctionChat:
+    """A function of messages to text as a ChatModel; see :func:`as_chat_model`."""
+
+    def __init__(self, function: Callable[[list[dict[str, str]]], Any], name: str) -> None:
+        self.name = name
+        self._function = function
+        call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
+        self._later = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        # The loop's own threads are a few for each CPU; these mostly wait for a network.
+        self._threads = ThreadPoolExecutor(_THREADS, "model")
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Call the function; CallError if it raises, or returns no text."""
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        started = time.monotonic()
+        try:
+            if self._later:
+                said = self._function(messages)
+            else:
+                said = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
+            if inspect.isawaitable(said):
+                said = await said
+        except (CallError, UserError):
+            raise
+        except Exception as error:
+            status = getattr(error, "status_code", 0)
+            passing = isinstance(error, OSError) or status in (408, 409, 429) or status >= 500
+            raise CallError(f"{self.name}: {type(error).__name__}: {error}", retryable=passing) from error
+        if isinstance(said, Completion):
+            return said
+        if said is not None and not isinstance(said, str):
+            raise CallError(f"{self.name} returned {type(said).__name__}, expected a text", retryable=False)
+        text = str(said or "")
+        counted = getattr(said, "usage", None)
+        usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
+        return Completion(text=text, usage=usage, seconds=time.monotonic() - started)
+
+    async def aclose(self) -> None:
+        """Let the threads go, once those at work are done."""
+        self._threads.shutdown(wait=False)
+        self._threads = ThreadPoolExecutor(_THREADS, "model")
+
+
+async def close(model: ChatModel) -> None:
+    """Close what a model holds open (connections, a thread), in the event loop in which it was used."""
     if isinstance(model, Closable):
         await model.aclose()

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import os
 import re
 import time
-from abc import ABC, abstractmethod
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from madke.core.addresses import SECRET, public_url, without_path_secrets
+from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion
-from madke.core.errors import CallError, UserError
+from madke.core.errors import CallError, UserError, unknown
+from madke.llm.endpoints import Endpoint, ModelEntry, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.limiter import LONGEST_PAUSE
-from madke.llm.openai_wire import rates_wait, read_broken, read_completion, read_refusal
-from madke.llm.server_error import ServerError, refused_parameter
-from madke.llm.transport import Transport, chosen_timeout, chosen_transport, open_transport
+from madke.llm.openai_wire import assembled, rates_wait, read_broken, read_completion, read_refusal
+from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
 
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-OPENAI_URL = "https://api.openai.com/v1"
+    from madke.llm.transport import Transport
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT = 300.0
+"""Seconds that one attempt may take, unless ``MADKE_TIMEOUT`` says otherwise."""
 
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
 """Keys that a server may quote in its errors, its own or another's, whole or starred."""
@@ -35,49 +41,80 @@ _HEADERS = {"Accept-Encoding": "identity"}
 _REASON = 300
 """Characters of a reason; servers send whole pages."""
 
+_ADAPTATIONS = 10
+"""Refusals of one call at most from which another dialect follows."""
 
-class _Chat(ABC):
-    """What both endpoints share: one request, its parameters, its failures.
 
-    A model that refuses ``max_tokens`` gets ``max_completion_tokens`` instead, and one that refuses ``temperature``
-    (OpenAI's reasoning models) or ``seed`` (Azure's older API versions) gets none: the first 400 that says so switches
-    this client over, and the request is repeated at once. ``seed`` and ``stop`` are sent only where the request has
-    them.
+_NOWHERE = "https://azure.invalid"
+"""The address of a deployment that will not be called."""
+
+
+class OpenAIChat:
+    """A chat model at OpenAI or at any server that speaks its protocol.
+
+    Keys come from the environment only, and a server other than OpenAI's needs none. The name holds no address: a
+    server may move. One client belongs to one event loop.
+
+    A refusal that says what the server does not take changes the dialect of this client, and the request is repeated
+    at once, as are those that were under way in the old one; one log line tells what was found out.
 
     Requests go by the package's ``post``, and replies come as bytes: its typed way, which we do not need, copies and
     rebuilds both.
+
+    Args:
+        model: The model's name at the endpoint.
+        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
+        at: The model's own address, which gets ``OPENAI_API_KEY`` only if its origin is that of the base URL.
+        name: By default ``openai/MODEL``; the name of an entry of ``models.yaml`` where it has one.
+        entry: That entry; ``named`` tells whether its file was named.
+        named: See ``entry``.
+        endpoint: Instead of all that says where: the endpoint itself.
+        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300. What is not
+            there by then is asked for once more at most, see :class:`madke.llm.RetryPolicy`.
+        needs_key: False for a model that will not be called.
+        transport: Default: :func:`chosen_transport`.
+
+    Raises:
+        UserError: See :func:`madke.llm.endpoints.openai_endpoint`; or ``MADKE_TIMEOUT`` is no number of seconds.
     """
 
     def __init__(
-        self, model: str, *, name: str, url: str, key: str | None, timeout: float | None, transport: Transport | None
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        at: str | None = None,
+        name: str | None = None,
+        entry: ModelEntry | None = None,
+        named: bool = True,
+        endpoint: Endpoint | None = None,
+        timeout: float | None = None,
+        needs_key: bool = True,
+        transport: Transport | None = None,
     ) -> None:
-        self.name = name
+        self.name = name or f"openai/{model}"
+        self.endpoint = endpoint or openai_endpoint(
+            self.name, at=at, base_url=base_url, entry=entry, named=named, needs_key=needs_key
+        )
+        self.dialect: Dialect = self.endpoint.dialect
+        """What the server takes, as far as it is known by now."""
+        self._told = self.dialect
         self._model = model
-        self._url = url
-        self._key = key
-        self._secret = key if key is not None and len(key) >= SECRET else None
-        self._timeout = chosen_timeout() if timeout is None else timeout
+        self._timeout = timeout or self.endpoint.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
+        self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._free_at = 0.0
-        self._refused: set[str] = set()
         self._client: AsyncOpenAI | None = None
 
-    @abstractmethod
-    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
-        """The package's client."""
-
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make one attempt.
-
-        What the model said is returned as it is. A reply that holds the API key is a failed attempt, since replies are
-        stored; a key of less than eight characters is a placeholder, and may be a word of the reply.
+        """Make one attempt. A reply that holds a key is a failed one, since replies are stored.
 
         Raises:
             CallError: It failed; :class:`madke.llm.Retrying` turns that into a value.
         """
         try:
             completion = await self._attempt(request)
-            if self._secret is not None and self._secret in completion.text + completion.reasoning:
+            if any(secret in completion.text + completion.reasoning for secret in self.endpoint.secrets):
                 raise CallError("the reply holds the API key, and is not kept", retryable=False)
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._fit(error.reason)}) from None
@@ -89,116 +126,83 @@ class _Chat(ABC):
         return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
-        """Close the connections, in the event loop that used them."""
-        if self._client is not None:
-            await self._client.close()
+        """Close the connections, in the event loop that used them; another loop may use the model then."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
+
+        from madke.llm.transport import open_transport
 
         if self._client is None:
             self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
         started = time.monotonic()
         requests = 0
         while True:
-            parameters = self._parameters(request)
+            dialect = self.dialect
+            sent = {**dialect.body(self._model, request), **self.endpoint.extra_body}
             requests += 1
             try:
                 # The package's own timeout is between two reads: a slow drip would outlive it.
                 async with asyncio.timeout(self._timeout):
-                    body = await self._client.post(
-                        "/chat/completions",
-                        cast_to=bytes,
-                        body=parameters,
-                        options={"headers": _HEADERS, "security": {"bearer_auth": True}},
-                    )
+                    body = await self._client.post("/chat/completions", cast_to=bytes, body=sent, options=self._options)
             except openai.APIStatusError as error:
                 told = ServerError.read(error.status_code, error.body)
-                if told.status == 400 and (named := refused_parameter(told)) in parameters:
-                    self._refused.add(named)
+                if requests <= _ADAPTATIONS and self._adapted(told, dialect, sent, request):
                     continue
+                if field := missing_field(told, sent):
+                    told = replace(told, message=f"{told.message} (give {field!r} under extra_body in models.yaml)")
                 return read_refusal(told, error.response, attempts=requests)
             except Exception as error:
                 failure = read_broken(error)
                 if failure is None:
                     raise
                 raise failure from None
-            return read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
+            self._tell()
+            body = assembled(body) if dialect.stream else body
+            completion = read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
+            return completion if dialect.stop else _stopped(completion, request.stop)
+
+    def _adapted(self, told: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
+        """Whether the request is worth repeating: in a dialect that it, or one at the same time, has found out."""
+        if told.status in REFUSALS and self.dialect.body(self._model, request) != dialect.body(self._model, request):
+            return True
+        found = dialect.after(told, sent)
+        if found is None or found.body(self._model, request) == dialect.body(self._model, request):
+            return False
+        self.dialect = found
+        return True
+
+    def _tell(self) -> None:
+        if self.dialect != self._told:
+            self._told = self.dialect
+            stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
+            _log.warning("%s: the server takes requests in another form, found out by asking: {%s}", self.name, stated)
 
     def _note_rates(self, headers: Mapping[str, str]) -> None:
         wait = rates_wait(headers)
         if 0 < wait <= LONGEST_PAUSE:
             self._free_at = max(self._free_at, time.monotonic() + wait)
 
-    def _parameters(self, request: ChatRequest) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
-            "model": self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
-            "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens": request.max_tokens,
-        }
-        if "temperature" not in self._refused:
-            parameters["temperature"] = request.temperature
-        if request.stop:
-            parameters["stop"] = list(request.stop)
-        if request.seed is not None and "seed" not in self._refused:
-            parameters["seed"] = request.seed
-        return parameters
-
     def _fit(self, reason: str) -> str:
         """The reason, fit for a transcript: without secrets, on one line, not too long."""
-        if self._secret is not None:
-            reason = reason.replace(self._secret, "[key]")
-        reason = without_path_secrets(reason, self._url)
+        for secret in self.endpoint.secrets:
+            reason = reason.replace(secret, "[key]")
+        reason = without_path_secrets(reason, self.endpoint.address)
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
         return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
-
-
-class OpenAIChat(_Chat):
-    """A chat model at OpenAI or at any server that speaks its protocol.
-
-    The key is ``OPENAI_API_KEY``, from the environment only; a server other than OpenAI's needs none. One client
-    belongs to one event loop.
-
-    Args:
-        model: The model's name at the endpoint.
-        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
-        timeout: Seconds that one attempt may take. Default: ``MADKE_TIMEOUT``, else 300. What is not there by then is
-            asked for once more at most, see :class:`madke.llm.RetryPolicy`.
-        needs_key: False for a model that will not be called.
-        transport: Default: :func:`madke.llm.transport.chosen_transport`.
-
-    Raises:
-        UserError: The URL is none, ``MADKE_TIMEOUT`` is no number of seconds, or OpenAI's endpoint is asked for without
-            a key.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        timeout: float | None = None,
-        needs_key: bool = True,
-        transport: Transport | None = None,
-    ) -> None:
-        base = _endpoint(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=f"openai/{model}")
-        at_openai = urlsplit(base).hostname == urlsplit(OPENAI_URL).hostname
-        key = _key("OPENAI_API_KEY")
-        if key is None and at_openai and needs_key:
-            raise UserError(
-                f"OPENAI_API_KEY is not set, and openai/{model} needs it; for a server without keys give its base URL"
-            )
-        where = "" if at_openai else f"@{public_url(base)}"
-        super().__init__(model, name=f"openai/{model}{where}", url=base, key=key, timeout=timeout, transport=transport)
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
         # The package refuses to start without a key; local servers ignore it.
-        return AsyncOpenAI(api_key=self._key or "no-key", base_url=self._url, max_retries=0, http_client=http_client)
+        key = self.endpoint.key or "no-key"
+        return AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http_client)
 
 
-class AzureChat(_Chat):
+class AzureChat(OpenAIChat):
     """A chat model deployed on Azure OpenAI.
 
     The key is ``AZURE_OPENAI_API_KEY``, from the environment only. One client belongs to one event loop.
@@ -206,11 +210,9 @@ class AzureChat(_Chat):
     Args:
         deployment: The deployment's name.
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
+        at: The deployment's own URL, which gets the key only if its origin is that of the endpoint.
         api_version: The API version to ask for. Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
-        timeout: Seconds that one attempt may take. Default: ``MADKE_TIMEOUT``, else 300. What is not there by then is
-            asked for once more at most, see :class:`madke.llm.RetryPolicy`.
-        needs_key: False for a model that will not be called.
-        transport: Default: :func:`madke.llm.transport.chosen_transport`.
+        timeout, needs_key, transport: As for :class:`OpenAIChat`.
 
     Raises:
         UserError: There is no endpoint, it is no URL, ``MADKE_TIMEOUT`` is no number of seconds, or there is no key.
@@ -221,59 +223,70 @@ class AzureChat(_Chat):
         deployment: str,
         *,
         endpoint: str | None = None,
+        at: str | None = None,
         api_version: str | None = None,
         timeout: float | None = None,
         needs_key: bool = True,
         transport: Transport | None = None,
     ) -> None:
-        url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT")
+        name = f"azure/{deployment}"
+        url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("" if needs_key else at or _NOWHERE)
         if not url:
-            raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and azure/{deployment} needs it (or a base URL)")
-        base = _endpoint(url, model=f"azure/{deployment}")
+            raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and {name} needs it (or a base URL)")
+        address = checked_url(at or url, model=name)
         self._api_version = api_version or os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
-        key = _key("AZURE_OPENAI_API_KEY")
+        key = from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
         if key is None and needs_key:
-            raise UserError(f"AZURE_OPENAI_API_KEY is not set, and azure/{deployment} needs it")
-        super().__init__(
-            deployment,
-            name=f"azure/{deployment}@{public_url(base)} {self._api_version}",
-            url=base,
-            key=key,
-            timeout=timeout,
-            transport=transport,
-        )
+            raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
+        place = Endpoint(address=address, limited_as=address, key=key)
+        super().__init__(deployment, name=name, endpoint=place, timeout=timeout, transport=transport)
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
 
         return AsyncAzureOpenAI(
-            api_key=self._key,
-            azure_endpoint=self._url,
+            api_key=self.endpoint.key,
+            azure_endpoint=self.endpoint.address,
             api_version=self._api_version,
             max_retries=0,
             http_client=http_client,
         )
 
 
-def _key(variable: str) -> str | None:
-    key = os.environ.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable():
-        raise UserError(f"{variable} holds characters that no key has; set it again")
-    return key or None
+def _stopped(completion: Completion, stop: tuple[str, ...]) -> Completion:
+    """The completion up to the first stop string, where the server takes none."""
+    cut = min((at for each in stop if (at := completion.text.find(each)) >= 0), default=None)
+    return completion if cut is None else replace(completion, text=completion.text[:cut], finish_reason="stop")
 
 
-def _endpoint(url: str, *, model: str) -> str:
+def chosen_transport() -> Transport:
+    """The transport that ``MADKE_TRANSPORT`` names, else the one that suits the environment's proxies.
+
+    Raises:
+        UserError: It names none.
+    """
+    match os.environ.get("MADKE_TRANSPORT") or None:
+        case "aiohttp" | "httpx" as chosen:
+            return chosen
+        case None:
+            proxies = urllib.request.getproxies()
+            urls = [proxies.get(scheme, "") for scheme in ("http", "https", "all")]
+            return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
+        case other:
+            raise unknown("transport in MADKE_TRANSPORT", other, ("aiohttp", "httpx"))
+
+
+def chosen_timeout() -> float:
+    """Seconds that one attempt may take: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`.
+
+    Raises:
+        UserError: It is no number above 0.
+    """
+    told = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
     try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
+        seconds = float(told)
     except ValueError:
-        valid = False
-    if not valid:
-        raise UserError(
-            f"{public_url(url)!r} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1"
-        )
-    if parts.username or parts.password or parts.query:
-        raise UserError(
-            f"the endpoint of {model}, {public_url(url)!r}, came with a user or a query; keys come from the environment"
-        )
-    return url
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")
+    return seconds

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from madke.core.addresses import bare_url
+from madke.core.addresses import bare_url, retry_after
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
-from madke.core.retry_after import retry_after
-from madke.engine.replies import checked
-from madke.llm.server_error import ServerError, as_text, field, outcome_of, read_failure, text_of
-from madke.llm.usage import estimated_usage
+from madke.engine.parse import checked
+from madke.llm.prices import estimated_usage
+from madke.llm.refusals import ServerError, as_text, field, outcome_of, read_failure, text_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -75,6 +74,39 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
         attempts=attempts,
     )
     return checked(completion, request.max_tokens)
+
+
+def assembled(body: bytes) -> bytes:
+    """The response that a stream of chunks (server-sent events) amounts to, for :func:`read_completion`.
+
+    A body that is no such stream is returned as it is. What an error chunk says, and a stream that breaks off without
+    a finish reason, are failures.
+    """
+    texts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
+    usage, finish_reason, told = None, "", None
+    for line in body.decode("utf-8", "replace").splitlines():
+        if not line.startswith("data:") or (data := line.removeprefix("data:").strip()) == "[DONE]":
+            continue
+        try:
+            chunk = json.loads(data)
+        except (ValueError, RecursionError):
+            return body
+        choice = _first(field(chunk, "choices"))
+        usage = field(chunk, "usage") or usage
+        told = told or field(chunk, "error") or field(choice, "error")
+        finish_reason = text_of(choice, "finish_reason") or finish_reason
+        content, thoughts = _content(field(choice, "delta", "content"))
+        texts["content"].append(content)
+        thought = text_of(choice, "delta", "reasoning_content") or text_of(choice, "delta", "reasoning") or thoughts
+        texts["reasoning_content"].append(thought)
+        texts["refusal"].append(text_of(choice, "delta", "refusal"))
+    if not any(texts.values()):
+        return body
+    choice = {
+        "message": {name: "".join(parts) for name, parts in texts.items()},
+        "finish_reason": finish_reason or "network_error",
+    }
+    return json.dumps({"choices": [choice], "usage": usage} | ({"error": told} if told else {})).encode()
 
 
 def read_refusal(told: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:

@@ -1,16 +1,15 @@
-"""What calls cost, at prices that somebody wrote down."""
+"""Tokens where nobody counted them, and what tokens cost at prices that somebody wrote down."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from madke.core.chat import Usage
-from madke.yaml_file import read_mapping, validated
+from madke.core.chat import Message, Usage
 
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -37,6 +36,8 @@ def read_prices(path: Path) -> dict[str, Price]:
     Raises:
         UserError: The file is missing or is no YAML, or an entry is no price.
     """
+    from madke.yaml_file import read_mapping, validated
+
     return {
         str(name): validated(content, Price, file=path, within=(str(name),))
         for name, content in read_mapping(path).items()
@@ -61,3 +62,38 @@ def cost(usage: Usage, price: Price) -> float:
     cached = price.prompt if price.cached is None else price.cached
     fresh = usage.prompt_tokens - usage.cached_tokens
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
+
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
+    """Usage guessed from lengths, and marked as a guess.
+
+    The rule is one token for every four characters, rounded up: close to what byte-pair tokenizers make of English
+    prose, too low for other scripts and for numbers.
+
+    Args:
+        messages: The prompt.
+        text: Everything that the model wrote, hidden reasoning included.
+    """
+    return Usage(
+        prompt_tokens=_tokens(sum(len(message.content) for message in messages)),
+        completion_tokens=_tokens(len(text)),
+        estimated=True,
+    )
+
+
+def added(one: Usage, two: Usage) -> Usage:
+    """The usage of two requests together; an estimate where one of them is."""
+    return Usage(
+        prompt_tokens=one.prompt_tokens + two.prompt_tokens,
+        cached_tokens=one.cached_tokens + two.cached_tokens,
+        completion_tokens=one.completion_tokens + two.completion_tokens,
+        reasoning_tokens=one.reasoning_tokens + two.reasoning_tokens,
+        estimated=one.estimated or two.estimated,
+    )
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // _CHARACTERS_PER_TOKEN)

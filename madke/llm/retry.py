@@ -7,12 +7,11 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed
 from madke.core.errors import CallError
-from madke.engine.replies import CUT, checked
-from madke.engine.seeds import retry_seed
+from madke.engine.parse import CUT, checked
 from madke.llm.human import SILENCE
-from madke.llm.usage import added
+from madke.llm.prices import added
 
 _NOT_AGAIN = CUT | {SILENCE}
 """Finish reasons of replies without text that are not asked for again: the next one would cost and end the same."""

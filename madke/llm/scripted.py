@@ -8,11 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, RootModel
 
 from madke.core.chat import ChatRequest, Completion, Purpose
-from madke.core.errors import UserError
-from madke.llm.usage import estimated_usage
+from madke.llm.prices import estimated_usage
 
 Reply = str | Completion | Exception
 """What is said: a text, a whole completion, or an exception to raise (a ``CallError`` for a failed attempt)."""
@@ -52,13 +51,16 @@ class ScriptedChat:
         Raises:
             UserError: The file cannot be read, or a rule in it is wrong.
         """
+        from madke.yaml_file import read_content, validated
+
         path = Path(path)
-        content, rules = _read_rules(path)
+        content, text = read_content(path)
+        rules = validated(content, _Rules, file=path).root
 
         def reply(request: ChatRequest) -> str | None:
             return next((rule.reply for rule in rules if rule.matches(request.purpose)), None)
 
-        return cls(reply, name=f"scripted/{path.name}#{sha256(content).hexdigest()[:8]}")
+        return cls(reply, name=f"scripted/{path.name}#{sha256(text.encode()).hexdigest()[:8]}")
 
     @property
     def calls(self) -> int:
@@ -103,6 +105,10 @@ class _Rule(BaseModel):
         )
 
 
+class _Rules(RootModel[list[_Rule]]):
+    pass
+
+
 def _lookup(replies: Sequence[Reply] | Mapping[ReplyKey, Reply]) -> Callable[[ChatRequest], Reply | None]:
     if isinstance(replies, Mapping):
 
@@ -114,31 +120,3 @@ def _lookup(replies: Sequence[Reply] | Mapping[ReplyKey, Reply]) -> Callable[[Ch
         return by_purpose
     left = iter(replies)
     return lambda request: next(left, None)
-
-
-def _read_rules(path: Path) -> tuple[bytes, list[_Rule]]:
-    import yaml
-
-    try:
-        content = path.read_bytes()
-        tree = yaml.compose(content, Loader=yaml.SafeLoader)
-        rules = yaml.safe_load(content)
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise UserError(f"is not YAML: {error.problem}", file=path, line=line) from None
-    except yaml.YAMLError as error:
-        raise UserError(f"is not YAML: {error}", file=path) from None
-    try:
-        return content, TypeAdapter(list[_Rule]).validate_python(rules)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = first["loc"]
-        if not place:
-            raise UserError(f"expected a list of rules, found {type(rules).__name__}", file=path) from None
-        assert isinstance(tree, yaml.SequenceNode)
-        line = tree.value[int(place[0])].start_mark.line + 1
-        field = f"{place[1]!r}: " if len(place) > 1 else ""
-        found = "" if first["type"] == "missing" else f", found {first['input']!r}"
-        raise UserError(f"{field}{first['msg']}{found}", file=path, line=line) from None

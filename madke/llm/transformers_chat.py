@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import threading
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pickle import UnpicklingError
+from typing import Any
 
-from madke.core.chat import ChatRequest, Completion
+from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.llm.local_model import LocalModel
+from madke.llm.chat_tokens import ChatTokens
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_BATCH_SIZE = 16
 """As many as questions are under way by default."""
@@ -19,9 +27,8 @@ _Waiting = tuple[ChatRequest, "asyncio.Future[Completion | CallError]"]
 class HFChat:
     """Any causal chat model of the Hugging Face Hub, or of a folder, in this process.
 
-    One thread runs the model. Requests that came while it was busy form its next batch, in the order in which they
-    came, of whatever question, stage, temperature, ``max_tokens`` and stop strings. See
-    :class:`madke.llm.local_model.LocalModel` for sampling, seeds and usage. One HFChat belongs to one event loop.
+    One thread runs the model; requests that came while it was busy form its next batch. See :class:`LocalModel` for
+    sampling, seeds and usage. One HFChat belongs to one event loop.
 
     Args:
         model: A folder, or a name on the Hub.
@@ -44,11 +51,7 @@ class HFChat:
         self._worker: asyncio.Task[None] | None = None
 
     def load(self) -> LocalModel:
-        """Load the weights now; by default the first request does it.
-
-        Raises:
-            UserError: They cannot be loaded; see :class:`madke.llm.local_model.LocalModel`.
-        """
+        """Load the weights now, see :class:`LocalModel`; by default the first request does it."""
         if self._local is None:
             self._local = LocalModel(self._path, self._device, batch_size=self._batch_size)
         return self._local
@@ -57,7 +60,7 @@ class HFChat:
         """Answer one request, together with others.
 
         Raises:
-            CallError: It failed, as :meth:`madke.llm.local_model.LocalModel.generate` lists.
+            CallError: It failed, as :meth:`LocalModel.generate` lists.
         """
         answer: asyncio.Future[Completion | CallError] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
@@ -114,3 +117,220 @@ def _batch_size() -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise UserError(f"MADKE_HF_BATCH_SIZE is {text!r}; expected how many requests a batch may hold, at least 1")
     return int(text)
+
+
+class LocalModel:
+    """A loaded model and its tokenizer. It blocks: use it in a thread.
+
+    Temperature 0 is greedy. Above it, each reply is drawn from the whole distribution at that temperature; top-k,
+    top-p and penalties that the model's files suggest are not applied, so that ``temperature`` means what it means
+    for a server. Each reply has a random generator of its own, seeded with the request's seed: which requests share
+    a batch changes a reply no more than the rounding of batched arithmetic does.
+
+    Code that comes with a model is never run. ``batch_size`` is as given, until memory ran out with so many.
+
+    Raises:
+        UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
+    """
+
+    def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
+        try:
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+        except ImportError as error:
+            raise UserError(f"hf/{name} needs the package {error.name}: install madke[dense]") from None
+        try:
+            # Left unsaid, transformers would ask on the terminal whether to run a model's own code.
+            self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)
+            model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", trust_remote_code=False)
+        except (OSError, ValueError, UnpicklingError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise UserError(f"hf/{name} cannot be loaded as a chat model: {reason}") from None
+        if not self._tokenizer.chat_template:
+            raise UserError(f"hf/{name} has no chat template; choose a model that was tuned for chat")
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._model = model.to(self.device).eval()
+        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._context: int = positions or self._tokenizer.model_max_length
+        self._ends = _token_ids(model.generation_config.eos_token_id) | _token_ids(self._tokenizer.eos_token_id)
+        if self._tokenizer.pad_token_id is None:
+            # Padding is masked, so any token will do.
+            self._tokenizer.pad_token_id = min(self._ends, default=0)
+        # Only what ends a reply is kept of the model's own generation settings.
+        model.generation_config = GenerationConfig(
+            eos_token_id=sorted(self._ends) or None, pad_token_id=self._tokenizer.pad_token_id
+        )
+        self._chat = ChatTokens(self._tokenizer)
+        self.batch_size = batch_size
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """End the batch under way at its next token; its requests fail."""
+        self._closed.set()
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[Completion | CallError]:
+        """Answer requests, whatever their temperatures, ``max_tokens`` and stop strings.
+
+        They are computed in batches of at most ``batch_size``. Where memory runs out, ``batch_size`` is halved and the
+        batch is tried again in halves.
+
+        Returns:
+            For each request, in order, its completion, ``too_long`` where prompt and ``max_tokens`` do not fit in the
+            model's context; or, not retryable, why there is none: memory ran out for this one alone, or the model was
+            closed. Usage counts the model's own tokens, end markers left out.
+        """
+        prompts = [self._chat.of(request.messages) for request in requests]
+        results = [self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)]
+        left = [i for i, result in enumerate(results) if result is None]
+        while left:
+            rows = self._fitting(left, prompts, requests)
+            batch = self._generate([prompts[i] for i in rows], [requests[i] for i in rows])
+            if batch is None:
+                self.batch_size = max(1, len(rows) // 2)
+                why = f"out of memory on {self.device} with {len(rows)} requests in a batch"
+                _log.warning("%s; %d from now on", why, self.batch_size)
+                continue
+            for i, result in zip(rows, batch, strict=True):
+                results[i] = result
+            left = left[len(rows) :]
+        return [result for result in results if result is not None]
+
+    def _fitting(
+        self, left: Sequence[int], prompts: Sequence[Sequence[int]], requests: Sequence[ChatRequest]
+    ) -> list[int]:
+        """The first of these rows that one batch can hold.
+
+        Every row of a batch has the positions of its longest prompt and longest reply; those beyond the context have
+        no embedding in some models.
+        """
+        rows: list[int] = []
+        prompt = reply = 0
+        for i in left[: self.batch_size]:
+            prompt, reply = max(prompt, len(prompts[i])), max(reply, requests[i].max_tokens)
+            if rows and prompt + reply > self._context:
+                break
+            rows.append(i)
+        return rows
+
+    def _generate(self, prompts: list[list[int]], requests: list[ChatRequest]) -> list[Completion | CallError] | None:
+        """One batch; None where memory ran out and a smaller one may do."""
+        import torch
+
+        started = time.monotonic()
+        try:
+            batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self.device)
+            width = batch["input_ids"].shape[1]
+            ends = _RowEnds(self._tokenizer, width, requests, self._closed)
+            with torch.inference_mode():
+                output = self._model.generate(
+                    **batch,
+                    max_new_tokens=max(r.max_tokens for r in requests),
+                    do_sample=False,
+                    logits_processor=[
+                        _Sampler([r.temperature for r in requests], [r.seed for r in requests], self.device)
+                    ],
+                    stopping_criteria=[ends],
+                )
+        except RuntimeError as error:
+            # Without a GPU it is a plain RuntimeError that says so.
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            if len(requests) > 1:
+                return None
+            return [CallError(f"out of memory on {self.device} with one request", retryable=False)]
+        seconds = time.monotonic() - started
+        if self._closed.is_set():
+            return [CallError("the model was closed", retryable=False) for _ in requests]
+        return [
+            self._read(row[width : width + length], len(prompt), request.stop, seconds)
+            for row, length, prompt, request in zip(output.tolist(), ends.lengths, prompts, requests, strict=True)
+        ]
+
+    def _read(self, tokens: list[int], prompt_tokens: int, stop: tuple[str, ...], seconds: float) -> Completion:
+        # A row that ended before the longest of its batch is filled up with padding.
+        ends = self._ends | {self._tokenizer.pad_token_id}
+        length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
+        text = self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
+        cut = min((at for s in stop if (at := text.find(s)) >= 0), default=None)
+        ended = length < len(tokens) or cut is not None
+        text = text[:cut].strip()
+        return Completion(
+            text=text,
+            outcome="ok" if text else "empty",
+            error=None if text else "the model wrote nothing",
+            finish_reason="stop" if ended else "length",
+            usage=Usage(prompt_tokens=prompt_tokens, completion_tokens=length),
+            seconds=seconds,
+        )
+
+    def _too_long(self, prompt_tokens: int, request: ChatRequest) -> Completion | CallError | None:
+        if prompt_tokens + request.max_tokens <= self._context:
+            return None
+        error = (
+            f"the prompt has {prompt_tokens} tokens and the reply may have {request.max_tokens}, "
+            f"but the model's context holds {self._context}"
+        )
+        return Completion(outcome="too_long", error=error, finish_reason="error")
+
+
+class _Sampler:
+    """Makes the greedy choice a draw: the largest of logits / T plus Gumbel noise is a sample of softmax(logits / T).
+
+    Each row has its own temperature, 0 for the greedy choice itself, and its own generator; None is a seed of its own.
+    """
+
+    def __init__(self, temperatures: Sequence[float], seeds: Sequence[int | None], device: str) -> None:
+        import torch
+
+        self._temperatures = torch.tensor([[t if t > 0 else 1.0] for t in temperatures], device=device)
+        self._generators: list[Any] = []
+        for temperature, seed in zip(temperatures, seeds, strict=True):
+            generator = torch.Generator(device) if temperature > 0 else None
+            if generator is not None and seed is None:
+                generator.seed()
+            elif generator is not None:
+                generator.manual_seed(seed)
+            self._generators.append(generator)
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        import torch
+
+        noise = torch.zeros(scores.shape, device=scores.device, dtype=torch.float32)
+        for row, generator in zip(noise, self._generators, strict=True):
+            if generator is not None:
+                # -log of an exponential variable is Gumbel. A zero would make a token certain.
+                row.exponential_(generator=generator).clamp_min_(1e-30).log_()
+        return scores.float() / self._temperatures - noise
+
+
+class _RowEnds:
+    """Ends each row at its own ``max_tokens`` or stop string, and all of them when the event is set.
+
+    ``lengths`` has the tokens of each row's reply: what comes after them was written while others went on.
+    """
+
+    def __init__(self, tokenizer: Any, width: int, requests: Sequence[ChatRequest], closed: threading.Event) -> None:
+        self.lengths = [request.max_tokens for request in requests]
+        self._tokenizer = tokenizer
+        self._width = width
+        self._stops = {row: request.stop for row, request in enumerate(requests) if request.stop}
+        # A token is at least a byte of text. The first ones of a piece may decode differently from where they stand.
+        self._tails = {row: max(len(s.encode()) for s in stop) + 8 for row, stop in self._stops.items()}
+        self._closed = closed
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        import torch
+
+        written = input_ids.shape[1] - self._width
+        for row, stop in list(self._stops.items()):
+            tail = input_ids[row, self._width :][-self._tails[row] :]
+            text = self._tokenizer.decode(tail, skip_special_tokens=True)
+            if any(s in text for s in stop):
+                self.lengths[row] = min(self.lengths[row], written)
+                del self._stops[row]
+        ended = [self._closed.is_set() or written >= length for length in self.lengths]
+        return torch.tensor(ended, device=input_ids.device)
+
+
+def _token_ids(value: int | list[int] | None) -> set[int]:
+    return set() if value is None else {value} if isinstance(value, int) else set(value)

@@ -11,21 +11,19 @@ Both take proxies from ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_P
 Connections have no bound of their own: there are as many as calls in flight, which the limiter bounds. An idle one is
 dropped before servers drop it (those on uvicorn, vLLM among them, after 5 s): a request that meets a connection just
 being closed fails and is repeated.
+
+Imported only where a client is made: httpx2 is heavy.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-import os
-import urllib.request
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Literal
 
-from madke.core.errors import UserError, unknown
+import httpx2
 
-if TYPE_CHECKING:
-    import httpx2
+from madke.core.errors import CallError, UserError
 
 Transport = Literal["aiohttp", "httpx"]
 
@@ -35,46 +33,42 @@ KEEP_IDLE = 3.0
 CONNECT = 30.0
 """Seconds to connect at most: a host that does not answer would otherwise take a whole reply's time."""
 
-TIMEOUT = 300.0
-"""Seconds that one attempt may take, unless ``MADKE_TIMEOUT`` says otherwise."""
-
 _UNBOUNDED = 1_000_000
 """Connections. The package's aiohttp transport takes None for 100."""
 
+MAX_REPLY = 16 << 20
+"""Bytes of a reply that are read at most; the text of a whole context window is far below."""
 
-def chosen_transport() -> Transport:
-    """The transport that ``MADKE_TRANSPORT`` names, else the one that suits the environment's proxies.
+MAX_PACKED_REPLY = 16 << 10
+"""The same for a compressed one, which nobody asked for: deflate makes it 1,032 times as long at most."""
 
-    Raises:
-        UserError: It names none.
+
+class BoundedReply(httpx2.AsyncByteStream):
+    """The stream of a response that raises CallError, not retryable, at the bound; closing it drops the connection.
+
+    Args:
+        response: Its headers tell whether it is compressed, and how.
     """
-    match os.environ.get("MADKE_TRANSPORT"):
-        case "aiohttp":
-            return "aiohttp"
-        case "httpx":
-            return "httpx"
-        case None | "":
-            proxies = urllib.request.getproxies()
-            urls = [proxies.get(scheme, "") for scheme in ("http", "https", "all")]
-            return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
-        case other:
-            raise unknown("transport in MADKE_TRANSPORT", other, ("aiohttp", "httpx"))
 
+    def __init__(self, response: httpx2.Response) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        self._stream = response.stream
+        self._packing = response.headers.get("content-encoding", "identity").strip().lower()
+        self._bound = MAX_REPLY if self._packing == "identity" else MAX_PACKED_REPLY
 
-def chosen_timeout() -> float:
-    """Seconds that one attempt may take: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`.
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._packing not in ("identity", "gzip", "deflate"):
+            raise CallError(f"the reply is compressed ({self._packing}), which was not asked for", retryable=False)
+        read = 0
+        async for piece in self._stream:
+            read += len(piece)
+            if read > self._bound:
+                raise CallError(f"the reply is longer than {self._bound:,} bytes", retryable=False)
+            yield piece
 
-    Raises:
-        UserError: It is no number above 0.
-    """
-    told = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
-    try:
-        seconds = float(told)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")
-    return seconds
+    async def aclose(self) -> None:
+        """Close the stream under it."""
+        await self._stream.aclose()
 
 
 def open_transport(
@@ -82,7 +76,7 @@ def open_transport(
 ) -> httpx2.AsyncClient:
     """The HTTP client for the package, made in the event loop that uses it; the package closes it.
 
-    A reply beyond the bounds of :mod:`madke.llm.bounded_reply` raises CallError, through the package.
+    A reply beyond :data:`MAX_REPLY` raises CallError, through the package.
 
     Args:
         transport: Which.
@@ -92,10 +86,7 @@ def open_transport(
     Raises:
         UserError: The environment names a proxy that cannot be used.
     """
-    import httpx2
     import openai
-
-    from madke.llm.bounded_reply import BoundedReply
 
     async def check(response: httpx2.Response) -> None:
         on_headers(response.headers)

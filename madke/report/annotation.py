@@ -1,4 +1,4 @@
-"""Answers for people to grade: a blind sheet for a spreadsheet program, and the key to it, kept apart."""
+"""Answers for people to grade: a blind sheet, the key to it, and what filled sheets say."""
 
 from __future__ import annotations
 
@@ -6,114 +6,68 @@ import csv
 import io
 import logging
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
+from statistics import fmean
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.files import replacing
-from madke.report.tables import csv_cell
-from madke.runs.results import Results
-from madke.runs.scored import external_values
-from madke.scoring.metrics import METRICS, question_of
+from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
+from madke.scoring.arms import Results
+from madke.scoring.debate_rows import over_repeats
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
+from madke.scoring.outside import external_values
+from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
 
 _log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scale:
-    """What people say of an answer: a column to fill."""
-
-    name: str
-    grades: Mapping[str, float]
-    """What a cell may hold -> its value."""
-    ordinal: bool = False
-    """Whether the grades are steps, and not right and wrong."""
-
-    @property
-    def expected(self) -> str:
-        """The grades, for people."""
-        first, *_, last = self.grades
-        return f"{first} to {last}" if self.ordinal else f"{first} or {last}"
-
-
+Scale = Literal["right", "ambiguity_resolved", "quality"]
 _YES_NO = {"yes": 1.0, "no": 0.0}
-RIGHT = Scale(name="right", grades=_YES_NO)
-RESOLVED = Scale(name="ambiguity_resolved", grades=_YES_NO)
-QUALITY = Scale(name="quality", grades={str(grade): float(grade) for grade in range(1, 6)}, ordinal=True)
-SCALES = {scale.name: scale for scale in (RIGHT, RESOLVED, QUALITY)}
+_SCALES: Mapping[Scale, Mapping[str, float]] = {
+    "right": _YES_NO,
+    "ambiguity_resolved": _YES_NO,
+    "quality": {str(n): float(n) for n in range(1, 6)},
+}
+"""Column to fill -> what a cell may hold -> its value. Translations have the last two (Liang et al., section 4.1)."""
+F1_RIGHT = 0.5
+"""From which F1 on an answer counts as right beside people, who know no degrees (EVOUNA; Wang et al., 2023)."""
 
-
-def scales_of(task: str) -> tuple[Scale, ...]:
-    """What people grade in an answer to a task: whether it is right.
-
-    In a translation whether its ambiguous words came out right, and how good it is, 1 to 5 (Liang et al., section 4.1).
-    """
-    return (RESOLVED, QUALITY) if task == "translation" else (RIGHT,)
-
-
-class GivenBy(BaseModel):
-    """Who gave an answer."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    arm: str
-    repeat: NonNegativeInt
+Grades = Mapping[str, Mapping[str, float]]
+"""Row code -> scale -> grade; rows and scales that were left empty are not in it."""
 
 
 class KeyRow(BaseModel):
     """What a row of the sheet is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
     id: str
-    """The question's."""
     shown: str
-    """The question as the sheet shows it; tells whether a filled sheet belongs to this key."""
-    given: tuple[GivenBy, ...]
+    """The question as the sheet shows it."""
+    given: tuple[str, ...] = ()
+    """The arms that gave the answer, an arm once for each repeat."""
     metrics: Mapping[str, FiniteFloat]
     """What metrics, graders and scorers outside said of the answer when the sheet was made."""
-
-
-class Abstained(GivenBy):
-    """An arm that gave no answer to a question: nothing to grade, and wrong."""
-
-    id: str
 
 
 class SheetKey(BaseModel):
     """What annotators must not see."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-    seed: int
-    scales: tuple[str, ...]
-    """Names of :data:`SCALES`: the columns to fill."""
+    scales: tuple[Scale, ...]
     arms: tuple[str, ...]
     rows: Mapping[str, KeyRow]
-    """The row's code -> what it is."""
-    abstained: tuple[Abstained, ...]
-
-
-FIXED = ("row", "question", "references", "answer")
-"""The columns in front of those to fill."""
-
-
-@dataclass(kw_only=True, slots=True)
-class _Answer:
-    """One answer to one question, and who gave it."""
-
-    id: str
-    shown: str
-    references: str
-    answer: str
-    metrics: dict[str, float]
-    given: list[GivenBy] = field(default_factory=list)
+    abstained: tuple[tuple[str, str], ...]
+    """Arm and question id, for each time that the arm gave no answer: wrong without being graded."""
 
 
 def write_sheet(
@@ -121,15 +75,8 @@ def write_sheet(
 ) -> tuple[Path, SheetKey]:
     """Write the answers of arms as a sheet to grade, and beside it the key: ``sheet.csv`` and ``sheet.key.json``.
 
-    The questions are those to which every arm has an outcome. Equal answers to one question are one row, whoever gave
-    them; rows stand in random order. The file is UTF-8 with a byte order mark, without which Excel takes it for another
-    encoding; LibreOffice and Google Sheets understand it too.
-
-    Args:
-        results: The arms.
-        out: The sheet. Neither it nor the key may be there yet.
-        sample: How many questions, drawn at random; None for all.
-        seed: Of the draw and of the order.
+    The questions are those to which every arm has an outcome, or a random sample of so many. Equal answers to one
+    question are one row, whoever gave them; rows stand in random order. The byte order mark is for Excel.
 
     Returns:
         Where the key is, and the key.
@@ -138,112 +85,261 @@ def write_sheet(
         UserError: The name does not end in ``.csv``; a file is there already; arms share no question, fewer than the
             sample, or tasks that are graded differently.
     """
+    key_file = out.with_suffix(".key.json")
     if out.suffix.lower() != ".csv":
         raise UserError("expected a file that ends in .csv", file=out)
-    key_file = out.with_suffix(".key.json")
-    for file in (out, key_file):
-        if file.exists():
-            raise UserError("is there already, perhaps filled in; choose another --out", file=file)
-    draw = random.Random(seed)
-    ids = _shared(results)
+    if there := [file for file in (out, key_file) if file.exists()]:
+        raise UserError("is there already, perhaps filled in; choose another --out", file=there[0])
+    draw, ids = random.Random(seed), _shared(results)
     if sample is not None and sample > len(ids):
         raise UserError(f"--sample {sample}: there are {len(ids)} questions to which every arm has an outcome")
-    chosen = set(ids if sample is None else draw.sample(ids, sample))
-    answers, abstained, scales = _answers(results, chosen)
-    draw.shuffle(answers)
-    digits = len(str(len(answers)))
-    codes = [f"R{n:0{digits}}" for n in range(1, len(answers) + 1)]
-    key = SheetKey(
-        seed=seed,
-        scales=tuple(scale.name for scale in scales),
-        arms=tuple(result.name for result in results),
-        rows={
-            code: KeyRow(id=answer.id, shown=answer.shown, given=tuple(answer.given), metrics=answer.metrics)
-            for code, answer in zip(codes, answers, strict=True)
-        },
-        abstained=tuple(abstained),
-    )
+    found, abstained, scales = _answers(results, set(ids if sample is None else draw.sample(ids, sample)))
+    draw.shuffle(found)
+    codes = [f"R{n:0{len(str(len(found)))}}" for n in range(1, len(found) + 1)]
+    rows = {code: row for code, (row, _) in zip(codes, found, strict=True)}
+    arms = tuple(result.name for result in results)
+    key = SheetKey(scales=scales, arms=arms, rows=rows, abstained=tuple(abstained))
     text = io.StringIO(newline="")
     table = csv.writer(text)
-    table.writerow([*FIXED, *key.scales])
-    for code, answer in zip(codes, answers, strict=True):
-        cells = (answer.shown, answer.references, answer.answer)
-        table.writerow([code, *map(csv_cell, cells), *("" for _ in scales)])
-    with replacing(key_file) as keys:
+    table.writerow(["row", "question", "references", "answer", *scales])
+    for code, (row, cells) in zip(codes, found, strict=True):
+        table.writerow([code, *map(csv_cell, (row.shown, *cells)), *("" for _ in scales)])
+    with replacing(key_file) as keys, replacing(out) as sheet:
         keys.write(key.model_dump_json(indent=2).encode() + b"\n")
-    with replacing(out) as sheet:
         sheet.write(text.getvalue().encode("utf-8-sig"))
     return key_file, key
 
 
-def read_key(path: Path) -> SheetKey:
-    """The key to a sheet.
-
-    Raises:
-        UserError: The file is not one.
-    """
-    try:
-        key = SheetKey.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    except ValidationError:
-        raise UserError("is not the key to a sheet, as `madke annotate sheet` writes it", file=path) from None
-    if unknown := [name for name in key.scales if name not in SCALES]:
-        raise UserError(f"names a scale {unknown[0]!r}; known: {', '.join(SCALES)}", file=path)
-    return key
-
-
 def _shared(results: Sequence[Results]) -> list[str]:
     """The ids of the questions to which every arm has an outcome, sorted: transcripts stand as they finished."""
-    held = []
-    for result in results:
-        finished = (t for t in result.transcripts() if t.status != "failed")
-        held.append(dict.fromkeys((t.id, t.question) for t in finished))
-    ids = sorted(id_ for id_, question in held[0] if all((id_, question) in other for other in held))
+    held = [{(t.id, t.question) for t in result.transcripts() if t.status != "failed"} for result in results]
+    ids = sorted(id_ for id_, _ in set.intersection(*held))
     if not ids:
         raise UserError("the arms have no question in common to which each has an outcome")
-    if left_out := len(set().union(*held)) - len(ids):
+    if left_out := len(set.union(*held)) - len(ids):
         _log.warning("%d questions are left out: not every arm has an outcome for them", left_out)
     return ids
 
 
-def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[_Answer], list[Abstained], tuple[Scale, ...]]:
+_Answer = tuple[KeyRow, tuple[str, str]]
+"""A row, and its cells ``references`` and ``answer``."""
+
+
+def _answers(
+    results: Sequence[Results], chosen: set[str]
+) -> tuple[list[_Answer], list[tuple[str, str]], tuple[Scale, ...]]:
+    """Each different answer to a question, abstentions, and what people grade."""
     answers: dict[tuple[str, str], _Answer] = {}
-    abstained: list[Abstained] = []
-    scales: dict[str, tuple[Scale, ...]] = {}
+    abstained = []
+    scales: dict[tuple[Scale, ...], str] = {}
     for result in results:
         outside = external_values(result)
-        for transcript in result.transcripts():
-            if transcript.id not in chosen or transcript.status == "failed":
+        for t in result.transcripts():
+            if t.id not in chosen or t.status == "failed":
                 continue
-            scales[transcript.task] = scales_of(transcript.task)
-            given = GivenBy(arm=result.name, repeat=transcript.repeat)
-            if transcript.answer is None:
-                abstained.append(Abstained(id=transcript.id, **given.model_dump()))
+            scales.setdefault(("ambiguity_resolved", "quality") if t.task == "translation" else ("right",), t.task)
+            if t.answer is None:
+                abstained.append((result.name, t.id))
                 continue
-            key = (transcript.id, transcript.answer)
-            if key not in answers:
-                answers[key] = _answer(transcript, transcript.answer)
-            answers[key].given.append(given)
-            for name, values in outside.items():
-                if (value := values.get((transcript.id, transcript.repeat))) is not None:
-                    answers[key].metrics.setdefault(name, value)
+            row, cells = answers.get((t.id, t.answer)) or (_row(t, t.answer), (" | ".join(t.answers), t.answer))
+            said = {name: each[t.id, t.repeat] for name, each in outside.items() if (t.id, t.repeat) in each}
+            update = {"given": (*row.given, result.name), "metrics": {**said, **row.metrics}}
+            answers[t.id, t.answer] = row.model_copy(update=update), cells
     if not answers:
         raise UserError("the arms gave no answer that could be graded")
-    (first, graded), *others = scales.items()
-    if other := [task for task, scale in others if scale != graded]:
-        raise UserError(f"answers of the tasks {first} and {other[0]} are graded differently; make a sheet for each")
-    return [answers[key] for key in sorted(answers)], abstained, graded
+    if len(scales) > 1:
+        first, other = scales.values()
+        raise UserError(f"answers of the tasks {first} and {other} are graded differently; make a sheet for each")
+    return [answers[key] for key in sorted(answers)], abstained, next(iter(scales))
 
 
-def _answer(transcript: Transcript, answer: str) -> _Answer:
+def _row(transcript: Transcript, answer: str) -> KeyRow:
     question = question_of(transcript)
     options = (f"({letter}) {choice}" for letter, choice in lettered(transcript.choices))
-    metrics = get_task(transcript.task).metrics if transcript.answers else ()
-    return _Answer(
-        id=transcript.id,
-        shown="\n".join((transcript.question, *options)),
-        references=" | ".join(transcript.answers),
-        answer=answer,
-        metrics={name: METRICS[name](answer, question) for name in metrics},
+    names = get_task(transcript.task).metrics if transcript.answers else ()
+    metrics = {name: METRICS[name](answer, question) for name in names}
+    return KeyRow(id=transcript.id, shown="\n".join((transcript.question, *options)), metrics=metrics)
+
+
+def read_key(path: Path) -> SheetKey:
+    """The key to a sheet; UserError where the file is not one."""
+    try:
+        return SheetKey.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    except ValidationError:
+        raise UserError("is not the key to a sheet, as `madke annotate sheet` writes it", file=path) from None
+
+
+def read_sheet(path: Path, key: SheetKey) -> Grades:
+    """The grades of one person; cells may be empty and rows missing, since annotators may share a sheet.
+
+    Columns may stand in any order, separated by commas, semicolons or tabs, as spreadsheet programs write them.
+
+    Raises:
+        UserError: The file is no such sheet, or not in UTF-8; a row stands twice, or is none of the key's, or its
+            question is another; a cell holds no grade.
+    """
+    grades: dict[str, dict[str, float]] = {}
+    line_of: dict[str, int] = {}
+    for line, cells in _cells(path, ["row", "question", *key.scales]):
+        code, wrong = cells["row"], ""
+        filled = {name: cells[name] for name in key.scales if cells[name]}
+        odd = [name for name, cell in filled.items() if cell.casefold() not in _SCALES[name]]
+        if code not in key.rows:
+            wrong = f"column 'row': found {code!r}, which the key does not hold"
+        elif line_of.setdefault(code, line) != line:
+            wrong = f"row {code} stands on line {line_of[code]} already; expected each once"
+        # Spreadsheet programs change line breaks and apostrophes, and leave words.
+        elif re.findall(r"\w+", cells["question"]) != re.findall(r"\w+", key.rows[code].shown):
+            wrong = f"row {code}, column 'question': found {cells['question'][:60]!r}, another question than in the key"
+        elif odd:
+            expected = "1 to 5" if odd[0] == "quality" else "yes or no"
+            wrong = f"row {code}, column {odd[0]!r}: found {filled[odd[0]][:60]!r}; expected {expected}"
+        if wrong:
+            raise UserError(wrong, file=path, line=line)
+        grades[code] = {name: _SCALES[name][cell.casefold()] for name, cell in filled.items()}
+    if not any(grades.values()):
+        raise UserError(f"nothing is filled in; expected grades in {', '.join(key.scales)}", file=path)
+    return grades
+
+
+def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line, column -> cell without white space around it) of every row that is not empty."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError:
+        raise UserError("is not UTF-8; save it as 'CSV UTF-8'", file=path) from None
+    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
+    try:
+        if missing := [name for name in needed if name not in (table.fieldnames or ())]:
+            raise UserError(f"there is no column {missing[0]!r}", file=path, line=1)
+        for row in table:
+            cells = {name: (row[name] or "").strip() for name in needed}
+            if any(cells.values()):
+                yield table.line_num, cells
+    except csv.Error as error:
+        raise UserError(f"is no table: {error}", file=path, line=table.line_num) from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TwoJudges:
+    """Two judges of the same rows: two people, or a person and a metric of right and wrong."""
+
+    person: str
+    other: str
+    is_metric: bool
+    scale: str
+    n: int
+    """Rows that both graded."""
+    same: Estimate
+    """The share of them with the same grade, averaged by question; its interval is over questions."""
+    kappa: float | None
+    """See :func:`kappa`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HumanScores:
+    """What people found."""
+
+    scores: Mapping[str, Mapping[str, Estimate]]
+    """Arm -> scale -> the mean over questions, of people first, then of repeats. An abstention is a ``no``, and has no
+    quality."""
+    compared: tuple[TwoJudges, ...]
+    ungraded: int
+    """Rows that nobody graded on every scale; in no mean."""
+    abstained: Mapping[str, int]
+
+
+def human_scores(key: SheetKey, sheets: Mapping[str, Grades]) -> HumanScores:
+    """Scores by arm; agreement of each two people, and of each with every metric. ``sheets``: person -> grades."""
+    given = {
+        name: {code: [each[code][name] for each in sheets.values() if name in each.get(code, {})] for code in key.rows}
+        for name in key.scales
+    }
+    means = {arm: {name: _mean(arm, name, key, given[name]) for name in key.scales} for arm in key.arms}
+    return HumanScores(
+        scores={arm: {name: mean for name, mean in each.items() if mean} for arm, each in means.items()},
+        compared=tuple(_compared(key, sheets)),
+        ungraded=sum(not all(given[name][code] for name in key.scales) for code in key.rows),
+        abstained={arm: sum(each == arm for each, _ in key.abstained) for arm in key.arms},
     )
+
+
+def _mean(arm: str, scale: Scale, key: SheetKey, given: Mapping[str, Sequence[float]]) -> Estimate | None:
+    rows: defaultdict[str, list[float]] = defaultdict(list)
+    for code, row in key.rows.items():
+        for _ in range(row.given.count(arm) if given[code] else 0):
+            rows[row.id].append(fmean(given[code]))
+    for each, id_ in key.abstained if scale != "quality" else ():
+        if each == arm:
+            rows[id_].append(0.0)
+    return over_repeats(list(rows.values()))
+
+
+def _compared(key: SheetKey, sheets: Mapping[str, Grades]) -> Iterator[TwoJudges]:
+    metrics: dict[str, dict[str, float]] = {}
+    for code, row in key.rows.items():
+        for name, value in row.metrics.items():
+            metrics.setdefault(name, {})[code] = value
+    if "f1" in metrics:
+        metrics[f"f1 >= {F1_RIGHT}"] = {code: float(value >= F1_RIGHT) for code, value in metrics.pop("f1").items()}
+    # Of a scorer outside nothing is known but what it said.
+    binary = [(name, said) for name, said in metrics.items() if name in RIGHT_OR_WRONG or {*said.values()} <= {0, 1}]
+    for scale in key.scales:
+        people = [
+            (name, {code: row[scale] for code, row in each.items() if scale in row}) for name, each in sheets.items()
+        ]
+        pairs = [(two, False) for two in combinations(people, 2)]
+        pairs += [(two, True) for two in product(people, binary if scale != "quality" else ())]
+        for ((person, ours), (other, theirs)), is_metric in pairs:
+            both = [code for code in ours if code in theirs]
+            equal: defaultdict[str, list[float]] = defaultdict(list)
+            for code in both:
+                equal[key.rows[code].id].append(float(ours[code] == theirs[code]))
+            if same := over_repeats(list(equal.values())):
+                found = kappa([ours[n] for n in both], [theirs[n] for n in both], ordinal=scale == "quality")
+                yield TwoJudges(
+                    person=person, other=other, is_metric=is_metric, scale=scale, n=len(both), same=same, kappa=found
+                )
+
+
+def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = False) -> float | None:
+    """Cohen's kappa (1960) of two judges of the same answers, of steps of a scale with quadratic weights (1968).
+
+    None where both always gave the same grade, or there is none. UserError where scikit-learn is not installed.
+    """
+    try:
+        from sklearn.metrics import cohen_kappa_score
+    except ImportError:
+        raise UserError("agreement of people needs scikit-learn: pip install 'madke[report]'") from None
+    if len({*left, *right}) < 2:
+        return None
+    steps = list(range(int(min(*left, *right)), int(max(*left, *right)) + 1))
+    return float(cohen_kappa_score(left, right, labels=steps, weights="quadratic" if ordinal else None))
+
+
+def human_tables(found: HumanScores) -> tuple[Table, Table]:
+    """People's grades by arm, and how far judges agree."""
+    scales = dict.fromkeys(name for scores in found.scores.values() for name in scores)
+    rows = []
+    for arm, scores in found.scores.items():
+        means = [(scores.get(name), score_cell if name == "quality" else percent_cell) for name in scales]
+        cells = [cell for mean, shown in means for cell in (shown(mean), count_cell(mean.n if mean else 0))]
+        rows.append((Cell(text=arm), *cells, count_cell(found.abstained[arm])))
+    headings = [text for name in scales for text in (name if name == "quality" else f"{name} %", f"n of {name}")]
+    note = "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality."
+    people = Table(title="Grades", columns=("arm", *headings, "abst."), rows=tuple(rows), notes=(note,))
+    judges = tuple(
+        (*words, count_cell(each.n), percent_cell(each.same), score_cell(each.kappa, digits=".2f"))
+        for each in found.compared
+        if (words := [Cell(text=text) for text in (each.person, each.other, each.scale)])
+    )
+    note = (
+        "Of the n answers that both graded: the share with the same grade, averaged by question, with a 95 % interval "
+        "over questions; Cohen's kappa, of qualities weighted by squares."
+    )
+    columns = ("person", "and", "scale", "n", "same %", "kappa")
+    return people, Table(title="Agreement", columns=columns, rows=judges, notes=(note,))

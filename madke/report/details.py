@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from madke.report.text import ORACLE, grades_missing, in_percent, interval, percent
-from madke.scoring.rows import NO_SHARES
+from madke.report.score_tables import grades_missing
+from madke.report.tables import ORACLE, in_percent, interval, percent
+from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.scores import Scores
-from madke.scoring.spending import Spending
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
 
@@ -95,28 +95,12 @@ def score_details(scores: Scores) -> str:
             + (" (estimated)" if used.estimated else "")
             + (f", unparsed {percent(missed)} %" if missed else "")
         )
-    if scores.spending is not None:
-        lines += spending_details(scores.spending).splitlines()
-    return "\n".join(lines)
-
-
-def spending_details(spending: Spending) -> str:
-    """A line each on what a run's recorded calls took beside tokens: cost, and what a prefix cache could save."""
-    lines = []
-    if spending.cost:
-        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in spending.cost.items())
-        lines.append(f"cost {sum(spending.cost.values()):,.4f}: {stages}")
-    if spending.unpriced:
-        lines.append(f"without a price, and in no cost: {printable(', '.join(spending.unpriced))}")
-    if spending.prompts:
-        whose = " (without those of calls shared with earlier arms)" if spending.among_arms else ""
-        tokens = "estimated, 4 characters each" if spending.estimated else "the models' own"
-        lines.append(
-            f"shared prefix of {spending.prompts:,} prompts{whose}: "
-            f"{100 * spending.shared_within_question:.1f} % within a question, "
-            f"{100 * spending.shared_across_questions:.1f} % across questions "
-            f"(of {spending.prompt_tokens:,} tokens, {tokens}; a cache in blocks of 16 for each server)"
-        )
+    if scores.spending is not None and scores.spending.cost:
+        cost = scores.spending.cost
+        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in cost.items())
+        lines.append(f"cost {sum(cost.values()):,.4f}: {stages}")
+    if scores.spending is not None and scores.spending.unpriced:
+        lines.append(f"without a price, and in no cost: {printable(', '.join(scores.spending.unpriced))}")
     return "\n".join(lines)
 
 

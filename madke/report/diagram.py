@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from operator import eq
 from typing import Any
 
 from pydantic import BaseModel
@@ -13,7 +14,6 @@ from madke.core.transcript import Round, Stance, Turn
 from madke.engine.cost import calls, possible_rounds, stage_calls
 from madke.engine.protocol import Debater, Protocol
 from madke.engine.view import view
-from madke.tasks import get_task
 from madke.terminal import printable
 
 WIDTH = 100
@@ -90,7 +90,7 @@ def readings(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int,
     sequential = (protocol.talk.first if round_n == 1 else protocol.talk.later) == "sequential"
     found = {}
     for place, name in enumerate(names):
-        seen = view(named, name, rounds, turns[:place] if sequential else [], names, get_task("short_answer"))
+        seen = view(named, name, rounds, turns[:place] if sequential else [], names, eq)
         shown = {(spoken.agent, spoken.round) for spoken in (*seen.peers, *seen.history)}
         shown |= {(name, round_n - 1)} if seen.own is not None else set()
         found[name] = {speaker: tuple(sorted(n for agent, n in shown if agent == speaker)) for speaker in names}

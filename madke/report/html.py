@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +15,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from madke.engine.protocol import Knowledge
 from madke.files import replacing
 from madke.report import figures
-from madke.report.compare import arm_of, family
+from madke.report.comparison import family
 from madke.report.details import score_details
 from madke.report.diagram import changed_settings
-from madke.report.page.data import data_elements
-from madke.report.tables import Cell, Table, paired_table, table_of_arms
-from madke.report.text import ORACLE
-from madke.runs.results import Results, open_results
+from madke.report.page_data import data_elements
+from madke.report.paired_tables import paired_table
+from madke.report.score_tables import table_of_arms
+from madke.report.tables import ORACLE, Cell, Table
+from madke.runs.run_json import sessions_of
+from madke.scoring.arms import Results, opened
+from madke.scoring.outside import arm_of
+from madke.scoring.scored import scores_of
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
@@ -34,17 +37,29 @@ _NAMED = 3
 
 
 def write_report(
-    scores: Mapping[Path, Scores],
-    out: Path,
+    runs: Sequence[Path | str | Results] | Mapping[Path, Scores],
+    out: Path | str,
     *,
     title: str | None = None,
     source: str | None = None,
     tables: Sequence[Table] = (),
-) -> None:
-    """Write the page of some run directories, given the scores of each; see :func:`write_page`."""
-    results = open_results(list(scores))
-    named = {arm.name: scores[arm.path] for arm in results}
-    write_page(results, named, out, title=title, source=source, tables=tables)
+) -> dict[str, Table]:
+    """Write the page of some runs; see :func:`write_page`.
+
+    Args:
+        runs: Run directories, or results from anywhere; or run directories with their scores, where these are at hand.
+        out: The page.
+        title: As for :func:`write_page`, with the rest.
+        source: See there.
+        tables: See there.
+
+    Raises:
+        UserError: A run cannot be read, or the page cannot be written.
+    """
+    results = opened(list(runs))
+    known = runs if isinstance(runs, Mapping) else {}
+    scores = {arm.name: known[arm.path] if arm.path in known else scores_of(arm) for arm in results}
+    return write_page(results, scores, Path(out), title=title, source=source, tables=tables)
 
 
 def write_page(
@@ -71,8 +86,8 @@ def write_page(
 
     Returns:
         The page's own tables by name. ``tests`` holds what ``madke compare`` tests
-        (:func:`madke.report.compare.family`). It is missing where there is nothing to compare. ``scores`` has a row an
-        arm, and marks what these tests say of it and the first arm.
+        (:func:`madke.report.comparison.family`). It is missing where there is nothing to compare. ``scores`` has a row
+        an arm, and marks what these tests say of it and the first arm.
 
     Raises:
         UserError: A transcript cannot be read, or the page cannot be written.
@@ -223,5 +238,6 @@ def _knowledge(knowledge: Knowledge | None) -> str:
 
 
 def _versions(directory: Path) -> str:
-    said = json.loads((directory / "run.json").read_bytes()).get("versions", {})
+    sessions = sessions_of(directory)
+    said = sessions[-1].get("versions", {}) if sessions else {}
     return ", ".join(f"{name} {version}" for name, version in said.items())

@@ -5,9 +5,8 @@ Text of models, datasets and the web is shown without control characters and nev
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Literal
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -15,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from madke.core.transcript import Round, Transcript, Turn, Verdict
-from madke.report import tables
-from madke.report.compare import ComparedQuestion, Outcome, Pair
-from madke.report.text import CONSENSUS, ORACLE, interval, one_line, tie_word
+from madke.report.comparison import ComparedQuestion, Outcome, Pair
+from madke.report.debate_text import CONSENSUS, tie_word
+from madke.report.tables import ORACLE, interval, one_line
 from madke.tasks.choice import lettered
 
 _SHORT = 60
@@ -58,38 +57,8 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
     return table
 
 
-def rich_table(table: tables.Table, without: Container[str] = ()) -> Table:
-    """A table for a terminal; figures stand to the right, notes below.
-
-    Args:
-        table: Any.
-        without: Headings of columns that are left out, for want of room, with the notes that begin with them.
-    """
-    shown = Table(
-        title=one_line(table.title),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        caption="\n".join(one_line(note) for note in table.notes if note.partition(":")[0] not in without),
-        caption_justify="left",
-    )
-    kept = [n for n, heading in enumerate(table.columns) if heading not in without]
-    for n in kept:
-        justify: Literal["right", "left"] = "right" if table.has_figures(n) else "left"
-        shown.add_column(Text(one_line(table.columns[n])), justify=justify, overflow="fold")
-    for row in table.rows:
-        shown.add_row(*(Text(one_line(f"{row[n].text}{row[n].mark}")) for n in kept))
-    return shown
-
-
 def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
-    """The debates of one question in columns whose rounds stand side by side, as many in a row as there is room for.
-
-    Args:
-        compared: The question.
-        transcripts: A debate of each run, in the order of ``compared.runs``.
-        width: Characters there is room for.
-    """
+    """The debates of one question in columns whose rounds stand side by side, as many in a row as there is room for."""
     head = [f"Question ({compared.id}): {compared.question}"]
     head += [f"({letter}) {choice}" for letter, choice in lettered(transcripts[0].choices)]
     head += [f"Gold: {' | '.join(compared.answers)}"] if compared.answers else []

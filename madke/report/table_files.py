@@ -1,16 +1,23 @@
-"""Tables as files: CSV for spreadsheets, Parquet for programs, LaTeX for papers."""
+"""Files for other programs: tables as CSV, Parquet and LaTeX; every answer as JSON Lines, CSV or Parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
 from pathlib import Path
+from typing import IO, Any
 
 from madke.core.errors import UserError
+from madke.core.transcript import Transcript
 from madke.files import replacing
 from madke.report.tables import NOTHING, Cell, Table, csv_cell
+from madke.scoring.arms import Results
+from madke.scoring.debate_rows import correct
 from madke.terminal import printable
 
 _Column = tuple[str, Sequence[str | float | None]]
@@ -26,14 +33,14 @@ def write_table(table: Table, path: Path) -> None:
     Raises:
         UserError: Another ending, the file cannot be written, or pyarrow is missing for Parquet.
     """
-    if path.suffix == ".csv":
-        content = table_csv(table).encode()
-    elif path.suffix == ".parquet":
-        content = _parquet(table)
-    elif path.suffix == ".tex":
-        content = table_latex(table).encode()
-    else:
+    forms: dict[str, Callable[[Table], bytes]] = {
+        ".csv": lambda table: table_csv(table).encode(),
+        ".parquet": _parquet,
+        ".tex": lambda table: table_latex(table).encode(),
+    }
+    if path.suffix not in forms:
         raise UserError("is no kind of table that can be written; expected .csv, .parquet or .tex", file=path)
+    content = forms[path.suffix](table)
     with replacing(path) as file:
         file.write(content)
 
@@ -119,11 +126,7 @@ def latex(text: str) -> str:
 
 
 def _parquet(table: Table) -> bytes:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
+    pyarrow, parquet = _pyarrow()
     columns = _columns(table)
     data = pyarrow.table(
         [pyarrow.array(cells, pyarrow.string() if _words(cells) else None) for _, cells in columns],
@@ -154,3 +157,93 @@ def _columns(table: Table) -> list[_Column]:
         if any(cell.mark for cell in cells):
             found.append((f"{heading} mark", [cell.mark.strip() for cell in cells]))
     return found
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
+    return pyarrow, parquet
+
+
+# Every answer
+
+
+_GROUP = 1000
+"""Rows of a Parquet file that are held at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """What one arm answered to one question, in one repeat."""
+
+    arm: str
+    id: str
+    repeat: int
+    question: str
+    gold: tuple[str, ...]
+    answer: str | None
+    """None where it abstained or failed."""
+    status: str
+    """``ok``, ``abstained`` or ``failed``."""
+    correct: float | None
+    """The task's first metric, 0 .. 1; None for a failed question or one without golds."""
+
+
+def write_answers(results: Sequence[Results], path: Path) -> None:
+    """Write what arms answered, one after the other and a row each question and repeat; whole or not at all.
+
+    Args:
+        results: The arms. Their transcripts are read one by one.
+        path: ``.jsonl``, ``.csv`` (UTF-8, golds joined by `` | ``, safe for spreadsheets) or ``.parquet``.
+
+    Raises:
+        UserError: Another ending, the file cannot be written, or pyarrow is missing for Parquet.
+    """
+    write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}.get(path.suffix)
+    if write is None:
+        raise UserError("is no kind of file for answers; expected .jsonl, .csv or .parquet", file=path)
+    with replacing(path) as file:
+        write((_answered(arm.name, transcript) for arm in results for transcript in arm.transcripts()), file)
+
+
+def _answered(arm: str, transcript: Transcript) -> Answered:
+    return Answered(
+        arm=arm,
+        id=transcript.id,
+        repeat=transcript.repeat,
+        question=transcript.question,
+        gold=transcript.answers,
+        answer=transcript.answer,
+        status=transcript.status,
+        correct=correct(transcript),
+    )
+
+
+def _answers_jsonl(rows: Iterator[Answered], file: IO[bytes]) -> None:
+    for row in rows:
+        file.write(json.dumps(asdict(row), ensure_ascii=False).encode() + b"\n")
+
+
+def _answers_csv(rows: Iterator[Answered], file: IO[bytes]) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text)
+    names = [field.name for field in fields(Answered)]
+    writer.writerow(names)
+    for row in rows:
+        cells = {**asdict(row), "gold": " | ".join(row.gold)}
+        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in map(cells.get, names)])
+    text.flush()
+    text.detach()
+
+
+def _answers_parquet(rows: Iterator[Answered], file: IO[bytes]) -> None:
+    pyarrow, parquet = _pyarrow()
+    text, number = pyarrow.string(), pyarrow.float64()
+    types = {"repeat": pyarrow.int64(), "gold": pyarrow.list_(text), "correct": number}
+    schema = pyarrow.schema([(field.name, types.get(field.name, text)) for field in fields(Answered)])
+    with parquet.ParquetWriter(file, schema) as writer:
+        while group := list(islice(rows, _GROUP)):
+            writer.write_table(pyarrow.Table.from_pylist([asdict(row) for row in group], schema=schema))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
 from madke.files import alone_with, foreign, is_held, replacing, unfinished
 from madke.knowledge.pools import asking_folder
-from madke.runs.config import RunConfig
-from madke.runs.run_json import RunFiles, Session, add_session, begin_run, moved, read_config, run_files
-from madke.runs.transcripts import FAILED_AGAIN, Again, Key, OutcomeLine, read_outcomes
+from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files
+from madke.runs.spec import RunOptions, RunSpec
+from madke.runs.transcripts import Key, OutcomeLine, read_outcomes
 
 _POOLS = "pools.jsonl"
 
@@ -67,20 +67,18 @@ class RunDirectory:
         """Whether it holds a run."""
         return _is_run(self.path)
 
-    def pending(
-        self, questions: Sequence[Question], repeats: int, *, again: Again = FAILED_AGAIN
-    ) -> list[tuple[Question, int]]:
+    def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
         """What has no outcome yet, repeat by repeat. It can be asked for before :meth:`begin`.
 
         Args:
             questions: The dataset.
             repeats: How often each question is debated.
-            again: Which questions with an outcome are to be done again.
+            options: Say which questions with an outcome are to be done again.
 
         Raises:
             UserError: A line of the directory is no transcript.
         """
-        done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(again)}
+        done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(options)}
         return [
             (question, repeat)
             for repeat in range(repeats)
@@ -88,25 +86,32 @@ class RunDirectory:
             if (question.id, repeat) not in done
         ]
 
-    def begin(self, config: RunConfig, files: RunFiles) -> None:
-        """Create or check ``run.json``. Then comes :meth:`resume`.
+    def begin(self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str) -> None:
+        """Check that the directory is this run's, and begin a session in ``run.json``. Then comes :meth:`resume`.
+
+        Args:
+            spec: The run, with its pools. It may have more or fewer questions than the directory knows.
+            endpoints: Model name -> where and how it is asked.
+            files: Where its calls and pools are.
+            started: When this command began: ISO 8601, UTC.
 
         Raises:
-            UserError: The directory belongs to another configuration.
+            UserError: The directory belongs to another run.
         """
         if _is_run(self.path):
-            _refuse_other(self.path, config)
-            moved(self.path, files)
-        else:
-            begin_run(self.path, config, files)
+            before = read_spec(self.path)
+            _refuse_other(self.path, before, spec)
+            spec = spec.extended(before)
+        if self._replayed is None:
+            begin_session(self.path, spec, endpoints, files, started)
 
-    def resume(self, *, again: Again = FAILED_AGAIN) -> None:
+    def resume(self, options: RunOptions) -> None:
         """See which questions are done, and open the transcripts for more.
 
         A last line that a kill cut off is dropped; so are the questions that will be debated again.
 
         Args:
-            again: Which these are.
+            options: Say which these are.
 
         Raises:
             UserError: A line is no transcript.
@@ -114,7 +119,7 @@ class RunDirectory:
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
             self._file = self._opened()
-            self._recover(again)
+            self._recover(options)
             if not is_held(self._target, self._file):  # it was rewritten
                 self._file.close()
                 self._file = self._opened()
@@ -123,11 +128,11 @@ class RunDirectory:
             self._answered = {line.key for line in self._lines if line and not line.failed}
             self._file = self._replayed.open("wb")
 
-    def end(self, session: Session, left: Sequence[Key]) -> None:
-        """Add what this command did to ``run.json``; list what has no outcome yet in ``unfinished.jsonl``.
+    def end(self, session: Session | None, left: Sequence[Key]) -> None:
+        """Write what this command did into ``run.json``; list what has no outcome yet in ``unfinished.jsonl``.
 
         Args:
-            session: What it did.
+            session: What it did; None: nothing.
             left: Question ids and repeats without an outcome; where there are none, there is no such file.
 
         Raises:
@@ -136,7 +141,7 @@ class RunDirectory:
         if self._replayed is not None:
             return  # it asks nobody, and may be refused at the end
         self.check_lock()
-        add_session(self.path, session)
+        end_session(self.path, session)
         if left:
             with replacing(self.path / "unfinished.jsonl") as file:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
@@ -233,11 +238,11 @@ class RunDirectory:
         """What the transcripts were when the directory was opened."""
         return list(read_outcomes(self._target)) if self._target.exists() else []
 
-    def _recover(self, again: Again) -> None:
+    def _recover(self, options: RunOptions) -> None:
         """See what is done; rewrite the file, whole, where it holds lines that must go."""
         keep: list[bool] = []
         for line in self._lines:
-            kept = line is not None and line.kept(again) and line.key not in self.done
+            kept = line is not None and line.kept(options) and line.key not in self.done
             if line is not None and kept:
                 self.done.add(line.key)
             keep.append(kept)
@@ -251,11 +256,11 @@ def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def _refuse_other(path: Path, config: RunConfig) -> None:
-    before = read_config(path)
-    if len(before.questions) != len(config.questions):
-        counts = f"{len(before.questions)} questions, not {len(config.questions)} (--limit, or the data)"
-        raise UserError(f"holds another run: {counts}; choose another --out", file=path)
-    if different := before.differences(config):
+def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
+    old, new = before.questions.keys(), spec.questions.keys()
+    if not (old <= new or new <= old):
+        shared = f"{len(old)} questions, of which {len(old & new)} are among these {len(new)}"
+        raise UserError(f"holds another run: {shared} (--limit, or the data); choose another --out", file=path)
+    if different := before.differences(spec):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         raise UserError(f"holds another run: {different[0]}{more}; choose another --out", file=path)

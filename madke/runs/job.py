@@ -1,67 +1,144 @@
-"""One run, from what was asked for to its transcripts."""
+"""A run before it begins: its description, with the questions, prompts, models and sources that it names."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
+from madke.core.events import Listener, SourceOpened
 from madke.core.knowledge import Source
 from madke.core.question import Question
-from madke.core.transcript import Transcript
-from madke.data import Given
-from madke.engine.debate import debate
-from madke.llm import CallStore, Limited, Limiter, Stored, close
-from madke.llm.limiter import SLOW_START
-from madke.memory import swept_seldom
-from madke.runs.batch import Play, run_batch
-from madke.runs.budget import Budget
-from madke.runs.cast import guarded, has_endpoint, open_models
-from madke.runs.config import RunConfig
-from madke.runs.directory import RunDirectory
-from madke.runs.meter import HOPELESS, Meter, Metered
-from madke.runs.pools import RunPools, depth
-from madke.runs.run_json import RunFiles, read_config, tokens_of_sessions
-from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
-from madke.runs.stopping import drained, until_stopped
-from madke.runs.transcripts import FAILED_AGAIN, Again
-from madke.tasks import get_task
-from madke.variants import Variant
-from madke.workers import Engine
+from madke.data import Given, first_rounds, read_dataset, read_given
+from madke.data.sampling import sample
+from madke.engine.protocol import Protocol
+from madke.knowledge.named import open_source, parse_sources
+from madke.llm import as_chat_model
+from madke.runs.cast import role_models
+from madke.runs.spec import RunSpec, question_hashes
+from madke.runs.transcripts import read_transcripts
+from madke.tasks import TASKS, get_task
+from madke.tasks.base import Task
+from madke.variants import Variant, load_variant
 
-Watch = Callable[[Meter], AbstractAsyncContextManager[None]]
-"""Shows a meter while a run goes on."""
+Data = str | Path | Sequence[Question | Mapping[str, Any] | str]
+"""Questions: a file, or records, mappings of their fields, or plain texts."""
+
+Model = str | ChatModel | Callable[..., Any]
+"""A model: a name as ``--model`` takes it, an object, or a function of messages to a text."""
+
+Models = Model | Mapping[str, Model]
+"""A model for everybody, or role -> model; ``"*"`` stands for the roles that are not named."""
+
+Sources = str | Sequence[Source] | Mapping[str, "str | Source | None"]
+"""Sources: as ``--sources`` takes them, or objects, or name -> specification or object."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a run does: everything that can change its results."""
+    """A run's description with the objects that it names. Make one with :func:`prepared`."""
 
-    data: str
-    """The dataset's file name, for people."""
-    data_sha256: str
-    dataset: str | None = None
-    """The published form that the file was read as; None for our own."""
-    task: str | None = None
-    sample_seed: int | None = None
+    spec: RunSpec
+    """Without its pools."""
     questions: Sequence[Question]
     variant: Variant
-    models: Mapping[str, str]
-    """Role -> model name, as ``--model`` takes it."""
-    base_url: str | None = None
-    source_specs: Mapping[str, str | None]
     given: Given | None = None
-    estimator: str | None = None
-    seed: int | None
-    repeats: int = 1
+    own_models: Mapping[str, ChatModel] = field(default_factory=dict)
+    """Name -> model, of those that came as objects."""
+    own_sources: Mapping[str, Source] = field(default_factory=dict)
+    """The same of sources."""
+    _opened: list[Source] = field(default_factory=list)
+
+    def sources(self, listen: Listener | None = None) -> Sequence[Source]:
+        """Every source of the protocol, opened once.
+
+        Args:
+            listen: Hears of each that is opened.
+        """
+        for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
+            source = open_source(name, self.own_sources.get(name, spec))
+            self._opened.append(source)
+            if listen is not None:
+                listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
+        return self._opened
+
+    @property
+    def protocol(self) -> Protocol:
+        """The run's protocol."""
+        return self.variant.protocol
+
+    @property
+    def spent(self) -> list[str]:
+        """What each opened source that costs money has cost, a line each."""
+        return [source.spent.line() for source in self._opened if hasattr(source, "spent")]
+
+
+def prepared(
+    data: Data,
+    *,
+    protocol: str | Path | Variant = "madke",
+    prompts: Path | None = None,
+    settings: Mapping[str, Any] = _NOTHING,
+    model: Models = "offline",
+    cast: Mapping[str, Model] = _NOTHING,
+    sources: Sources | None = None,
+    task: str | Task | None = None,
+    dataset: str | None = None,
+    ids: str | None = None,
+    limit: int | None = None,
+    sample_seed: int | None = None,
+    given: Path | None = None,
+    estimator: str | None = None,
+    seed: int | None = 0,
+    repeats: int = 1,
+) -> Job:
+    """Everything that a run needs, read and checked before anything is asked; see :func:`madke.run`.
+
+    Raises:
+        UserError: Something is not there or cannot be so.
+    """
+    task_name = _task_name(task)
+    questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
+    variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
+    specs, own_sources = source_specs(sources, variant.protocol.sources)
+    variant, specs = configured(variant, specs, settings, given=given is not None)
+    check_needs(variant.protocol, questions, given=given is not None, estimator=estimator)
+    by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
+    own_models: dict[str, ChatModel] = {}
+    names = {role: _model_name(value, own_models) for role, value in {**by_role, **cast}.items()}
+    usual = names.pop("*", "offline")
+    stances = _first_rounds(given, questions, variant.protocol, repeats)
+    spec = RunSpec(
+        data=Path(data).name if isinstance(data, str | Path) else "",
+        dataset=dataset,
+        task=task_name,
+        questions=question_hashes(questions),
+        sample_seed=sample_seed,
+        variant=variant.name,
+        protocol=variant.protocol,
+        prompts_sha256=variant.fingerprint(),
+        models=role_models(variant.protocol, usual, names),
+        source_specs=specs,
+        given=stances.hashes if stances else {},
+        estimator=estimator,
+        seed=seed,
+        repeats=repeats,
+    )
+    return Job(
+        spec=spec,
+        questions=questions,
+        variant=variant,
+        given=stances,
+        own_models=own_models,
+        own_sources={name: source for name, source in own_sources.items() if name in specs},
+    )
 
 
 def configured(
@@ -78,261 +155,116 @@ def configured(
     Raises:
         UserError: The protocol cannot be so.
     """
-    variant = variant.with_sources(list(specs)).with_settings({**fields, "given": True} if given else fields)
+    settings = {**fields, "given": True} if given else fields
+    if list(specs) != list(variant.protocol.sources):
+        variant = variant.with_sources(list(specs), settings)
+    elif settings:
+        variant = variant.with_settings(settings)
     return variant, {name: specs.get(name) for name in variant.protocol.sources}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """How a run is done. Nothing here changes a result."""
-
-    concurrency: int = 16
-    """Questions, and model calls, under way at once."""
-    rpm: int | None = None
-    tpm: int | None = None
-    replay: bool = False
-    again: Again = FAILED_AGAIN
-    """Which questions with an outcome are debated again."""
-    calls: Path | None = None
-    """The call store; None for the run's own. The arms of an experiment share one."""
-    payer: str = ""
-    """Names the run among those that share the store."""
-    budget: Budget | None = None
-    engine: Engine = "local"
-    """Where models are asked: from this process, or from the nodes of a Ray cluster."""
-    address: str | None = None
-    """The cluster's, see :func:`madke.workers.open_workers`."""
-    deadline: float | None = None
-    """Until when calls begin, in seconds of :func:`time.monotonic`; None: until all is done."""
+def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, estimator: str | None) -> None:
+    """Refuse, before anything is asked, what cannot be debated for want of something, and what nobody would use."""
+    if protocol.given and not given:
+        raise UserError("the protocol takes its first round from outside; madke run --given FILE names it")
+    if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
+        raise UserError(f"order = {protocol.order.by} reads the gold answers, and question {unknown[0]!r} has none")
+    if protocol.needs_estimator and estimator is None:
+        raise UserError("finish = rerank needs a quality estimator; name its command with --estimator")
+    if not protocol.needs_estimator and estimator is not None:
+        raise UserError(f"--estimator is for finish = rerank; this protocol has finish = {protocol.finish}")
 
 
-def play(
-    job: Job,
-    directory: RunDirectory,
-    pools: Callable[[], Path | None],
-    effort: Effort,
-    *,
-    sources: Callable[[], Sequence[Source]] = tuple,
-    watch: Watch = lambda meter: nullcontext(),
-) -> Meter:
-    """Debate every question that the directory does not hold yet.
+def _task_name(task: str | Task | None) -> str | None:
+    """The name of a task; an object is known by its own from here on."""
+    return None if task is None else TASKS.name_of(task)
 
-    Args:
-        job: What is debated, and how.
-        directory: An entered directory; it begins here.
-        pools: Finds or builds the pool file, once models are open; None without knowledge.
-        effort: With how much effort.
-        sources: Opens the sources that debaters search, where they may.
-        watch: See :data:`Watch`.
 
-    Returns:
-        The counters; ``meter.stopped`` says what ended the run early, ``meter.left_over`` how many questions have no
-        outcome for that.
+def questions_of(
+    data: Data, *, dataset: str | None, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
+) -> list[Question]:
+    """The questions of a file, or of the caller's own records, as far as they are asked for.
 
     Raises:
-        UserError: The directory belongs to another run; a pool, a model, a source or the call store cannot be used.
-        Interrupted: A signal stopped the run; all that had ended is kept.
+        UserError: One of them is none, or two have one id.
     """
-    started = datetime.now(UTC)
-    pending = directory.pending(job.questions, job.repeats, again=effort.again)
-    # A replay makes no call, nor does a run that has nothing left to do: no weights are loaded, no key is needed.
-    named_only = effort.replay or not pending
-    budget = None if effort.replay else effort.budget
-    if budget is not None:
-        budget.check(job.models.values())
-    with _models(job, effort, named_only=named_only) as models:
-        estimator = QualityEstimator(job.estimator, replay=named_only) if job.estimator is not None else None
-        pool_file = pools()
-        live = _live_search(directory, job, sources, replay=effort.replay)
-        run_pools = RunPools(pool_file, job.variant.protocol.knowledge, job.questions, _known(directory, job))
-        files = RunFiles(calls=effort.calls or directory.path / "calls.sqlite", pools=pool_file)
-        directory.begin(_config(job, models, run_pools, live), files)
-        # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
-        start = SLOW_START if any(map(has_endpoint, job.models.values())) else effort.concurrency
-        limiter = Limiter(effort.concurrency, effort.rpm, effort.tpm, start=start)
-        # Searches and estimates are no model calls, but a run that stops waits for them too.
-        services = Limiter(effort.concurrency, start=effort.concurrency)
-        meter = Meter(
-            total=len(job.questions) * job.repeats,
-            budget=budget,
-            limiter=limiter,
-            hopeless=max(HOPELESS, 2 * effort.concurrency),
-        )
-        with CallStore(files.calls) as store:
-            if budget is not None and pending and not budget.tokens:
-                _catch_up(budget, store, directory)
-            # Where a limit is reached before anything begins, no outcome is given up for one that will not come.
-            again = Again(failed=False) if meter.stopped else effort.again
-            if meter.stopped:
-                pending = directory.pending(job.questions, job.repeats, again=again)
-            directory.resume(again=again)
-            meter.resumed = len(directory.done)
-            calls = _Calls(effort=effort, store=store, meter=meter, limiter=limiter, services=services)
-            debated = _player(job, calls, models, run_pools, live, estimator, directory)
-            drain = partial(drained, limiter, services)
-
-            async def played() -> None:
-                batch = run_batch(
-                    pending,
-                    debated,
-                    directory=directory,
-                    meter=meter,
-                    workers=effort.concurrency,
-                    drain=partial(drain, told=False),
-                )
-                seconds = None if effort.deadline is None else effort.deadline - time.monotonic()
-                try:
-                    async with watch(meter):
-                        if not await until_stopped(batch, drain, seconds=seconds):
-                            meter.ended = meter.ended or "--deadline"
-                finally:
-                    for model in set(models.values()):
-                        await close(model)
-
-            try:
-                with swept_seldom():
-                    asyncio.run(played())
-                run_pools.check()
-            except BaseException as error:
-                meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else "an error"
-                with suppress(UserError):  # the disk is full, say: what happened first is what counts
-                    _end(directory, meter, started, pending)
-                raise
-            _end(directory, meter, started, pending)
-    return meter
+    if isinstance(data, str | Path):
+        return read_dataset(Path(data), dataset=dataset, task=task, ids=ids, limit=limit, sample_seed=sample_seed)
+    questions = [_question(item, task, number) for number, item in enumerate(data, start=1)]
+    if len({question.id for question in questions}) < len(questions):
+        raise UserError("two questions have the same id; give each its own")
+    if not questions:
+        raise UserError("there is no question")
+    return sample(questions, limit, sample_seed, lambda question: question.id)
 
 
-@contextmanager
-def _models(job: Job, effort: Effort, *, named_only: bool) -> Iterator[Mapping[str, ChatModel]]:
-    """Who plays which role, here or on the nodes of a cluster."""
-    if effort.engine == "ray" and not named_only:
-        from madke.runs.ray_cast import ray_models
-
-        with ray_models(
-            job.models, base_url=job.base_url, address=effort.address, concurrency=effort.concurrency
-        ) as models:
-            yield models
-    else:
-        yield open_models(job.models, base_url=job.base_url, replay=named_only)
-
-
-def _catch_up(budget: Budget, store: CallStore, directory: RunDirectory) -> None:
-    """Count what was paid before a kill, by this run and by those that share the store."""
-    for (_, model), paid in store.paid().items():
-        budget.pay(model, paid.usage)
-    # A store may have lost calls; what commands counted is not less for that.
-    budget.tokens = max(budget.tokens, tokens_of_sessions(directory.path))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Calls:
-    """What stands around every call of a run: the store, the meter, retries and the limiters."""
-
-    effort: Effort
-    store: CallStore
-    meter: Meter
-    limiter: Limiter
-    """Of model calls."""
-    services: Limiter
-    """Of searches and estimates."""
-
-    def cast(self, models: Mapping[str, ChatModel]) -> dict[str, ChatModel]:
-        """Role -> model, guarded."""
-        return guarded(
-            models,
-            limiter=self.limiter,
-            store=self.store,
-            replay=self.effort.replay,
-            meter=self.meter,
-            payer=self.effort.payer,
-        )
-
-    def service(self, service: ChatModel) -> ChatModel:
-        """A search or an estimator, guarded."""
-        metered = Metered(Limited(service, self.services), self.meter, service=True)
-        return Stored(metered, self.store, replay=self.effort.replay, payer=self.effort.payer)
+def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:
+    """A question of the caller's. One without an id has one that is made from its text."""
+    if isinstance(item, str):
+        item = {"question": item}
+    if isinstance(item, Mapping):
+        text = str(item.get("question", ""))
+        named = task or ("choice" if item.get("choices") else "short_answer")
+        given: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
+        try:
+            lists: dict[str, Any] = {name: tuple(given[name]) for name in ("answers", "choices") if name in given}
+            item = Question(**{**given, **lists})
+        except TypeError as error:
+            raise UserError(f"question {number}: {error}") from None
+    if not item.question.strip():
+        raise UserError(f"question {number} is empty")
+    if any("\ud800" <= character <= "\udfff" for character in item.question):
+        raise UserError(f"question {number} is not UTF-8 text")
+    if wrong := get_task(item.task).check(item):
+        raise UserError(f"question {item.id!r}: {wrong}")
+    return item
 
 
-def _player(
-    job: Job,
-    calls: _Calls,
-    models: Mapping[str, ChatModel],
-    pools: RunPools,
-    live: LiveSearch | None,
-    estimator: QualityEstimator | None,
-    directory: RunDirectory,
-) -> Play:
-    """Debates one question."""
-    knowledge = job.variant.protocol.knowledge
-    cast = calls.cast(models)
-    retrieve = searching(calls.service(live), knowledge) if live and knowledge else None
-    estimate = estimating(calls.service(estimator)) if estimator else None
-
-    async def debated(question: Question, repeat: int) -> Transcript:
-        directory.check_lock()
-        return await debate(
-            question,
-            job.variant.protocol,
-            cast,
-            pools.of(question),
-            task=get_task(question.task),
-            prompts=job.variant,
-            repeat=repeat,
-            seed=job.seed,
-            given=job.given.of(question.id, repeat) if job.given else (),
-            retrieve=retrieve,
-            estimate=estimate,
-        )
-
-    return debated
+def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
+    """A variant by its name, or by its folder."""
+    folder = Path(protocol)
+    if prompts is None and len(folder.parts) > 1 and (folder / "protocol.yaml").is_file():
+        return load_variant(folder.name, folder.parent)
+    return load_variant(str(protocol), prompts)
 
 
-def _end(directory: RunDirectory, meter: Meter, started: datetime, pending: Sequence[tuple[Question, int]]) -> None:
-    left = [(question.id, repeat) for question, repeat in pending if (question.id, repeat) not in directory.done]
-    meter.left_over = len(left)
-    if meter.calls or meter.done or left:
-        directory.end(meter.session(started), left)
+def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
+    """Source name -> specification, and the sources that came as objects."""
+    if sources is None:
+        return dict.fromkeys(usual), {}
+    if isinstance(sources, str):
+        return ({} if sources.strip() == "none" else parse_sources(sources)), {}
+    named: dict[str, str | Source | None] = {}
+    named.update(sources if isinstance(sources, Mapping) else {source.name: source for source in sources})
+    own = {name: source for name, source in named.items() if source is not None and not isinstance(source, str)}
+    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in named.items()}
+    specs |= {name: f"object {_qualified(source)}" for name, source in own.items()}
+    return specs, own
 
 
-def _known(directory: RunDirectory, job: Job) -> RunConfig | None:
-    """What the directory holds, if that is a run of the same questions."""
-    known = read_config(directory.path) if directory.begun else None
-    return known if known is not None and known.data_sha256 == job.data_sha256 else None
+def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
+    """The name of a model; one that came as an object is added to ``own``."""
+    if isinstance(model, str):
+        return model
+    chat = as_chat_model(model)
+    if own.setdefault(chat.name, chat) is not chat and own[chat.name] is not model:
+        raise UserError(f"two models have the name {chat.name!r}; name them apart")
+    return chat.name
 
 
-def _config(job: Job, models: Mapping[str, ChatModel], run_pools: RunPools, live: LiveSearch | None) -> RunConfig:
-    return RunConfig(
-        data=job.data,
-        data_sha256=job.data_sha256,
-        dataset=job.dataset,
-        task=job.task,
-        sample_seed=job.sample_seed,
-        questions=tuple(question.id for question in job.questions),
-        variant=job.variant.name,
-        protocol=job.variant.protocol,
-        prompts_sha256=job.variant.fingerprint(),
-        models={role: model.name for role, model in models.items()},
-        sources=run_pools.sources,
-        source_specs=job.source_specs,
-        pools_sha256=run_pools.sha256,
-        searched=live.served_by if live else {},
-        given_sha256=job.given.sha256 if job.given else None,
-        estimator=job.estimator,
-        seed=job.seed,
-        repeats=job.repeats,
-    )
+def _qualified(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-def _live_search(
-    directory: RunDirectory, job: Job, sources: Callable[[], Sequence[Source]], *, replay: bool
-) -> LiveSearch | None:
-    """Who makes the searches of debaters, where they may search.
-
-    A replay opens no source: what they were is what its run says.
-    """
-    knowledge = job.variant.protocol.knowledge
-    if knowledge is None or not knowledge.requery:
+def _first_rounds(given: Path | None, questions: Sequence[Question], protocol: Protocol, repeats: int) -> Given | None:
+    """What ``--given`` names: a file of stances, or a run whose first round is taken over."""
+    if given is None:
         return None
-    opened = [] if replay else sources()
-    served_by = read_config(directory.path).searched if replay else {s.name: s.description for s in opened}
-    return LiveSearch(served_by, opened, depth(knowledge))
+    if given.is_dir():
+        return first_rounds(read_transcripts(given), questions, repeats, given)
+    return read_given(given, questions, protocol)
+
+
+def with_given(job: Job, given: Given) -> Job:
+    """The same job with the first round of every debate."""
+    return replace(job, given=given, spec=job.spec.model_copy(update={"given": given.hashes}))

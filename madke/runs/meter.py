@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
-from madke.engine.replies import CUT
-from madke.llm import Limiter
+from madke.engine.parse import CUT
+from madke.llm import Limiter, Limits
 from madke.runs.budget import Budget
 from madke.runs.run_json import Session
 
@@ -46,7 +46,7 @@ class Meter:
     """Of the calls of models that have a price."""
     budget: Budget | None = None
     """What the calls draw on; None where nothing is paid (a replay)."""
-    limiter: Limiter | None = None
+    limiter: Limits | Limiter | None = None
     """What the calls wait for."""
     left_over: int = 0
     """Questions that did not begin, or did not end, since the run was stopped."""
@@ -116,15 +116,10 @@ class Meter:
             return None
         return (self.clock() - self.started) / self.done * (self.total - self.resumed - self.done)
 
-    def session(self, started: datetime) -> Session:
-        """What was counted, for ``run.json``.
-
-        Args:
-            started: When the command began.
-        """
+    def session(self) -> Session:
+        """What was counted, for ``run.json``."""
         priced = self.budget is not None and self.budget.prices
         return Session(
-            started=started.isoformat(timespec="seconds"),
             seconds=round(self.clock() - self.started, 3),
             ended=(self.stopped if self.left_over else self.ended) or "finished",
             questions=self.done,
@@ -180,3 +175,7 @@ class Metered:
         completion = await self._model.complete(request)
         self._meter.count(self.name, completion, service=self._service)
         return completion
+
+
+Watch = Callable[[Meter], AbstractAsyncContextManager[None]]
+"""Shows a meter while calls go on."""

@@ -27,8 +27,9 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.llm import kind_of
-from madke.runs.cast import has_endpoint, open_models
+from madke.llm import MODEL_FORMS, AtEndpoint, Models, endpoints_of, kind_of, read_models
+from madke.llm.endpoints import OPENAI_URL
+from madke.runs.cast import open_models
 from madke.versions import versions
 from madke.workers.ray_cluster import cause, connected, same_versions
 
@@ -49,7 +50,12 @@ _REMEMBERED = 4
 
 @contextmanager
 def ray_models(
-    names: Mapping[str, str], *, base_url: str | None = None, address: str | None = None, concurrency: int
+    names: Mapping[str, str],
+    *,
+    base_url: str | None = None,
+    address: str | None = None,
+    concurrency: int,
+    models: Models | None = None,
 ) -> Iterator[dict[str, ChatModel]]:
     """Role -> model, like :func:`madke.runs.cast.open_models`, opened on the nodes of a cluster while the block runs.
 
@@ -65,21 +71,24 @@ def ray_models(
         base_url: The endpoint of the models that have one, for every node; None leaves it to each node.
         address: See :func:`madke.workers.ray_cluster.connected`.
         concurrency: Calls under way at once; all of them may be one worker's.
+        models: The entries of ``models.yaml``, which travel to the nodes; the keys that they name do not.
 
     Raises:
         UserError: The cluster cannot be used, or a node cannot open a model, or would take another one for it.
     """
     if "human" in map(kind_of, names.values()):
         raise UserError("--engine ray: a human answers at this terminal, not on a node; leave the engine out")
-    here = open_models(names, base_url=base_url, replay=True)
-    expected = {name: here[role].name for role, name in names.items()}
+    if models is None and any(kind_of(name) not in MODEL_FORMS for name in names.values()):
+        models = read_models()
+    here = open_models(names, base_url=base_url, replay=True, models=models)
+    expected = {name: here[role] for role, name in names.items()}
     with connected(address) as ray:
-        workers = _start(ray, expected, base_url, concurrency)
+        workers = _start(ray, expected, base_url, concurrency, models or Models())
         try:
             _wait_until_open(ray, workers, expected)
             nodes = _Nodes(ray, workers, remembered=_REMEMBERED * concurrency)
-            models = {name: _OnNodes(name, known_as, nodes) for name, known_as in expected.items()}
-            yield {role: models[name] for role, name in names.items()}
+            opened = {name: _OnNodes(name, model, nodes) for name, model in expected.items()}
+            yield {role: opened[name] for role, name in names.items()}
         finally:
             for worker in workers:
                 ray.kill(worker.actor)
@@ -169,8 +178,10 @@ class _Nodes:
 class _OnNodes:
     """One of the models that every worker has open."""
 
-    def __init__(self, name: str, known_as: str, nodes: _Nodes) -> None:
-        self.name = known_as
+    def __init__(self, name: str, here: ChatModel, nodes: _Nodes) -> None:
+        self.name = here.name
+        if isinstance(here, AtEndpoint):
+            self.endpoint, self.dialect = here.endpoint, here.dialect
         self._name = name
         self._nodes = nodes
         self._free_at = 0.0
@@ -188,11 +199,13 @@ class _OnNodes:
         raise CallError(**said)
 
 
-def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: int) -> list[_Worker]:
+def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: int, declared: Models) -> list[_Worker]:
     """A worker at each place. It is given the models' names, and opens them itself."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     models = {name: name for name in names}
+    entries = {name: found.model_dump(exclude_unset=True) for name in names if (found := declared.entry(name))}
+    named = declared.named
     check = same_versions(versions())
 
     # Travels whole, and names nothing of madke before the check: where that is missing, it can say so.
@@ -200,9 +213,26 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
         def __init__(self) -> None:
             self._opened: dict[str, ChatModel] = {}
 
-        async def open(self) -> dict[str, str]:
-            """The models' own names."""
-            return {name: model.name for name, model in self._models().items()}
+        async def open(self) -> dict[str, tuple[str, str | None]]:
+            """The models' own names, and where they are asked."""
+            from madke.llm import endpoints_of
+
+            opened = self._models()
+            at = endpoints_of(opened.values())
+            return {
+                name: (model.name, str(at[model.name]["address"]) if model.name in at else None)
+                for name, model in opened.items()
+            }
+
+        async def probe(self) -> None:
+            """See to it that the endpoints are there."""
+            from madke.core.errors import UserError
+            from madke.llm import probe
+
+            try:
+                probe(self._models().values())
+            except UserError as error:
+                raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
 
         async def complete(self, name: str, request: ChatRequest) -> _Answer:
             from madke.core.chat import Paced
@@ -219,10 +249,12 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
             if not self._opened:
                 check()
                 from madke.core.errors import UserError
+                from madke.llm.endpoints import ModelEntry, Models
                 from madke.runs.cast import open_models
 
+                known = Models(entries={name: ModelEntry(**fields) for name, fields in entries.items()}, named=named)
                 try:
-                    self._opened = open_models(models, base_url=base_url)
+                    self._opened = open_models(models, base_url=base_url, models=known, probed=False)
                 except UserError as error:
                     raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
             return self._opened
@@ -257,7 +289,7 @@ def _places(ray: Any, *, gpus: bool) -> list[tuple[Any, dict[str, float]]]:
     return [(node, {"num_cpus": int(node["Resources"]["CPU"]) if gpus else 0}) for node in working]
 
 
-def _wait_until_open(ray: Any, workers: Sequence[_Worker], expected: Mapping[str, str]) -> None:
+def _wait_until_open(ray: Any, workers: Sequence[_Worker], expected: Mapping[str, ChatModel]) -> None:
     opening = {worker.actor.open.remote(): worker for worker in workers}
     left = list(opening)
     while left:
@@ -266,28 +298,39 @@ def _wait_until_open(ray: Any, workers: Sequence[_Worker], expected: Mapping[str
             waiting = ", ".join(sorted({opening[each].node for each in left}))
             _log.warning("waiting for Ray workers to load their models, or for CPUs or GPUs to be free, on %s", waiting)
         for each in done:
-            try:
-                found = ray.get(each)
-            except ray.exceptions.RayTaskError as error:
-                raise cause(error) from error
-            except ray.exceptions.RayError as error:
-                raise UserError(f"Ray: the worker on node {opening[each].node} ended as it began: {error}") from None
-            for name, known_as in expected.items():
-                _compare(opening[each].node, name, known_as, found[name])
+            worker = opening[each]
+            found = _got(ray, each, worker)
+            for name, model in expected.items():
+                _compare(worker.node, name, model, *found[name])
+    for worker, there in [(worker, worker.actor.probe.remote()) for worker in workers]:
+        _got(ray, there, worker)
 
 
-def _compare(node: str, name: str, here: str, there: str) -> None:
+def _got(ray: Any, answer: Any, worker: _Worker) -> Any:
+    """What a worker returned as it began; what it raised is raised."""
+    try:
+        return ray.get(answer)
+    except ray.exceptions.RayTaskError as error:
+        raise cause(error) from error
+    except ray.exceptions.RayError as error:
+        raise UserError(f"Ray: the worker on node {worker.node} ended as it began: {error}") from None
+
+
+def _compare(node: str, name: str, here: ChatModel, there: str, address: str | None) -> None:
     """See to it that calls of a node's model can be kept under its name here; say where its endpoint is another."""
-    if here == there:
+    if here.name != there:
+        raise UserError(f"Ray: the node {node} has {there} where this one has {here.name}; give every node the same")
+    known = endpoints_of([here]).get(there, {}).get("address")
+    if address == known:
         return
-    if not has_endpoint(name):
-        raise UserError(f"Ray: the node {node} has {there} where this machine has {here}; give every node the same")
-    if "@" not in there:
+    if address == OPENAI_URL:
         raise UserError(
-            f"Ray: the node {node} would ask OpenAI itself for {here}; start Ray there with OPENAI_BASE_URL, or give "
+            f"Ray: the node {node} would ask OpenAI itself for {name}; start Ray there with OPENAI_BASE_URL, or give "
             "--base-url"
         )
-    _log.warning("the node %s asks %s; its calls are kept as those of %s", node, there, here)
+    _log.warning(
+        "the node %s asks %s at %s; its calls are kept as those of %s at %s", node, there, address, there, known
+    )
 
 
 def _line(error: Exception) -> str:

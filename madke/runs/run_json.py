@@ -1,4 +1,4 @@
-"""``run.json``: what a run is, where its files are, and what each command did for it."""
+"""``run.json``: what a run is, where its models were asked, and what each command did for it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import replacing
-from madke.runs.config import RunConfig
+from madke.runs.spec import RunSpec
 from madke.versions import versions
+
+FORMAT = 2
+"""Of ``run.json``. The first one had no number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,10 +30,8 @@ class RunFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """What one command did for a run: an entry of ``sessions`` in ``run.json``. One that was killed leaves none."""
+    """What one command did for a run, in the end; a command that was killed leaves only its beginning."""
 
-    started: str
-    """ISO 8601, UTC."""
     seconds: float
     ended: str
     """``finished``, or what stopped it."""
@@ -51,75 +52,40 @@ class Session:
     """How many calls the limiter let through at once: :class:`madke.llm.LimiterState`."""
 
 
-def read_config(path: Path) -> RunConfig:
-    """The configuration in a run directory.
+def read_spec(path: Path) -> RunSpec:
+    """The description of the run in a directory.
 
     Raises:
         UserError: ``run.json`` is missing or is not one of ours.
     """
     try:
-        return RunConfig.model_validate(_record(path)["config"])
+        return RunSpec.model_validate(_record(path)["spec"])
     except (ValueError, KeyError):
-        raise UserError("is not a run's configuration", file=path / "run.json") from None
-
-
-def _record(path: Path) -> dict[str, Any]:
-    file = path / "run.json"
-    try:
-        record = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
-    except ValueError:
-        record = None
-    if not isinstance(record, dict) or not _is_sound(record):
-        raise UserError("is not a run's configuration", file=file)
-    return record
-
-
-def _is_sound(record: Mapping[str, Any]) -> bool:
-    """Whether what we read of it beside the configuration is what we write."""
-    files, sessions = record.get("files", {}), record.get("sessions", [])
-    return (
-        isinstance(files, dict)
-        and isinstance(files.get("calls", ""), str)
-        and isinstance(files.get("pools", ""), str | None)
-        and isinstance(sessions, list)
-        and all(isinstance(session, dict) for session in sessions)
-    )
+        raise UserError("does not describe a run", file=path / "run.json") from None
 
 
 def run_files(path: Path) -> RunFiles:
-    """Where a run's calls and pools are, as its ``run.json`` says; they may have been moved or removed since.
+    """Where a run's calls and pools are, as its last session says; they may have been moved or removed since.
 
     Raises:
         UserError: ``run.json`` is missing or is not one of ours.
     """
-    said = _record(path).get("files", {})
+    sessions = _record(path)["sessions"]
+    said = sessions[-1].get("files", {}) if sessions else {}
     pools = said.get("pools")
     return RunFiles(
-        calls=path / said.get("calls", "calls.sqlite"),
-        pools=path / pools if pools is not None else None,
+        calls=path / str(said.get("calls", "calls.sqlite")), pools=None if pools is None else path / str(pools)
     )
 
 
-def begin_run(path: Path, config: RunConfig, files: RunFiles) -> None:
-    """Write the ``run.json`` of a new run.
+def endpoints_before(path: Path) -> Mapping[str, Any]:
+    """Where the run's models were asked: model name -> ``address`` and ``dialect``.
 
     Raises:
-        UserError: The directory cannot be written to.
+        UserError: ``run.json`` is missing or is not one of ours.
     """
-    _write(path, {"config": config.model_dump(mode="json"), "files": _said(path, files), "versions": versions()})
-
-
-def moved(path: Path, files: RunFiles) -> None:
-    """Say where the files of a run are now, if they were somewhere else.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours, or the directory cannot be written to.
-    """
-    record = _record(path)
-    if record.get("files") != (now := _said(path, files)):
-        _write(path, {**record, "files": now})
+    endpoints: Mapping[str, Any] = _record(path)["endpoints"]
+    return endpoints
 
 
 def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
@@ -128,7 +94,7 @@ def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
     Raises:
         UserError: ``run.json`` is missing or is not one of ours.
     """
-    sessions: Sequence[Mapping[str, Any]] = _record(path).get("sessions", ())
+    sessions: Sequence[Mapping[str, Any]] = _record(path)["sessions"]
     return sessions
 
 
@@ -142,21 +108,81 @@ def tokens_of_sessions(path: Path) -> int:
     return sum(count for count in counted if isinstance(count, int))
 
 
-def _said(path: Path, files: RunFiles) -> dict[str, str | None]:
-    return {
-        "calls": os.path.relpath(files.calls, path),
-        "pools": None if files.pools is None else os.path.relpath(files.pools, path),
+def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str) -> None:
+    """Write what the run is now, and that a command begins to work on it.
+
+    Args:
+        path: The run's directory.
+        spec: What the run is.
+        endpoints: Model name -> where and how it is asked.
+        files: Where its calls and pools are.
+        started: ISO 8601, UTC.
+
+    Raises:
+        UserError: The directory cannot be written to.
+    """
+    record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"sessions": []}
+    session = {
+        "started": started,
+        "files": {
+            "calls": os.path.relpath(files.calls, path),
+            "pools": None if files.pools is None else os.path.relpath(files.pools, path),
+        },
+        "versions": versions(),
     }
+    _write(
+        path,
+        {
+            "format": FORMAT,
+            "spec": spec.model_dump(mode="json"),
+            "endpoints": {**record.get("endpoints", {}), **endpoints},
+            "sessions": [*record["sessions"], session],
+        },
+    )
 
 
-def add_session(path: Path, session: Session) -> None:
-    """Add what a command did.
+def end_session(path: Path, session: Session | None) -> None:
+    """Complete the last session; None removes it, where the command had nothing to do.
 
     Raises:
         UserError: ``run.json`` is missing or is not one of ours, or the directory cannot be written to.
     """
     record = _record(path)
-    _write(path, {**record, "sessions": [*record.get("sessions", ()), asdict(session)]})
+    *before, last = record["sessions"]
+    kept = [*before, last] if session is None and not before else before
+    _write(path, {**record, "sessions": kept if session is None else [*before, {**last, **asdict(session)}]})
+
+
+def _record(path: Path) -> dict[str, Any]:
+    file = path / "run.json"
+    try:
+        record = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
+    except ValueError:
+        record = None
+    if isinstance(record, dict) and record.get("format", 1) != FORMAT:
+        found = record.get("format", 1)
+        raise UserError(
+            f"is of format {found!r}, and this version of madke reads {FORMAT}; choose another --out", file=file
+        )
+    if not isinstance(record, dict) or not _is_sound(record):
+        raise UserError("does not describe a run", file=file)
+    return record
+
+
+def _is_sound(record: Mapping[str, Any]) -> bool:
+    """Whether what we read of it beside the spec is what we write."""
+    sessions = record.get("sessions")
+    if not isinstance(record.get("endpoints"), dict) or not isinstance(sessions, list):
+        return False
+    said = [session.get("files", {}) if isinstance(session, dict) else None for session in sessions]
+    return all(
+        isinstance(files, dict)
+        and isinstance(files.get("calls", ""), str)
+        and isinstance(files.get("pools"), str | None)
+        for files in said
+    )
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from madke.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
@@ -24,8 +25,7 @@ from madke.engine.protocol import Knowledge
 from madke.engine.scene import Estimate, Retrieve
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.pools import retrieve
-from madke.runs.external import CommandScorer, Item
-from madke.runs.pools import pool_of
+from madke.runs.run_pools import pool_of
 
 SERVICE_STAGES = ("search", "estimate")
 """Stages whose calls no model answers: nobody is paid for them."""
@@ -108,7 +108,7 @@ class QualityEstimator(_Service):
     """An external command that scores candidate answers, as a model: a question and its candidates in, scores out.
 
     Args:
-        command: What to start, see :class:`madke.runs.external.CommandScorer`.
+        command: What to start, see :class:`madke.command_scorer.CommandScorer`.
         replay: It is only named, never started.
 
     Raises:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import signal
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime, timedelta
 from typing import Any
 
-from madke.llm import Limiter
+from madke.core.errors import UserError
+from madke.llm import Limiter, Limits
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +25,12 @@ GRACE = 30.0
 
 _LAST_STEPS = 0.2
 """Seconds for debates to end after their last call."""
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
+_LONGEST = 3e9
+"""Seconds; a century."""
+
+_TIME = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -40,7 +49,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 async def until_stopped(
-    batch: Coroutine[None, None, None], drain: Callable[[], Coroutine[None, None, None]], *, seconds: float | None
+    batch: Coroutine[None, None, None],
+    drain: Callable[[], Coroutine[None, None, None]],
+    *,
+    seconds: float | None,
+    signals: bool = True,
 ) -> bool:
     """Run the batch to its end, or until a signal comes or the time is over. A second signal does not wait for calls.
 
@@ -48,6 +61,7 @@ async def until_stopped(
         batch: What is run.
         drain: Lets no call of it begin any more and waits for those under way: :func:`drained`.
         seconds: How long the batch may take; None: as long as it likes.
+        signals: Whether SIGINT, SIGTERM and SIGHUP stop it so.
 
     Returns:
         Whether the batch ended by itself; False: its time was over.
@@ -69,7 +83,7 @@ async def until_stopped(
     timer = None if seconds is None else loop.call_later(max(0.0, seconds), stop, None)
     by_itself = False
     try:
-        with _handled(stop):
+        with _handled(stop) if signals else nullcontext():
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 draining = loop.create_task(drain())
@@ -90,7 +104,7 @@ async def until_stopped(
     return by_itself
 
 
-async def drained(*limiters: Limiter, told: bool = True) -> None:
+async def drained(*limiters: Limits | Limiter, told: bool = True) -> None:
     """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`.
 
     Args:
@@ -127,3 +141,35 @@ def _handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
+
+
+def seconds_until(text: str, now: datetime) -> float:
+    """The seconds from now until a deadline.
+
+    Args:
+        text: A duration (``90s``, ``45m``, ``1h30m``), a time of day, the next one (``06:30``), or an ISO 8601 date and
+            time, local if it names no time zone.
+        now: The present; without a time zone, by this machine's clock.
+
+    Raises:
+        UserError: It is none of these, or is over.
+    """
+    text = text.strip()
+    if text and (duration := _DURATION.fullmatch(text)):
+        hours, minutes, seconds = (float(part or 0) for part in duration.groups())
+        left = 3600 * hours + 60 * minutes + seconds
+    else:
+        try:
+            if time := _TIME.fullmatch(text):
+                until = now.replace(hour=int(time[1]), minute=int(time[2]), second=0, microsecond=0)
+                until += timedelta(days=until <= now)
+            else:
+                until = datetime.fromisoformat(text)
+                until = until if until.tzinfo else until.replace(tzinfo=now.tzinfo)
+            # By the clock of the world: between two times of day there may be a change to or from summer time.
+            left = until.timestamp() - now.timestamp()
+        except (ValueError, OverflowError):
+            raise UserError(f"--deadline {text!r}: expected 90s, 45m, 1h30m, 06:30 or 2027-01-31T06:30") from None
+    if not 0 < left < _LONGEST:
+        raise UserError(f"--deadline {text!r} is over, or never comes; expected a time to come")
+    return left

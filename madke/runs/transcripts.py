@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from pydantic_core import from_json
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.core.transcript import from_json as transcript_from_json
+from madke.runs.spec import RunOptions
 
 Key = tuple[str, int]
 """Question id and repeat."""
@@ -30,19 +30,6 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     yield from _transcripts(file)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Again:
-    """Which questions with an outcome are debated again when a run goes on."""
-
-    failed: bool = True
-    degraded: bool = False
-    """Those on whose way a call failed: they lost a debater, a verdict or a search."""
-
-
-FAILED_AGAIN = Again()
-"""Failed ones only, which is the default everywhere."""
-
-
 class OutcomeLine(NamedTuple):
     """What a line of the transcripts says of its question."""
 
@@ -50,9 +37,9 @@ class OutcomeLine(NamedTuple):
     failed: bool
     degraded: bool
 
-    def kept(self, again: Again) -> bool:
-        """Whether it stays when the run goes on."""
-        return not (again.failed if self.failed else self.degraded and again.degraded)
+    def kept(self, options: RunOptions) -> bool:
+        """Whether it stays when the run goes on. A degraded debate lost a debater, a verdict or a search."""
+        return not (options.retry_failed if self.failed else self.degraded and options.retry_degraded)
 
 
 def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:

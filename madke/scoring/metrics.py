@@ -3,16 +3,56 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.core.registry import Registry
 from madke.core.transcript import Transcript
 from madke.tasks import get_task
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics import base as sacrebleu
+
+Score = Callable[[str, Question], float]
+"""Answer and question -> a number, usually in 0 .. 1. It is asked only about questions with golds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How good an answer is. Make one of a function with :func:`metric`."""
+
+    name: str
+    score: Score
+    binary: bool = False
+    """Whether it is 0 or 1: right or wrong."""
+
+    def __call__(self, answer: str, question: Question) -> float:
+        """The value for an answer in its canonical form.
+
+        Raises:
+            UserError: It is no finite number, or neither 0 nor 1 for a binary metric.
+        """
+        value = float(self.score(answer, question))
+        if not isfinite(value) or (self.binary and value not in (0, 1)):
+            expected = "0 or 1" if self.binary else "a finite number"
+            raise UserError(f"metric {self.name!r} is {value} for question {question.id!r}; expected {expected}")
+        return value
+
+
+def metric(name: str, *, binary: bool = False) -> Callable[[Score], Metric]:
+    """A decorator that makes a metric of a function ``(answer, question) -> float``.
+
+    Args:
+        name: What scores call it.
+        binary: Whether it is 0 or 1; binary metrics get intervals and tests of rates.
+    """
+    return lambda score: Metric(name, score, binary=binary)
+
 
 _YES_NO = ("yes", "no", "noanswer")
 _YES_NO_DATASETS = ("hotpotqa", "2wikimultihopqa")
@@ -75,14 +115,21 @@ def sentence_bleu(answer: str, references: Sequence[str]) -> float:
     return _sentence_score(BLEU(effective_order=True), answer, references)
 
 
-def _sentence_score(metric: Metric, answer: str, references: Sequence[str]) -> float:
+def _sentence_score(computed: sacrebleu.Metric, answer: str, references: Sequence[str]) -> float:
     if not references:
         return 0.0
     # Floating point leaves a perfect BLEU at 100.00000000000004.
-    return min(float(metric.sentence_score(answer, list(references)).score) / 100, 1.0)
+    return min(float(computed.sentence_score(answer, list(references)).score) / 100, 1.0)
 
 
-METRICS: Mapping[str, Callable[[str, Question], float]] = {
+def _metric_of(name: str, value: Any) -> Metric:
+    """Somebody's metric, or function, under the name that it is looked up by."""
+    if not callable(value):
+        raise UserError(f"metric {name!r} is {type(value).__name__}; expected a function of answer and question")
+    return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
+
+
+_OWN: dict[str, Score] = {
     "em": exact_match,
     "f1": token_f1,
     "match": accepted,
@@ -92,10 +139,24 @@ METRICS: Mapping[str, Callable[[str, Question], float]] = {
     "chrf": chrf,
     "bleu": bleu,
 }
-"""Every metric by the name that tasks and reports use."""
+_DEGREES = ("f1", "chrf", "bleu")
 
-RIGHT_OR_WRONG = frozenset(METRICS) - {"f1", "chrf", "bleu"}
-"""The metrics that are 0 or 1; the others have degrees."""
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    {name: Metric(name, score, binary=name not in _DEGREES) for name, score in _OWN.items()},
+    "madke.metrics",
+    adapt=_metric_of,
+)
+"""Every metric by the name that tasks and reports use; also those of plugins, and ``module:object``."""
+
+
+class _RightOrWrong(Container[str]):
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in METRICS and METRICS[name].binary
+
+
+RIGHT_OR_WRONG = _RightOrWrong()
+"""Whether a metric, by name, is 0 or 1; the others have degrees."""
 
 
 def question_of(transcript: Transcript) -> Question:

@@ -1,25 +1,64 @@
 """Two arms on the same questions: is one better, by how much, and what difference could have been seen?
 
 Everything is paired: only questions that both arms hold, with a value in both, count. Repeats of a question are
-averaged first, so that the questions are the sample. Which test fits: :mod:`madke.scoring.difference`.
+averaged first, so that the questions are the sample. scipy computes tests and quantiles.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from statistics import fmean, stdev
 from typing import Literal
 
 from madke.scoring.arms import ArmValues
-from madke.scoring.difference import Discordant, Effect, cohen_d, difference_of, mean_of, sd_of
-from madke.scoring.power import detectable_mean
-from madke.scoring.rows import NO_SHARES
-from madke.scoring.statistics import Estimate
+from madke.scoring.debate_rows import NO_SHARES
+from madke.scoring.statistics import (
+    BOOTSTRAP_SEED,
+    RESAMPLES_AT_ONCE,
+    Estimate,
+    bootstrap,
+    detectable_mean,
+    detectable_rate,
+    wilson,
+)
 
 MIN_REPEATS = 3
 """Fewer repeats say too little about how much they vary."""
 
 _ALPHA = 0.05
+_RESAMPLES = 9999
+_ALL_WAYS = 15
+"""Up to so many questions that differ, all ways to swap arms are tried; else as many as there are resamples."""
+_NEVER = 5
+"""Up to so many differences no permutation has p < 0.05: of 2 ** 5 ways, two are as extreme as any."""
+_NOTHING = 1e-12
+"""What rounding leaves of a difference of 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Discordant:
+    """On how many questions two arms were right (1) or wrong (0)."""
+
+    both: int
+    only_left: int
+    only_right: int
+    neither: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effect:
+    """How large a difference is, by a measure without unit; above 0 in favour of the right arm."""
+
+    name: str
+    """``Cohen's g``: the share of discordant pairs in favour, less one half (0.05 small, 0.15 medium, 0.25 large;
+    Cohen, 1988, chapter 5). ``Cohen's d``: the mean of the differences over their standard deviation."""
+    value: float
+    low: float | None = None
+    high: float | None = None
+    """95 % interval of g, by Wilson's score interval of the share."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +83,24 @@ class IfFailed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PairedTest:
+class _Tested:
+    difference: Estimate
+    """``right - left``, in the value's own unit."""
+    p: float
+    """Two-sided."""
+    test: str
+    """Which test gave ``p``, in words."""
+    effect: Effect | None
+    """None where no value differs."""
+    detectable: float | None
+    """The smallest difference that n could show with 80 % power at alpha 0.05, given how often (or how much) the arms
+    differ; None where it could show none."""
+    discordant: Discordant | None = None
+    """For values that are 0 or 1 in both arms."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairedTest(_Tested):
     """One comparison of two arms by one value."""
 
     left: str
@@ -56,21 +112,8 @@ class PairedTest:
     """Questions that both hold and that have the value in one of them only: failed in the other, for instance."""
     left_value: float
     right_value: float
-    difference: Estimate
-    """``right - left``, in the value's own unit."""
-    p: float
-    """Two-sided."""
     p_holm: float
     """Corrected over the family of tests it stands in (Holm, 1979)."""
-    test: str
-    """Which test gave ``p``, in words."""
-    effect: Effect | None
-    """None where no value differs."""
-    detectable: float | None
-    """The smallest difference that n could show with 80 % power at alpha 0.05, given how often (or how much) the arms
-    differ; None where it could show none."""
-    discordant: Discordant | None = None
-    """For values that are 0 or 1 in both arms."""
     over: Literal["questions", "repeats"] = "questions"
     """What ``n`` counts."""
     if_failed: IfFailed | None = None
@@ -90,14 +133,9 @@ def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence
         metrics: Names of values; empty for the arms' own ``metrics``.
 
     Values 0 or 1 (after repeats are averaged): McNemar's exact test, and the difference's interval by Bonett and Price
-    (2012). Others: the paired bootstrap over questions, 9,999 resamples with a fixed seed, the percentile interval,
-    and p as the share of resamples whose difference is at least as far from the observed one as that is from 0 (Efron
-    and Tibshirani, 1993, section 16.4). Where fewer than 50 questions differ, p is that of the paired permutation test,
-    in which the arms of each question are swapped or not (Fisher, 1935): all ways for up to 15 of them, else 32,768
-    drawn with a fixed seed; and the interval holds Student's too.
-
-    Questions of several datasets: that test, and t on standard errors clustered by dataset; the larger p, the larger
-    detectable difference, and an interval that holds both.
+    (2012). Others: the paired permutation test, in which the arms of each question are swapped or not (Fisher, 1935):
+    all ways for up to 15 questions that differ, else 9,999 drawn with a fixed seed; and the percentile bootstrap's
+    interval over questions, 9,999 resamples.
 
     Of values 0 or 1, questions that failed in one arm only are tested at both extremes as well (:class:`IfFailed`).
     """
@@ -130,25 +168,20 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     held = [key for key in shared if key in ours and key in theirs]
     if not held:
         return None
-    one = [mean_of(ours[key].values()) for key in held]
-    two = [mean_of(theirs[key].values()) for key in held]
-    found = difference_of(one, two, [left.questions[key] for key in held])
+    one = [fmean(ours[key].values()) for key in held]
+    two = [fmean(theirs[key].values()) for key in held]
+    found = _tested(one, two)
     test = PairedTest(
         left=left.name,
         right=right.name,
         metric=metric,
         n=len(held),
         left_out=sum((key in ours) != (key in theirs) for key in shared),
-        left_value=mean_of(one),
-        right_value=mean_of(two),
-        difference=found.difference,
-        p=found.p,
+        left_value=fmean(one),
+        right_value=fmean(two),
         p_holm=found.p,
-        test=found.test,
-        effect=found.effect,
-        detectable=found.detectable,
-        discordant=found.discordant,
         if_failed=_if_failed(left, right, metric),
+        **{each.name: getattr(found, each.name) for each in fields(found)},
     )
     return _corrected([test])[0]
 
@@ -164,9 +197,9 @@ def _if_failed(left: ArmValues, right: ArmValues, metric: str) -> IfFailed | Non
     kept = [key for key in keys if (key in ours and key in theirs) or key in lost]
     extremes = []
     for failed in (0.0, 1.0):
-        one = [mean_of(ours[key].values()) if key in ours else 1 - failed for key in kept]
-        two = [mean_of(theirs[key].values()) if key in theirs else failed for key in kept]
-        extremes.append(difference_of(one, two, [left.questions[key] for key in kept]))
+        one = [fmean(ours[key].values()) if key in ours else 1 - failed for key in kept]
+        two = [fmean(theirs[key].values()) if key in theirs else failed for key in kept]
+        extremes.append(_tested(one, two))
     low, high = extremes
     return IfFailed(
         n=len(lost),
@@ -187,9 +220,9 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     whole = [key for key in held if all(n in ours[key] and n in theirs[key] for n in repeats)]
     if len(repeats) < MIN_REPEATS or not whole:
         return None
-    one, two = ([mean_of(values[key][n] for key in whole) for n in repeats] for values in (ours, theirs))
+    one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (ours, theirs))
     differences = [b - a for a, b in zip(one, two, strict=True)]
-    if sd_of(differences) == 0:
+    if _sd(differences) == 0:
         return None
     from scipy.stats import ttest_rel
 
@@ -201,16 +234,16 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         metric=metric,
         n=len(repeats),
         left_out=sum(key in ours or key in theirs for key in shared) - len(whole),
-        left_value=mean_of(one),
-        right_value=mean_of(two),
+        left_value=fmean(one),
+        right_value=fmean(two),
         difference=Estimate(
-            value=mean_of(differences), low=float(interval.low), high=float(interval.high), n=len(repeats)
+            value=fmean(differences), low=float(interval.low), high=float(interval.high), n=len(repeats)
         ),
         p=float(found.pvalue),
         p_holm=float(found.pvalue),
         test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
-        effect=cohen_d(differences),
-        detectable=detectable_mean(len(repeats), sd_of(differences), df=len(repeats) - 1),
+        effect=_cohen_d(differences),
+        detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
         over="repeats",
     )
 
@@ -242,3 +275,96 @@ def _corrected_extremes(test: PairedTest, ps: Sequence[float], n: int) -> IfFail
     one_side = min(differences) > 0 or max(differences) < 0
     worst = max(found.low_p, found.high_p)
     return replace(found, p_holm=holm([*ps[:n], worst, *ps[n + 1 :]])[n] if one_side else 1.0)
+
+
+# The test that fits two values of each question
+
+
+def _tested(one: Sequence[float], two: Sequence[float]) -> _Tested:
+    """The second values less the first, by the test that fits them: one value of each a question."""
+    counts = Counter(zip(one, two, strict=True))
+    both, only_left, only_right, neither = (
+        counts.pop(pair, 0) for pair in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
+    )
+    if counts:
+        return _graded([b - a for a, b in zip(one, two, strict=True)])
+    return _rates(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
+
+
+def _rates(found: Discordant) -> _Tested:
+    """McNemar's test in its exact, conditional form: the discordant pairs are tosses of a fair coin."""
+    from scipy.stats import binomtest
+
+    n, tosses = found.both + found.only_left + found.only_right + found.neither, found.only_left + found.only_right
+    effect = None
+    if tosses:
+        low, high = wilson(found.only_right, tosses)
+        value = found.only_right / tosses - 0.5
+        effect = Effect(name="Cohen's g", value=value, low=low - 0.5, high=high - 0.5)
+    return _Tested(
+        difference=_bonett_price(found, n),
+        p=float(binomtest(found.only_right, tosses).pvalue) if tosses else 1.0,
+        test="McNemar, exact",
+        effect=effect,
+        detectable=detectable_rate(n, tosses / n),
+        discordant=found,
+    )
+
+
+def _bonett_price(found: Discordant, n: int) -> Estimate:
+    """The difference of two paired rates; Wald's interval with one pair added to each discordant cell.
+
+    Bonett and Price (2012), one of the intervals that Fagerland, Lydersen and Laake (2014) recommend.
+    """
+    from scipy.stats import norm
+
+    left, right = (found.only_left + 1) / (n + 2), (found.only_right + 1) / (n + 2)
+    half = float(norm.ppf(0.975)) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
+    value = (found.only_right - found.only_left) / n
+    return Estimate(value=value, low=max(right - left - half, -1.0), high=min(right - left + half, 1.0), n=n)
+
+
+def _graded(differences: Sequence[float]) -> _Tested:
+    n, different = len(differences), [each for each in differences if abs(each) > _NOTHING]
+    low, high = bootstrap(differences, _RESAMPLES)
+    return _Tested(
+        difference=Estimate(value=fmean(differences), low=low, high=high, n=n),
+        p=_permuted(different),
+        test="paired permutation",
+        effect=_cohen_d(differences),
+        detectable=detectable_mean(n, _sd(differences)) if len(different) > _NEVER else None,
+    )
+
+
+def _permuted(differences: Sequence[float]) -> float:
+    """The two-sided p that the mean difference is 0, by swapping the arms of questions that differ."""
+    if len(differences) <= 1:
+        return 1.0
+    import numpy
+
+    held = numpy.asarray(sorted(differences))
+    n, total = len(held), held.sum()
+    if n <= _ALL_WAYS:
+        ways = numpy.arange(2**n)[:, None] >> numpy.arange(n) & 1
+        swapped = total - 2 * (ways @ held)
+    else:
+        draw = numpy.random.default_rng(BOOTSTRAP_SEED)
+        parts = [RESAMPLES_AT_ONCE] * (_RESAMPLES // RESAMPLES_AT_ONCE) + [_RESAMPLES % RESAMPLES_AT_ONCE]
+        swapped = total - 2 * numpy.concatenate(
+            [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ held for part in parts]
+        )
+    # What equals the observed sum but for rounding counts as extreme.
+    extreme = int((abs(swapped) >= abs(total) - _NOTHING * n).sum())
+    return extreme / 2**n if n <= _ALL_WAYS else (extreme + 1) / (_RESAMPLES + 1)
+
+
+def _cohen_d(differences: Sequence[float]) -> Effect | None:
+    """None where the differences do not vary."""
+    sd = _sd(differences)
+    return Effect(name="Cohen's d", value=fmean(differences) / sd) if sd else None
+
+
+def _sd(values: Sequence[float]) -> float:
+    """Of a sample; 0 for one value, and for equal ones that rounding has told apart."""
+    found = stdev(values) if len(values) > 1 else 0.0
+    return found if found > _NOTHING else 0.0

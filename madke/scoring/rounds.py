@@ -11,10 +11,10 @@ from itertools import pairwise
 from math import log2
 
 from madke.core.transcript import Round, Transcript, Turn
-from madke.engine.groups import agreed, answer_groups, by_cast, same_answers
+from madke.engine.groups import Same, agreed, answer_groups, by_cast, matcher, same_answers
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
 from madke.tasks import get_task
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 _CHANGED = "changed_"
 
@@ -42,18 +42,19 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
         whose answer could be read both times. For a debater alone too, and not for the first round.
     """
     task = get_task(transcript.task)
+    same = matcher(task, question_of(transcript))
     names = [turn.agent for entry in transcript.rounds[:1] for turn in entry.turns]
     score = _scorer(transcript, task)
     rows = []
     for entry in transcript.rounds:
         spoke = by_cast([turn for turn in entry.turns if turn.stance.status != "failed"], names)
-        groups = answer_groups(spoke, task)
+        groups = answer_groups(spoke, same)
         row = _right(groups, spoke, score, binary=task.metrics[0] in RIGHT_OR_WRONG)
         if len(entry.turns) > 1:
-            row |= _together(groups, spoke, task, row)
+            row |= _together(groups, spoke, same, row)
         rows.append(row)
     for (before, after), row in zip(pairwise(transcript.rounds), rows[1:], strict=True):
-        row |= _changes(before, after, task)
+        row |= _changes(before, after, same)
     return rows
 
 
@@ -80,7 +81,7 @@ def log_likelihood(right: int, n: int) -> float:
     return log2(right / n if right else 1 / (2 * n))
 
 
-def _scorer(transcript: Transcript, task: Task) -> Callable[[str], float] | None:
+def _scorer(transcript: Transcript, task: BaseTask) -> Callable[[str], float] | None:
     """The task's first metric of an answer to this question, each answer scored once; None without golds."""
     if not transcript.answers:
         return None
@@ -113,9 +114,9 @@ def _right(
 
 
 def _together(
-    groups: Sequence[Sequence[Turn]], spoke: Sequence[Turn], task: Task, row: Mapping[str, float]
+    groups: Sequence[Sequence[Turn]], spoke: Sequence[Turn], same: Same, row: Mapping[str, float]
 ) -> dict[str, float]:
-    cons = float(agreed(spoke, task))
+    cons = float(agreed(spoke, same))
     found = {"cons": cons}
     if "accuracy" in row:
         found["co2"] = cons * row["accuracy"]
@@ -124,17 +125,17 @@ def _together(
     parsed = [turn for turn in spoke if turn.stance.answer is not None]
     if len(parsed) > 1:
         pairs = len(parsed) * (len(parsed) - 1)
-        found["disagreement"] = 1 - sum(same_answers(parsed, task).values()) / pairs
+        found["disagreement"] = 1 - sum(same_answers(parsed, same).values()) / pairs
     return found
 
 
-def _changes(before: Round, after: Round, task: Task) -> dict[str, float]:
+def _changes(before: Round, after: Round, same: Same) -> dict[str, float]:
     held = {turn.agent: turn.stance.answer for turn in before.turns}
     changed = {}
     for turn in after.turns:
         old, new = held.get(turn.agent), turn.stance.answer
         if old is not None and new is not None:
-            changed[turn.agent] = float(not task.same(old, new))
+            changed[turn.agent] = float(not same(old, new))
     if not changed:
         return {}
     row = {"self_disagreement": sum(changed.values()) / len(changed)}

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from itertools import zip_longest
+from statistics import fmean
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
-from madke.scoring.metrics import METRICS
-from madke.scoring.rounds import round_rows
-from madke.scoring.rows import (
+from madke.scoring.debate_rows import (
     GRADER,
     NOTHING_SAID,
-    Datasets,
     Row,
     Rows,
     Said,
@@ -26,9 +26,19 @@ from madke.scoring.rows import (
     over_rounds,
     row,
 )
-from madke.scoring.spending import Spending
+from madke.scoring.metrics import METRICS
+from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate, Spread, between_repeats
-from madke.scoring.translations import corpus_scores
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spending:
+    """Cost of the calls that a run made itself, repeated and failed ones too; grades are kept elsewhere."""
+
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """Stage -> cost of the tokens of models with a price, in the currency of the prices; empty without prices."""
+    unpriced: tuple[str, ...] = ()
+    """Models whose tokens are in no cost."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +50,7 @@ class Scores:
 
     questions: int
     datasets: int
-    """How many datasets they come from, those of no name as one. Three and more widen intervals."""
+    """How many datasets they come from, those of no name as one."""
     transcripts: int
     """Questions times repeats."""
     abstained: int
@@ -84,14 +94,13 @@ class Scores:
     """By stage, over all transcripts, failed ones too."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
     """What is no metric of the answer, by name, each over the questions that it applies to: the other values of
-    :func:`madke.scoring.rows.row`."""
+    :func:`madke.scoring.debate_rows.row`."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
     """Name -> the value after round 1, 2, ... of the longest debate; None where no debate has one. The names stand with
     :func:`madke.scoring.rounds.round_rows`; debates that have ended count as
-    :func:`madke.scoring.rows.over_rounds` says."""
+    :func:`madke.scoring.debate_rows.over_rounds` says."""
     corpus: Mapping[str, float] = field(default_factory=dict)
-    """``bleu`` and ``chrf`` of all translations as one corpus: :func:`madke.scoring.translations.corpus_scores`."""
-
+    """``bleu`` and ``chrf`` of all translations as one corpus: :func:`corpus_scores`."""
     co2_judge_grader: Estimate | None = None
     """Co2 as Wang et al. report it: consistent by the judge's last verdict, and right by a grader. None without one."""
     co2_matcher_grader: Estimate | None = None
@@ -102,9 +111,22 @@ class Scores:
     repeats: Mapping[str, Spread] = field(default_factory=dict)
     """How much ``correct``, each metric, Cons and Co2 vary from repeat to repeat, by name; of two repeats and more."""
     spending: Spending | None = None
-    """Cost and shared prefixes, of a run directory whose calls are at hand; the transcripts do not say them."""
+    """Of a run directory whose calls are at hand, scored with prices; the transcripts do not say it."""
     scored: str = ""
     """Fingerprint of what a run directory held when these scores of it were written; empty elsewhere."""
+
+    def __getitem__(self, name: str) -> Estimate:
+        """The mean of one value: ``correct``, a metric, a scorer's name, ``co2_judge``, ``oracle`` ...
+
+        Raises:
+            KeyError: No question has the value; the error lists those that there are.
+        """
+        means: dict[str, Estimate | None] = {"correct": self.correct, "rounds": self.mean_rounds}
+        means |= {each: getattr(self, each) for each in _CONSISTENT} | {**self.metrics, **self.debate}
+        found = {each: mean for each, mean in means.items() if mean is not None}
+        if name not in found:
+            raise KeyError(f"no value {name!r}; there are {', '.join(found) or 'none'}")
+        return found[name]
 
     @property
     def total(self) -> StageUsage:
@@ -122,90 +144,39 @@ def score(transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> Score
     Raises:
         UserError: A transcript names a task that does not exist.
     """
-    rows: dict[str, list[Row]] = {}
-    finished: list[tuple[str, int]] = []
-    values: list[Row] = []
-    by_round: dict[str, list[list[Row]]] = {}
-    translations: list[tuple[str, tuple[str, ...]]] = []
-    datasets: dict[str, str | None] = {}
-    statuses: Counter[str] = Counter()
-    flags: Counter[str] = Counter()
-    stops: Counter[str] = Counter()
-    failures: Counter[str] = Counter()
-    usage: dict[str, StageUsage] = {}
-    unread: dict[str, dict[str, list[bool]]] = {}
+    counted, measured = _Counted(), _Measured(said)
     for transcript in transcripts:
-        datasets[transcript.id] = transcript.dataset
-        statuses[transcript.status] += 1
-        flags["degraded"] += transcript.degraded
-        flags["partial"] += bool(transcript.pool_partial)
-        flags["read_golds"] += transcript.oracle
-        stops[transcript.stop_reason] += 1
-        for stage, used in transcript.usage.items():
-            usage[stage] = total_usage((usage.get(stage, StageUsage()), used))
-        for stage, reply, missed in _replies(transcript):
-            if missed is not None and reply.error is None:
-                unread.setdefault(stage, {}).setdefault(transcript.id, []).append(missed)
-        if GRADER in said and transcript.answers and transcript.status == "ok":
-            ungraded = (transcript.id, transcript.repeat) not in said[GRADER]
-            unread.setdefault("grade", {}).setdefault(transcript.id, []).append(ungraded)
-        flags["shortened"] += shortened(transcript)
-        kept = rows.setdefault(transcript.id, [])
-        if transcript.status != "failed":
-            stood = round_rows(transcript)
-            by_round.setdefault(transcript.id, []).append(stood)
-            finished.append((transcript.id, transcript.repeat))
-            values.append(joined(row(transcript, stood), transcript, said))
-            if transcript.task == "translation" and transcript.answers:
-                translations.append((transcript.answer or "", transcript.answers))
-        else:
-            failures[transcript.final.error or "unknown"] += 1
-            if transcript.answers:
-                kept.append({"failed": 1.0})
-    by_repeat: dict[str, dict[str, dict[int, float]]] = {}
-    for (id_, repeat), of_one in zip(finished, of_one_arm(values), strict=True):
-        rows[id_].append(of_one)
-        for name, value in of_one.items():
-            by_repeat.setdefault(name, {}).setdefault(id_, {})[repeat] = value
-
-    def mean(name: str) -> Estimate | None:
-        return over_questions(rows, name, datasets)
+        counted.add(transcript, said)
+        measured.add(transcript)
+    rows, by_repeat = measured.values()
 
     def means(names: Iterable[str]) -> dict[str, Estimate]:
-        return {name: found for name in names if (found := mean(name))}
+        return {name: found for name in names if (found := over_questions(rows, name))}
 
+    counts: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
+    consistent: dict[str, Any] = {name: over_questions(rows, name) for name in _CONSISTENT}
     metrics = means(dict.fromkeys((*METRICS, *said)))
     graded = GRADER in metrics
     return Scores(
         questions=len(rows),
-        datasets=len(set(datasets.values())),
-        transcripts=statuses.total(),
-        abstained=statuses["abstained"],
-        failed=statuses["failed"],
-        degraded=flags["degraded"],
-        partial_pools=flags["partial"],
-        shortened=flags["shortened"],
-        read_golds=flags["read_golds"],
-        correct=mean("correct"),
+        datasets=len(set(counted.datasets.values())),
+        transcripts=counted.transcripts,
+        **counts,
+        correct=over_questions(rows, "correct"),
         correct_if_failed=_bounds(rows, "correct", lambda row: "correct" in row or "failed" in row),
         metrics=metrics,
-        cons_judge=mean("cons_judge"),
-        co2_judge=mean("co2_judge"),
-        cons_matcher=mean("cons_matcher"),
-        co2_matcher=mean("co2_matcher"),
-        mean_rounds=mean("rounds"),
-        stop_reasons=dict(stops.most_common()),
-        failures=dict(failures.most_common()),
+        **consistent,
+        mean_rounds=over_questions(rows, "rounds"),
+        stop_reasons=dict(counted.stops.most_common()),
+        failures=dict(counted.failures.most_common()),
         parse_failures={
-            stage: found for stage, replies in unread.items() if (found := _share_of_replies(replies, datasets))
+            stage: found for stage, replies in counted.unread.items() if (found := over_repeats(list(replies.values())))
         },
-        usage=usage,
+        usage=counted.usage,
         debate=means(_beside_metrics(rows, metrics)),
-        by_round=over_rounds(by_round, datasets),
-        corpus=corpus_scores(translations),
-        co2_judge_grader=mean("co2_judge_grader"),
-        co2_matcher_grader=mean("co2_matcher_grader"),
-        ungraded=sum(map(sum, unread.get("grade", {}).values())) if graded else 0,
+        by_round=over_rounds(measured.by_round),
+        corpus=corpus_scores(measured.translations),
+        ungraded=int(sum(map(sum, counted.unread["grade"].values()))) if graded else 0,
         grader_if_ungraded=_bounds(rows, GRADER, lambda row: "correct" in row) if graded else None,
         repeats={
             name: spread
@@ -213,6 +184,71 @@ def score(transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> Score
             if (spread := between_repeats(by_repeat.get(name, {}).values()))
         },
     )
+
+
+class _Counted:
+    """What is counted of all debates, failed ones too."""
+
+    def __init__(self) -> None:
+        self.transcripts = 0
+        self.datasets: dict[str, str | None] = {}
+        self.flags: Counter[str] = Counter()
+        self.stops: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.usage: dict[str, StageUsage] = {}
+        self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        """Stage -> question -> of each reply, whether no value could be read in it: 0 or 1."""
+
+    def add(self, transcript: Transcript, said: Said) -> None:
+        self.transcripts += 1
+        self.datasets[transcript.id] = transcript.dataset
+        self.flags.update(name for name, holds in _FLAGS.items() if holds(transcript))
+        self.stops[transcript.stop_reason] += 1
+        if transcript.status == "failed":
+            self.failures[transcript.final.error or "unknown"] += 1
+        for stage, used in transcript.usage.items():
+            self.usage[stage] = total_usage((self.usage.get(stage, StageUsage()), used))
+        for stage, reply, missed in _replies(transcript):
+            if missed is not None and reply.error is None:
+                self.unread[stage][transcript.id].append(float(missed))
+        if GRADER in said and transcript.answers and transcript.status == "ok":
+            ungraded = (transcript.id, transcript.repeat) not in said[GRADER]
+            self.unread["grade"][transcript.id].append(float(ungraded))
+
+
+class _Measured:
+    """The rows of the debates that have an outcome."""
+
+    def __init__(self, said: Said) -> None:
+        self._said = said
+        self._rows: dict[str, list[Row]] = {}
+        self._finished: list[tuple[str, int]] = []
+        self._values: list[Row] = []
+        self.by_round: dict[str, list[list[Row]]] = {}
+        self.translations: list[tuple[str, tuple[str, ...]]] = []
+
+    def add(self, transcript: Transcript) -> None:
+        kept = self._rows.setdefault(transcript.id, [])
+        if transcript.status == "failed":
+            if transcript.answers:
+                kept.append({"failed": 1.0})
+            return
+        rounds = round_rows(transcript)
+        self.by_round.setdefault(transcript.id, []).append(rounds)
+        self._finished.append((transcript.id, transcript.repeat))
+        self._values.append(joined(row(transcript, rounds), transcript, self._said))
+        if transcript.task == "translation" and transcript.answers:
+            self.translations.append((transcript.answer or "", transcript.answers))
+
+    def values(self) -> tuple[Rows, dict[str, dict[str, dict[int, float]]]]:
+        """Question -> its rows; and name -> question -> repeat -> value."""
+        rows = {id_: list(kept) for id_, kept in self._rows.items()}
+        by_repeat: dict[str, dict[str, dict[int, float]]] = {}
+        for (id_, repeat), of_one in zip(self._finished, of_one_arm(self._values), strict=True):
+            rows[id_].append(of_one)
+            for name, value in of_one.items():
+                by_repeat.setdefault(name, {}).setdefault(id_, {})[repeat] = value
+        return rows, by_repeat
 
 
 def shortened(transcript: Transcript) -> bool:
@@ -263,15 +299,30 @@ def _bounds(rows: Rows, name: str, counts: Callable[[Row], bool]) -> tuple[float
     for repeats in rows.values():
         judged = [row for row in repeats if counts(row)]
         if judged:
-            low.append(sum(row.get(name, 0.0) for row in judged) / len(judged))
-            high.append(sum(row.get(name, 1.0) for row in judged) / len(judged))
-    return (sum(low) / len(low), sum(high) / len(high)) if low else None
+            low.append(fmean(row.get(name, 0.0) for row in judged))
+            high.append(fmean(row.get(name, 1.0) for row in judged))
+    return (fmean(low), fmean(high)) if low else None
 
 
-def _share_of_replies(replies: Mapping[str, Sequence[bool]], datasets: Datasets) -> Estimate | None:
-    """Over questions: several replies to one of them are no independent observations."""
-    missed = [list(map(float, of_one)) for of_one in replies.values()]
-    return over_repeats(missed, [datasets.get(id_) for id_ in replies])
+def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[str, float]:
+    """BLEU and chrF of a whole run, as sacrebleu computes them with its defaults, on the scale 0 .. 1.
+
+    They are no means of the sentences' scores, which stand among the metrics: n-grams are counted over the whole run
+    first. A debate without an answer counts as an empty translation.
+
+    Args:
+        translations: Each answer (empty where there is none) with its references, at least one.
+    """
+    if not translations:
+        return {}
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    answers = [answer for answer, _ in translations]
+    # sacrebleu takes the first references of all, the second of all, ...; None where an answer has fewer.
+    references = list(zip_longest(*(references for _, references in translations)))
+    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
+    return {name: float(metric.corpus_score(answers, references).score) / 100 for name, metric in metrics.items()}
 
 
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final
@@ -307,3 +358,14 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]
 def _unparsed(reply: Selection | Stance | Final) -> bool:
     """Whether no value could be read. A reply that says it has no answer was read: it declined."""
     return reply.status == "abstained" and reply.rule != "declined"
+
+
+_FLAGS: Mapping[str, Callable[[Transcript], bool]] = {
+    "abstained": lambda transcript: transcript.status == "abstained",
+    "failed": lambda transcript: transcript.status == "failed",
+    "degraded": lambda transcript: transcript.degraded,
+    "partial_pools": lambda transcript: bool(transcript.pool_partial),
+    "shortened": shortened,
+    "read_golds": lambda transcript: transcript.oracle,
+}
+"""Counts of :class:`Scores` -> what makes a transcript one of them."""

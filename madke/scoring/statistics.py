@@ -1,17 +1,19 @@
-"""Intervals of a mean. scipy computes them."""
+"""Intervals of means, and the smallest differences that could be seen. scipy computes them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
 
-_FEWEST = 3
-"""Clusters that say how much clusters differ."""
 _RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
 """How many bootstrap resamples are held in memory together: about 50 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
+
+_ALPHA = 0.05
+_POWER = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,137 +39,56 @@ class Spread:
     """Standard deviation of the repeats' means, with n - 1."""
     low: float
     high: float
-    """The 95 % interval of the mean over repeats, the questions fixed: t with n - 1 degrees of freedom; kept in 0 .. 1
-    where all values are."""
+    """The 95 % interval of the mean over repeats, the questions fixed: Student's t; kept in 0 .. 1 where all values
+    are."""
 
 
-def estimate(
-    values: Sequence[float], clusters: Sequence[Hashable] = (), *, rate: bool | None = None
-) -> Estimate | None:
+def estimate(values: Sequence[float], *, shares: bool = True) -> Estimate | None:
     """The mean of one value a question, with a 95 % interval over questions; None for no values.
 
-    Rates (all values 0 or 1): Wilson's score interval. Other means: the percentile bootstrap over questions with
-    2,000 resamples and a fixed seed. A single value, or equal ones, bootstrap to an interval of no width. Questions of
-    several clusters, if they are :func:`enough`: widened by :func:`clustered`, and kept in 0 .. 1 where all values are.
+    Values that are all 0 or 1 are a rate: Wilson's score interval (:func:`wilson`). Others: the percentile bootstrap
+    (Efron and Tibshirani, 1993, chapter 13) over questions. Repeats of a question are one cluster: their mean is the
+    question's value, so that questions are drawn with all of their repeats.
 
     Args:
         values: Where a question has repeats, their mean.
-        clusters: What each question belongs to, its dataset; empty if they are one sample.
-        rate: Whether each value is 0 or 1, or a mean of repeats that are. Near 0 and 1 the bootstrap's interval of such
-            means vanishes: it is widened to hold Wilson's for as many questions without repeats, which is safe, since a
-            mean of several varies no more than p (1 - p), as one of them does. None: a rate if all values are 0 or 1.
+        shares: Whether 0 and 1 mean no and yes; False for counts and the like.
     """
     if not values:
         return None
-    whole = all(value in (0.0, 1.0) for value in values)
-    if rate is None:
-        rate = whole
-    alone = _wilson(values) if rate and whole else _bootstrapped(values)
-    if rate and not whole:
-        alone = widened(alone, _wilson(values))
-    if not enough(clusters):
-        return alone
-    found = widened(alone, clustered(values, clusters))
-    share = rate or (min(values) >= 0 and max(values) <= 1)
-    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)) if share else found
+    if shares and all(value in (0.0, 1.0) for value in values):
+        low, high = wilson(int(sum(values)), len(values))
+    else:
+        low, high = bootstrap(values, _RESAMPLES)
+    return Estimate(value=fmean(values), low=low, high=high, n=len(values))
 
 
-def enough(clusters: Sequence[Hashable]) -> bool:
-    """Whether clusters say anything about how much clusters differ: three or more.
-
-    Of two, t has one degree of freedom, and no difference between arms could be seen whatever the number of questions.
-    Their questions are taken as one sample, which says something about these two and nothing about others.
-    """
-    return len(set(clusters)) >= _FEWEST
-
-
-def widened(alone: Estimate, other: Estimate) -> Estimate:
-    """The mean with an interval that holds both.
-
-    Clusters whose means are all alike have a clustered error of 0, which says nothing about how well the mean is known;
-    questions taken as one sample leave out that those of a cluster are alike. Neither is enough by itself.
-    """
-    return replace(alone, low=min(alone.low, other.low), high=max(alone.high, other.high))
-
-
-def _wilson(values: Sequence[float]) -> Estimate:
-    low, high = wilson(sum(values), len(values))
-    return Estimate(value=sum(values) / len(values), low=low, high=high, n=len(values))
-
-
-def _bootstrapped(values: Sequence[float]) -> Estimate:
-    n, mean = len(values), sum(values) / len(values)
+def bootstrap(values: Sequence[float], resamples: int) -> tuple[float, float]:
+    """The 95 % percentile interval of the mean, with a fixed seed; of equal values one of no width."""
     if len(set(values)) == 1:
-        return Estimate(value=mean, low=mean, high=mean, n=n)
+        return values[0], values[0]
     import numpy
-    from scipy.stats import bootstrap
+    from scipy import stats
 
-    result = bootstrap(
+    found = stats.bootstrap(
         # Sorted: the interval is of what was found, not of the order in which debates finished.
         (numpy.asarray(sorted(values)),),
         numpy.mean,
-        n_resamples=_RESAMPLES,
+        n_resamples=resamples,
         batch=RESAMPLES_AT_ONCE,
         method="percentile",
         rng=numpy.random.default_rng(BOOTSTRAP_SEED),
     ).confidence_interval
-    return Estimate(value=mean, low=float(result.low), high=float(result.high), n=n)
+    return float(found.low), float(found.high)
 
 
-def wilson(hits: float, n: int) -> tuple[float, float]:
-    """The 95 % score interval of a rate (Wilson, 1927), without continuity correction.
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """The 95 % score interval of a rate (Wilson, 1927), without continuity correction, of at least one question."""
+    from scipy.stats import binomtest
 
-    Args:
-        hits: 0 .. n; no whole number where questions with repeats are right in part.
-        n: At least 1.
-    """
-    from scipy.stats import norm
-
-    # scipy's own takes whole hits only; on those a test holds this against it.
-    z = float(norm.ppf(0.975))
-    rate, scale = hits / n, 1 + z**2 / n
-    centre = (rate + z**2 / (2 * n)) / scale
-    half = z * math.sqrt(max(rate * (1 - rate), 0.0) / n + (z / (2 * n)) ** 2) / scale
+    found = binomtest(hits, n).proportion_ci(method="wilson")
     # Rounding would leave an end that is 0 or 1 a little beside it.
-    return centre - half if hits > 0 else 0.0, centre + half if hits < n else 1.0
-
-
-def clustered(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
-    """The mean over questions of several datasets, with a 95 % interval that allows for questions of one being alike.
-
-    The standard error is the root of the sum over clusters of squared sums of residuals, over n (Miller, 2024,
-    "Adding Error Bars to Evals"), times G / (G - 1) under the root, since there are few clusters; the quantile is that
-    of t with G - 1 degrees of freedom (Cameron and Miller, 2015, "A Practitioner's Guide to Cluster-Robust Inference").
-    With two or three datasets the interval is mostly wide: so few say little about others. Where their means are equal
-    it has no width; use it together with the interval of one sample (:func:`widened`).
-
-    Args:
-        values: One a question, at least one.
-        clusters: What each question belongs to; at least two different ones.
-    """
-    mean, error = sum(values) / len(values), clustered_error(values, clusters)
-    half = _t(len(set(clusters)) - 1) * error
-    return Estimate(value=mean, low=mean - half, high=mean + half, n=len(values))
-
-
-def clustered_p(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
-    """The two-sided p that the mean is 0, by the test that belongs to the interval of :func:`clustered`."""
-    from scipy.stats import t
-
-    mean, error = sum(values) / len(values), clustered_error(values, clusters)
-    if error == 0:
-        return 1.0 if mean == 0 else 0.0
-    return float(2 * t.sf(abs(mean) / error, len(set(clusters)) - 1))
-
-
-def clustered_error(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
-    """The standard error of :func:`clustered`."""
-    mean = sum(values) / len(values)
-    sums: dict[Hashable, float] = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        sums[cluster] = sums.get(cluster, 0.0) + value - mean
-    g = len(sums)
-    return math.sqrt(sum(part**2 for part in sums.values()) * g / (g - 1)) / len(values)
+    return float(found.low) if hits else 0.0, float(found.high) if hits < n else 1.0
 
 
 def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
@@ -182,31 +103,67 @@ def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
     whole = [question for question in held if len(question) == len(repeats)]
     if len(repeats) < 2 or not whole:
         return None
-    from statistics import stdev
-
-    means = [sum(question[repeat] for question in whole) / len(whole) for repeat in repeats]
-    found = student(means)
-    share = all(0 <= value <= 1 for question in whole for value in question.values())
-    return Spread(
-        repeats=len(repeats),
-        mean=found.value,
-        sd=stdev(means),
-        low=max(found.low, 0.0) if share else found.low,
-        high=min(found.high, 1.0) if share else found.high,
-    )
-
-
-def student(values: Sequence[float]) -> Estimate:
-    """The mean of two values or more, with Student's 95 % interval."""
-    from statistics import stdev
-
-    mean = sum(values) / len(values)
-    half = _t(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return Estimate(value=mean, low=mean - half, high=mean + half, n=len(values))
-
-
-def _t(df: int) -> float:
-    """The quantile of t that a two-sided 95 % interval takes."""
     from scipy.stats import t
 
-    return float(t.ppf(0.975, df))
+    means = [fmean(question[repeat] for question in whole) for repeat in repeats]
+    mean, sd = fmean(means), stdev(means)
+    half = float(t.ppf(1 - _ALPHA / 2, len(means) - 1)) * sd / math.sqrt(len(means))
+    low, high = mean - half, mean + half
+    if all(0 <= value <= 1 for question in whole for value in question.values()):
+        low, high = max(low, 0.0), min(high, 1.0)
+    return Spread(repeats=len(repeats), mean=mean, sd=sd, low=low, high=high)
+
+
+def detectable_rate(n: int, discordance: float) -> float | None:
+    """The smallest difference of two paired rates that McNemar's test on n questions could show, with 80 % power.
+
+    It solves ``n d^2 = (z_a sqrt(D) + z_b sqrt(D - d^2))^2`` for d (Connor, 1987, Biometrics 43, 207-211; Miettinen,
+    1968), where D is the share of questions on which the arms differ.
+
+    Args:
+        n: Questions.
+        discordance: D, in 0 .. 1.
+
+    Returns:
+        The difference, in 0 .. D. None if even a difference of D, one arm right wherever they differ, would be missed.
+    """
+    from scipy.optimize import brentq
+
+    above, beyond = _quantiles()
+
+    def shown(difference: float) -> float:
+        spread = math.sqrt(max(discordance - difference**2, 0.0))
+        return difference * math.sqrt(n) - above * math.sqrt(discordance) - beyond * spread
+
+    if discordance <= 0 or shown(discordance) < 0:
+        return None
+    return float(brentq(shown, 0.0, discordance))
+
+
+def detectable_mean(n: int, sd: float, df: int | None = None) -> float | None:
+    """The smallest mean of paired differences that n of them could show: ``(q_a + q_b) sd / sqrt(n)``.
+
+    As Miller (2024, "Adding Error Bars to Evals") has it, with the variance of the differences themselves. The
+    quantiles are those of the test: normal, or Student's t, with which power is approximate (Bloom, 1995, Evaluation
+    Review 19, 547-556).
+
+    Args:
+        n: Questions, or repeats.
+        sd: Standard deviation of the differences; None is returned for 0.
+        df: Degrees of freedom, where the test is a t test.
+    """
+    above, beyond = _quantiles(df)
+    return (above + beyond) * sd / math.sqrt(n) if sd > 0 else None
+
+
+def half_width(n: int) -> float:
+    """Half of the 95 % interval (Wilson's) of a rate near one half on n questions: 0.044 for 500."""
+    low, high = wilson(n // 2, n)
+    return (high - low) / 2
+
+
+def _quantiles(df: int | None = None) -> tuple[float, float]:
+    from scipy.stats import norm, t
+
+    quantile = norm.ppf if df is None else t(df).ppf
+    return float(quantile(1 - _ALPHA / 2)), float(quantile(_POWER))

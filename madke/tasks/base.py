@@ -1,35 +1,96 @@
-"""What a task is."""
+"""What a task is, and what an own one needs."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any, NotRequired, Protocol, TypedDict
 
-from madke.core.errors import UserError, unknown
+from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.tasks.answer_text import bare, declines
+
+
+class Example(TypedDict):
+    """A solved example, as prompts show it."""
+
+    question: str
+    reasoning: str
+    """The steps that lead to the answer, without the answer itself."""
+    answer: str
+    choices: NotRequired[Sequence[str]]
 
 
 class Task(Protocol):
-    """An answer format. ``prompts/tasks/<name>.yaml`` holds how it is asked for.
+    """An answer format: what every task must have. :class:`BaseTask` adds what it may have.
 
     ``same`` is reflexive and symmetric, so that answers can be put into groups; ``accepts`` need be neither.
     """
 
     name: str
-    metrics: tuple[str, ...]
-    """Names of the metrics that score it (:mod:`madke.scoring.metrics`); the first is "correct or not"."""
+    instructions: str
+    """What prompts say of the form of an answer. Empty for our own: ``prompts/tasks/<name>.yaml`` says it."""
+    examples: Sequence[Example]
+    """At least two solved examples with different answers; few-shot prompts show the first four."""
 
-    def read(self, raw: str, question: Question) -> str | None:
+    def read(self, text: str, question: Question) -> str | None:
         """The answer in its canonical form, from the text inside a marker; None if that is no answer."""
         ...
 
-    def same(self, left: str, right: str) -> bool:
-        """Whether two canonical answers agree: the matcher behind agreement and votes."""
+    def same(self, a: str, b: str, question: Question) -> bool:
+        """Whether two canonical answers to a question agree: the matcher behind agreement and votes."""
         ...
 
     def accepts(self, answer: str, question: Question) -> bool:
-        """Whether a canonical answer is right: the same as any gold, unless a task knows more about its golds."""
-        return any(self.same(answer, gold) for gold in question.answers)
+        """Whether a canonical answer is right."""
+        ...
+
+
+class BaseTask:
+    """A task to inherit from: it needs a name, instructions and examples; the rest has defaults.
+
+    For example::
+
+        class Colour(madke.BaseTask):
+            name = "colour"
+            instructions = "Answer with one of: red, green, blue."
+            choices = ("red", "green", "blue")
+            examples = (
+                {"question": "Which colour has grass?", "reasoning": "Leaves hold chlorophyll.", "answer": "green"},
+                {"question": "Which colour has blood?", "reasoning": "It carries iron.", "answer": "red"},
+            )
+    """
+
+    name: str
+    instructions: str = ""
+    examples: Sequence[Example] = ()
+    metrics: Sequence[str] = ("match",)
+    """Names of metrics (:data:`madke.scoring.metrics.METRICS`, or ``module:object``); the first is "correct or not"."""
+    choices: Sequence[str] = ()
+    """The only answers there are, where that does not depend on the question."""
+    reads_last_number: bool = False
+    """Whether answers are numbers or expressions: then a number in brackets cites nothing, and the last number of a
+    reply counts where it marks no answer."""
+
+    def read(self, text: str, question: Question) -> str | None:
+        """The text without emphasis, quotes or a full stop around it; a choice in the task's own spelling.
+
+        None for an empty text, for words that decline to answer, and for what is none of the choices.
+        """
+        answer = bare(text)
+        if self.choices:
+            return next((choice for choice in self.choices if choice.casefold() == answer.casefold()), None)
+        return answer if answer and not declines(answer) else None
+
+    def same(self, a: str, b: str, question: Question) -> bool:
+        """Equal but for case."""
+        return a.casefold() == b.casefold()
+
+    def accepts(self, answer: str, question: Question) -> bool:
+        """The same as any gold."""
+        return any(self.same(answer, gold, question) for gold in question.answers)
 
     def check(self, question: Question) -> str | None:
         """What is wrong with a question of this task as the dataset states it; None if nothing.
@@ -37,7 +98,80 @@ class Task(Protocol):
         Raises:
             UserError: The task needs a package that is not installed.
         """
-        ...
+        wrong = [answer for answer in question.answers if self.choices and answer not in self.choices]
+        return f"golden answer {wrong[0]!r} of a {self.name} is not one of {', '.join(self.choices)}" if wrong else None
+
+    @cached_property
+    def wording(self) -> Mapping[str, Any] | None:
+        """What prompts say, with the keys of ``prompts/tasks/<name>.yaml``; None for a task of ours, which has a file.
+
+        It is made of ``instructions`` and ``examples``. A task may state more of it by overriding this.
+        """
+        if not self.instructions:
+            return None
+        first = self.examples[0]
+        other = next(example for example in self.examples if example["answer"] != first["answer"])
+        asked = {"question": first["question"], "choices": tuple(first.get("choices", ()))}
+        right = {"reasoning": first["reasoning"], "answer": first["answer"]}
+        return {
+            "noun": "Question",
+            "goal": "Answer the question at the end.",
+            "reasoning": "Reason step by step.",
+            "citing": "Cite passages as Knowledge 0, without square brackets.",
+            "answering": f"{self.instructions}\nFor example: The answer is <<{first['answer']}>>.\n"
+            "Your last line: The answer is <<answer>>.",
+            "examples": tuple(self.examples),
+            "agreeing": asked
+            | {
+                "replies": (right, {"reasoning": "I come to the same result.", "answer": first["answer"]}),
+                "summary": "Both debaters give the same answer.",
+                "answer": first["answer"],
+            },
+            "disagreeing": asked
+            | {
+                "replies": ({"reasoning": "I am not sure, so this is a guess.", "answer": other["answer"]}, right),
+                "summary": "The debaters disagree. Debater 1 guesses. Debater 2 gives reasons.",
+                "answer": first["answer"],
+            },
+        }
+
+
+class _Completed(BaseTask):
+    """Somebody's task that inherits nothing of ours, with the defaults for what it leaves out."""
+
+    def __init__(self, task: Task) -> None:
+        for name in dir(task):
+            if not name.startswith("_"):
+                setattr(self, name, getattr(task, name))
+
+
+_REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")
+
+
+def completed(name: str, value: Any) -> BaseTask:
+    """Somebody's task, or class of a task, with defaults for what it leaves out.
+
+    Raises:
+        UserError: It is no task, or has too few examples.
+    """
+    task = value() if isinstance(value, type) else value
+    if missing := [part for part in _REQUIRED if not getattr(task, part, None)]:
+        raise UserError(f"task {name!r} lacks {missing[0]!r}; a task needs {', '.join(_REQUIRED)}")
+    for example in task.examples:
+        if lacking := {"question", "reasoning", "answer"}.difference(example):
+            raise UserError(f"task {name!r}: an example lacks {min(lacking)!r}; found {example!r}")
+    if len({example["answer"] for example in task.examples}) < 2:
+        raise UserError(f"task {name!r}: expected at least two examples with different answers")
+    return task if isinstance(task, BaseTask) else _Completed(task)
+
+
+def is_task_here(name: str) -> bool:
+    """Whether ``module:object`` is a task, or the class of one, in a module that has been imported."""
+    module, _, path = name.partition(":")
+    value: Any = sys.modules.get(module)
+    for part in path.split("."):
+        value = getattr(value, part, None)
+    return all(hasattr(value, part) for part in _REQUIRED)
 
 
 def require(package: str, task: str) -> None:
@@ -48,17 +182,3 @@ def require(package: str, task: str) -> None:
     """
     if find_spec(package) is None:
         raise UserError(f"the task {task!r} needs {package}, which is not installed: pip install 'madke[tasks]'")
-
-
-def get_task(name: str) -> Task:
-    """The task of that name.
-
-    Raises:
-        UserError: There is none; the message suggests the nearest name.
-    """
-    from madke.tasks import TASKS
-
-    try:
-        return TASKS[name]
-    except KeyError:
-        raise unknown("task", name, TASKS) from None

@@ -6,9 +6,8 @@ import re
 from string import ascii_uppercase
 
 from madke.core.question import Question
-from madke.tasks.base import Task
-from madke.tasks.marks import bare
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import bare, squad_normalize
+from madke.tasks.base import BaseTask
 
 _LEAD_IN = r"(?i:(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*))?"
 _LETTER = re.compile(rf"{_LEAD_IN}[(\[]?(?P<letter>[A-Za-z])[)\]]?[.:,]?")
@@ -27,15 +26,15 @@ def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
     return list(zip(ascii_uppercase, choices, strict=False))
 
 
-class Choice(Task):
+class Choice(BaseTask):
     """Answers are upper-case letters."""
 
     name = "choice"
-    metrics: tuple[str, ...] = ("choice_accuracy",)
+    metrics = ("choice_accuracy",)
 
-    def read(self, raw: str, question: Question) -> str | None:
+    def read(self, text: str, question: Question) -> str | None:
         """``B``, ``(B)``, ``Option B``, ``B) its text`` or exactly one option's text, as a letter that exists."""
-        text = bare(raw)
+        text = bare(text)
         options = dict(lettered(question.choices))
         if found := _LETTER.fullmatch(text):
             letter = found["letter"].upper()
@@ -48,10 +47,6 @@ class Choice(Task):
                 return letter
         named = [letter for letter, option in options.items() if _wording(option) == _wording(text)]
         return named[0] if len(named) == 1 else None
-
-    def same(self, left: str, right: str) -> bool:
-        """The same letter."""
-        return left == right
 
     def check(self, question: Question) -> str | None:
         """There must be 2 to 26 options, and every gold answer must be the letter of one."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from madke.core.question import Question
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
-LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
 _FORMS = {
     "supports": "SUPPORTS",
@@ -26,22 +26,14 @@ _FORMS = {
 _CLAIM = re.compile(r"\Athe (?:claim|label) is | the claim\Z")
 
 
-class Claim(Task):
-    """The answer is one of :data:`LABELS`."""
+class Claim(BaseTask):
+    """The answer is one of three labels."""
 
     name = "claim"
-    metrics: tuple[str, ...] = ("label_accuracy",)
+    metrics = ("label_accuracy",)
+    choices = _LABELS
 
-    def read(self, raw: str, question: Question) -> str | None:
+    def read(self, text: str, question: Question) -> str | None:
         """A label in any case and inflection: ``REFUTES``, ``**Refuted.**``, ``The claim is refuted``."""
-        words = " ".join(re.sub(r"[^a-z]+", " ", raw.lower()).split())
+        words = " ".join(re.sub(r"[^a-z]+", " ", text.lower()).split())
         return _FORMS.get(_CLAIM.sub("", words))
-
-    def same(self, left: str, right: str) -> bool:
-        """The same label."""
-        return left == right
-
-    def check(self, question: Question) -> str | None:
-        """Every gold answer must be a label."""
-        wrong = [answer for answer in question.answers if answer not in LABELS]
-        return f"golden answer {wrong[0]!r} of a claim is not one of {', '.join(LABELS)}" if wrong else None

@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 
 from madke.core.question import Question
-from madke.tasks.base import Task, require
-from madke.tasks.declines import declines
+from madke.tasks.answer_text import declines, unmarked
+from madke.tasks.base import BaseTask, require
 from madke.tasks.equivalence import equivalent
-from madke.tasks.latex import Expression, decimal, expression
-from madke.tasks.marks import unmarked
-from madke.tasks.units import PERCENT
+from madke.tasks.latex import PERCENT, Expression, decimal, expression
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
@@ -22,30 +20,31 @@ _MARKS = 4
 """How many pairs of marks may stand around an answer."""
 
 
-class Math(Task):
+class Math(BaseTask):
     """Answers are LaTeX or plain text without the marks around it; the unit stays."""
 
     name = "math"
-    metrics: tuple[str, ...] = ("math_equivalence",)
+    metrics = ("math_equivalence",)
+    reads_last_number = True
 
-    def read(self, raw: str, question: Question) -> str | None:
+    def read(self, text: str, question: Question) -> str | None:
         r"""The text without ``$``, ``\boxed{}``, emphasis, quotes or a full stop around it.
 
         None for text without a letter or digit, and for words that decline to answer.
         """
-        text = unmarked(raw)
+        text = unmarked(text)
         for _ in range(_MARKS):
             text = unmarked(_unwrapped(text))
         said = any(character.isalnum() or character in "\u221e\u2205" for character in text)
         return text if said and not declines(text) else None
 
-    def same(self, left: str, right: str) -> bool:
+    def same(self, a: str, b: str, question: Question) -> bool:
         """Equal as mathematics.
 
         A unit that only one side names makes no difference (``1.5 m/s`` is ``1.5``). Nor does the name of the unknown
         (``x = 5`` is ``5``), nor do the brackets of a tuple, as long as the order is the same.
         """
-        one, other = expression(left), expression(right)
+        one, other = expression(a), expression(b)
         if one.unit and other.unit and one.unit != other.unit:
             return False
         if one.words or other.words:

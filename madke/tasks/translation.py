@@ -5,24 +5,24 @@ from __future__ import annotations
 import unicodedata
 
 from madke.core.question import Question
-from madke.tasks.base import Task, require
-from madke.tasks.marks import unmarked
+from madke.tasks.answer_text import unmarked
+from madke.tasks.base import BaseTask, require
 
 
-class Translation(Task):
+class Translation(BaseTask):
     """Answers are the translated text on one line; golds are reference translations."""
 
     name = "translation"
-    metrics: tuple[str, ...] = ("chrf", "bleu")
+    metrics = ("chrf", "bleu")
 
-    def read(self, raw: str, question: Question) -> str | None:
+    def read(self, text: str, question: Question) -> str | None:
         """The text without emphasis or quotes around it, full stop included; None if no letter or digit is left."""
-        text = unmarked(raw)
+        text = unmarked(text)
         return text if any(character.isalnum() for character in text) else None
 
-    def same(self, left: str, right: str) -> bool:
+    def same(self, a: str, b: str, question: Question) -> bool:
         """Equal but for case, punctuation and spacing. Two good translations that differ in a word are not the same."""
-        return _plain(left) == _plain(right)
+        return _plain(a) == _plain(b)
 
     def check(self, question: Question) -> str | None:
         """Any text is a reference; sacrebleu must be installed."""

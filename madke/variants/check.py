@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from madke.engine.view import Group, Spoken
 
 if TYPE_CHECKING:
     from madke.variants.load import Variant
+    from madke.variants.sandbox import Sandbox
 
 BLOCKS = ("system", "user")
 """A template needs both."""
@@ -63,35 +65,54 @@ _SPARSE: dict[str, Any] = _BARE | dict.fromkeys(("peers", "history", "stances"),
 """The same where others spoke, without a name, a text or an answer."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """What the checks found in one template."""
+
+    used: frozenset[str]
+    """The values that it uses, in itself and in what it includes or extends."""
+    texts: tuple[str, ...]
+    """What it makes of example values, full, bare and sparse."""
+
+
 def check_templates(variant: Variant) -> None:
     """See to it that every stage has a template that uses known values only, and that all of them can be rendered.
+
+    A template is checked once for all variants that share the environment, whatever their protocols say.
 
     Raises:
         UserError: A template is missing or wrong, or does not do what the protocol needs of it.
     """
     protocol = variant.protocol
-    prepared = {stage for debater in protocol.cast for stage in debater.prepare}
-    own = {debater.prompt for debater in protocol.cast if debater.prompt}
-    for own_prompt in sorted(own):
-        if not any((variant.folder / f"{stage}.{own_prompt}.j2").is_file() for stage in protocol.stages):
-            raise UserError(f"has no template <stage>.{own_prompt}.j2", file=variant.folder)
-    used: set[str] = set()
-    texts: list[str] = []
-    for stage in protocol.stages:
-        allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
-        for prompt in sorted({debater.prompt for debater in protocol.cast}, key=str):
-            path = variant.template_file(stage, prompt)
-            used |= _check_names(variant, stage, path, allowed)
-            texts += _try(variant, stage, prompt, allowed, prepared)
-    if protocol.level != Protocol.model_fields["level"].default and "level" not in used:
+    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
+    for own in filter(None, prompts):
+        if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
+            raise UserError(f"has no template <stage>.{own}.j2", file=variant.folder)
+    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
+    found = [_checked(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
+    if protocol.level != Protocol.model_fields["level"].default and not any("level" in each.used for each in found):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
-    if protocol.finish == "weighted" and not any("confidence" in text.casefold() for text in texts):
+    if protocol.finish == "weighted" and not any("confidence" in text.casefold() for e in found for text in e.texts):
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 
-def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[str]) -> set[str]:
-    """The values that a template uses, in itself and in what it includes or extends; all must be allowed."""
-    environment = variant.environment
+def _checked(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
+    path, known = variant.template_file(stage, prompt), variant.environment.checked
+    key = (path.name, stage, prepared)
+    if key not in known:
+        allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
+        used = _compiled(variant.environment, stage, path)
+        _check_blocks(variant.environment, path)
+        if undeclared := sorted(used - allowed):
+            may = ", ".join(sorted(allowed))
+            raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {may}", file=path)
+        texts = _try(variant, stage, prompt, allowed, prepared)
+        known[key] = Checked(used=frozenset(used), texts=tuple(texts))
+    return known[key]
+
+
+def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
+    """The values that a template needs, in itself and in what it includes or extends; all of these are compiled."""
     if not os.path.lexists(path):
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
     left, seen = [path.name], set[str]()
@@ -100,47 +121,49 @@ def _check_names(variant: Variant, stage: str, path: Path, allowed: frozenset[st
     try:
         while left:
             seen.add(name := left.pop())
-            assert environment.loader is not None
-            tree = environment.parse(environment.loader.get_source(environment, name)[0], name)
+            tree = environment.parsed(name)
             used |= meta.find_undeclared_variables(tree)
             # What one template sets, those that it includes can use; and what has a default need not be there.
             made |= {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
             optional = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
             made |= {node.name for node in optional if isinstance(node, nodes.Name)}
             left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
-        blocks = variant.blocks(path.name)
+            environment.get_template(name)
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # So jinja2.meta calls whatever it looks at.
         where = f"{faulty}: " if faulty not in (None, path.name) else ""
         raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
     except TemplateNotFound as error:
         raise UserError(f"needs a template {error.name!r}, which is not there", file=path) from None
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ) as error:  # of Python, which compiles what Jinja makes
+    # Of Python, which compiles what Jinja makes.
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
-    own, inherited = _block_names(variant, path.name)
-    if stray := sorted(own - inherited - {*BLOCKS, OPENING} if inherited else ()):
+    return used - made
+
+
+def _check_blocks(environment: Sandbox, path: Path) -> None:
+    """A template has the blocks that it needs, and what extends another has no block that this one lacks."""
+    lineage: list[str] = []
+    parent: str | None = path.name
+    while parent is not None:
+        if parent in lineage:
+            raise UserError(f"extends itself, by way of {' and '.join(lineage)}", file=path)
+        lineage.append(parent)
+        extends = environment.parsed(parent).find(nodes.Extends)
+        if extends and not isinstance(extends.template, nodes.Const):
+            raise UserError("extends what is no fixed name", file=path)
+        parent = extends.template.as_const() if extends else None
+    own, *inherited = [set(environment.get_template(name).blocks) for name in lineage]
+    if stray := sorted(own - {*BLOCKS, OPENING}.union(*inherited) if inherited else ()):
         raise UserError(f"has a block {stray[0]!r}, which nothing that it extends has", file=path)
     for block in BLOCKS:
-        if block not in blocks:
+        if block not in own.union(*inherited):
             raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(BLOCKS)}", file=path)
-    if undeclared := sorted(used - made - allowed):
-        known = ", ".join(sorted(allowed))
-        raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {known}", file=path)
-    return used
 
 
-def _block_names(variant: Variant, name: str) -> tuple[set[str], set[str]]:
-    """The blocks that a template has itself, and those of what it extends."""
-    own = set(variant.environment.get_template(name).blocks)
-    return own, {block for block, chain in variant.blocks(name).items() if len(chain) > 1 or block not in own}
-
-
-def _try(variant: Variant, stage: str, prompt: str | None, allowed: frozenset[str], prepared: set[str]) -> list[str]:
+def _try(
+    variant: Variant, stage: str, prompt: str | None, allowed: frozenset[str], prepared: frozenset[str]
+) -> list[str]:
     """What a template makes of example values, full and bare."""
     texts = []
     for example in (_EXAMPLE, _BARE, _SPARSE):

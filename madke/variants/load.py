@@ -6,25 +6,25 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
-from jinja2 import nodes
 
 from madke.assets import asset
 from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
-from madke.engine.marker import marked
+from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Knowledge, Protocol
 from madke.engine.quoting import without_tags
+from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.check import OPENING, check_templates
-from madke.variants.folder import read_prompt
-from madke.variants.sandbox import Sandbox
-from madke.variants.tasks import TaskPrompt, task_prompt
+from madke.variants.sandbox import Sandbox, read_prompt
+from madke.variants.wording import TaskPrompt, own_wording, wording_of
 from madke.yaml_file import read_mapping, validated
 
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -42,34 +42,35 @@ class Variant:
     name: str
     folder: Path
     protocol: Protocol
-    _tasks: dict[str, TaskPrompt] = field(default_factory=dict, repr=False)
-    _blocks: dict[str, dict[str, list[Any]]] = field(default_factory=dict, repr=False)
+    files: Mapping[str, str] = field(repr=False)
+    """See :meth:`fingerprint`."""
+    _wordings: dict[str, tuple[Any, TaskPrompt]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def environment(self) -> Sandbox:
-        """What renders its templates."""
-        environment = Sandbox(self.folder, asset("prompts", "_shared"))
-        environment.filters["marked"] = lambda answer: marked(answer, self.protocol.marker)
-        environment.filters["quoted"] = without_tags
-        return environment
+        """What renders its templates. All variants of this process with the same files and marker share one."""
+        return _sandbox(self.folder, self.protocol.marker, tuple(self.files.items()))
 
     def render(
-        self, stage: str, task: str, values: Mapping[str, Any], *, prompt: str | None = None
+        self, stage: str, task: Task | str, values: Mapping[str, Any], *, prompt: str | None = None
     ) -> tuple[Message, ...]:
-        """The messages of a stage: the blocks ``system``, ``opening`` and ``user``, empty ones left out."""
-        if task not in self._tasks:
-            self._tasks[task] = task_prompt(task, self.protocol.marker)
+        """The messages of a stage: the blocks ``system``, ``opening`` and ``user``, empty ones left out.
+
+        A task is worded by its own ``wording``, or by the shipped prompts for its name.
+        """
         name = self._template(stage, prompt)
         options = lettered(values["question"].choices)
         try:
-            return self._rendered(name, {**values, "task": self._tasks[task], "options": options})
+            return self._rendered(name, {**values, "task": self._wording(task), "options": options})
         except Exception as error:  # A template can do whatever an expression can: 1 / 0.
             raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
 
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         self.environment.budget.renew()
-        context = self.environment.get_template(name).new_context(values)
-        context.blocks = self.blocks(name)
+        template = self.environment.get_template(name)
+        context = template.new_context(values)
+        # When a template begins, Jinja puts the blocks of what it extends behind its own. Text around them is not used.
+        next(template.root_render_func(context), None)
         texts = {
             block: _tidy("".join(context.blocks[block][0](context)))
             for block in ("system", OPENING, "user")
@@ -81,26 +82,11 @@ class Variant:
             if text
         )
 
-    def blocks(self, name: str) -> dict[str, list[Any]]:
-        """The blocks of a template, those of the templates that it extends behind its own."""
-        if name not in self._blocks:
-            found: dict[str, list[Any]] = {}
-            parent: str | None = name
-            seen: list[str] = []
-            while parent is not None:
-                if parent in seen:
-                    raise UserError(f"extends itself, by way of {' and '.join(seen)}", file=self.folder / name)
-                seen.append(parent)
-                for block, function in self.environment.get_template(parent).blocks.items():
-                    found.setdefault(block, []).append(function)
-                assert self.environment.loader is not None
-                source, _, _ = self.environment.loader.get_source(self.environment, parent)
-                extends = self.environment.parse(source).find(nodes.Extends)
-                if extends and not isinstance(extends.template, nodes.Const):
-                    raise UserError("extends what is no fixed name", file=self.folder / name)
-                parent = extends.template.as_const() if extends else None
-            self._blocks[name] = found
-        return self._blocks[name]
+    def _wording(self, task: Task | str) -> TaskPrompt:
+        name, own = task if isinstance(task, str) else task.name, own_wording(task)
+        if name not in self._wordings or self._wordings[name][0] is not own:
+            self._wordings[name] = own, wording_of(task, self.protocol.marker)
+        return self._wordings[name][1]
 
     def template_file(self, stage: str, prompt: str | None = None) -> Path:
         """The template of a stage, a debater's own (``<stage>.<prompt>.j2``) where the folder has it."""
@@ -133,40 +119,52 @@ class Variant:
                 node = node[parent]
             node[leaf] = value
         protocol = validated(content, Protocol, file="--set")
-        variant = Variant(name=self.name, folder=self.folder, protocol=protocol)
+        variant = Variant(name=self.name, folder=self.folder, protocol=protocol, files=self.files)
         check_templates(variant)
         return variant
 
-    def with_sources(self, names: Sequence[str]) -> Variant:
-        """The same variant over these knowledge sources; over no knowledge at all if there are none.
+    def with_sources(self, names: Sequence[str], settings: Mapping[str, Any] = MappingProxyType({})) -> Variant:
+        """The same variant over these knowledge sources, no knowledge at all if there are none, with these settings.
 
         A protocol that had no knowledge gets the whole pool (``select: all``), as retrieval-augmented generation
         does: whether its debaters can choose is for the protocol to say. Where the protocol has a number for each
         source, one that it does not name takes the default number.
         """
         if not names:
-            return self.with_settings({"knowledge": None})
+            return self.with_settings({"knowledge": None, **settings})
         knowledge = self.protocol.knowledge
         if knowledge is None:
-            return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}})
-        settings: dict[str, Any] = {"knowledge.sources": list(names)}
+            return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}, **settings})
+        own: dict[str, Any] = {"knowledge.sources": list(names)}
         if isinstance(knowledge.per_source, dict):
             usual = Knowledge.model_fields["per_source"].default
-            settings["knowledge.per_source"] = {name: knowledge.per_source.get(name, usual) for name in names}
+            own["knowledge.per_source"] = {name: knowledge.per_source.get(name, usual) for name in names}
         if knowledge.weights is not None:
             kept = {name: weight for name, weight in knowledge.weights.items() if name in names}
-            settings["knowledge.weights"] = kept or None
-        return self.with_settings(settings)
+            own["knowledge.weights"] = kept or None
+        return self.with_settings({**own, **settings})
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of every file that can change a prompt, by name; frozen into a run."""
-        folders = (self.folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
-        return {
-            f"{folder.name}/{path.relative_to(folder)}": sha256(read_prompt(path).encode()).hexdigest()
-            for folder in folders
-            for path in sorted(folder.iterdir())
-            if path.suffix in (".j2", ".yaml") and not path.name.startswith(".")
-        }
+        """SHA-256 of every file that could change a prompt when it was loaded, by name; frozen into a run."""
+        return dict(self.files)
+
+
+def _hashes(*folders: Path) -> dict[str, str]:
+    return {
+        f"{folder.name}/{path.relative_to(folder)}": sha256(read_prompt(path).encode()).hexdigest()
+        for folder in folders
+        for path in sorted(folder.iterdir())
+        if path.suffix in (".j2", ".yaml") and not path.name.startswith(".")
+    }
+
+
+@lru_cache(maxsize=64)
+def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -> Sandbox:
+    """An environment for the templates of a folder as they are now: another content of ``files`` is another one."""
+    environment = Sandbox(folder, asset("prompts", "_shared"))
+    environment.filters["marked"] = lambda answer: marked(answer, marker)
+    environment.filters["quoted"] = without_tags
+    return environment
 
 
 def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
@@ -197,7 +195,9 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
     folder = folders[name]
     file = folder / "protocol.yaml"
     content = read_mapping(file, read_prompt(file))
-    variant = Variant(name=name, folder=folder, protocol=validated(content, Protocol, file=file))
+    protocol = validated(content, Protocol, file=file)
+    files = _hashes(folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
+    variant = Variant(name=name, folder=folder, protocol=protocol, files=files)
     check_templates(variant)
     return variant
 

@@ -1,22 +1,103 @@
-"""The Jinja environment of a variant: a sandbox, since a folder of prompts may come from anybody."""
+"""Templates of a folder that may come from anybody: which files are read, what they may do, and how much of it.
+
+Jinja's sandbox keeps them from our objects. But templates are programs: nested loops, recursive macros and texts that
+double run for ever or fill the memory. Three things together bound every render:
+
+- **Steps.** Each run of the body of a loop, macro, block or file costs 20 steps, and one for each syntax node in it.
+- **Characters.** Each text that is shown or made (by ``~``, ``+``, a call, a filter, ``{% set %}…{% endset %}``) costs
+  its length.
+- **A smaller language.** What can make much of little in one go is not there: ``**``, ``*`` and ``%`` of anything but
+  numbers, lists in lists, padding and formatting, ``range`` above a thousand.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import MutableMapping
-from contextlib import suppress
+import stat
+from collections.abc import Iterable, Iterator, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import BaseLoader, StrictUndefined, TemplateError, TemplateNotFound, nodes
+from jinja2 import BaseLoader, StrictUndefined, TemplateNotFound, nodes, pass_context, pass_environment
 from jinja2.environment import Environment
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
+from jinja2.filters import FILTERS, make_attrgetter
 from jinja2.loaders import split_template_path
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
-from madke.variants.bounds import GROWING, Budget, binary, bound, bounded_filters, bounded_globals
-from madke.variants.folder import read_prompt
-from madke.variants.inlining import inlined
+from madke.assets import asset
+from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    from madke.variants.check import Checked
+
+MAX_BYTES = 1 << 16
+"""Of one file. The longest that is shipped has a few thousand."""
+MAX_STEPS = 1_000_000
+MAX_CHARACTERS = 20_000_000
+_BODY = 20
+"""Steps of entering a body, besides those of its nodes."""
+_MAX_RANGE = 1000
+_MAX_NUMBER = 1e15
+
+_GROWING = frozenset((
+    "center", "encode", "expandtabs", "format", "format_map", "join", "ljust", "replace", "rjust",
+    "translate", "zfill",
+))  # fmt: skip
+"""Methods of texts that no template may call: their result can be far longer than the text."""
+
+_FILTERS = (
+    "abs", "capitalize", "count", "d", "default", "dictsort", "first", "groupby", "int", "items", "last",
+    "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select",
+    "selectattr", "sort", "string", "trim", "truncate", "unique", "upper", "title", "wordcount",
+)  # fmt: skip
+
+_STATE = ("varargs", "kwargs")
+"""Names through which macros could nest tuples in each other."""
+
+
+def read_prompt(path: Path) -> str:
+    """The text of a file in a variant's folder.
+
+    Raises:
+        UserError: It is no regular file inside the folder that holds the variants, links followed; it is too large, or
+            is not UTF-8 text.
+    """
+    _refuse_outside(path)
+    try:
+        # A FIFO would block until somebody writes into it.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            kind = os.fstat(handle).st_mode
+            if not stat.S_ISREG(kind):
+                raise UserError(f"is {_name(kind)}; expected a regular file", file=path)
+            with open(handle, "rb", closefd=False) as file:
+                content = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    if len(content) > MAX_BYTES:
+        raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise UserError("is not UTF-8 text", file=path) from None
+
+
+def _refuse_outside(path: Path) -> None:
+    """Refuse a link that leads out of the folder that holds the variants. Package managers may link what is shipped."""
+    root = path.parent.parent
+    real = Path(os.path.realpath(path))
+    if root != asset("prompts") and not real.is_relative_to(os.path.realpath(root)):
+        raise UserError(f"is a link to {str(real)!r}; expected a file inside {root}", file=path)
+
+
+def _name(kind: int) -> str:
+    names = {stat.S_IFIFO: "a FIFO", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
+    return names.get(stat.S_IFMT(kind), "a device")
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -38,17 +119,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
             cache_size=-1,  # a plain dictionary: a folder holds few templates
         )
         self.budget = Budget()
-        """What a render may do; :meth:`madke.variants.bounds.Budget.renew` begins one."""
+        """What a render may do; :meth:`Budget.renew` begins one."""
         self.finalize = self.budget.shown
-        self.filters = bounded_filters(self.budget)
-        self.globals = bounded_globals()
+        self.filters = _bounded_filters(self.budget)
+        self.globals = {"range": _range}
+        self.checked: dict[tuple[str, str, frozenset[str]], Checked] = {}
+        """(Template, stage, stages to prepare with) -> what :mod:`madke.variants.check` found."""
         self._safe: dict[tuple[type, str], bool] = {}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Whether a template may read an attribute. Jinja's rules know types and names, so it is asked once a pair."""
         key = (type(obj), attr)
         if key not in self._safe:
-            bounded = attr not in GROWING if isinstance(obj, str) else not isinstance(obj, int | float)
+            bounded = attr not in _GROWING if isinstance(obj, str) else not isinstance(obj, int | float)
             self._safe[key] = bounded and super().is_safe_attribute(obj, attr, value)
         return self._safe[key]
 
@@ -58,35 +141,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """The result of an operator, see :func:`madke.variants.bounds.binary`."""
-        binary(self.budget, operator, left, right)
+        """The result of an operator, see :func:`_check_operands`."""
+        _check_operands(self.budget, operator, left, right)
         return super().call_binop(context, operator, left, right)
 
     def _generate(self, source: nodes.Template, *rest: Any, **others: Any) -> str:
-        tree = bound(source)
+        tree = _bound(source)
         tree.set_environment(self)
         return super()._generate(tree, *rest, **others)
 
-    def compile(
-        self,
-        source: str | nodes.Template,
-        name: str | None = None,
-        filename: str | None = None,
-        *rest: Any,
-        **others: Any,
-    ) -> Any:
-        """Compile a template with what it includes. Parsing it still shows the includes."""
-        if isinstance(source, str):
-            # Where that fails, as it stands: what is wrong is then told of the file that it is wrong in.
-            with suppress(TemplateError, SyntaxError):
-                tree = inlined(self.parse(source, name, filename), name, self._parsed)
-                return super().compile(tree, name, filename, *rest, **others)
-        return super().compile(source, name, filename, *rest, **others)
-
-    def _parsed(self, name: str) -> nodes.Template:
+    def parsed(self, name: str) -> nodes.Template:
+        """The syntax tree of a template, a new one each time."""
         assert self.loader is not None
-        source, filename, _ = self.loader.get_source(self, name)
-        return self.parse(source, name, filename)
+        return self.parse(self.loader.get_source(self, name)[0], name)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's own globals, not a chain of them and a template's: no template has any of its own."""
@@ -104,10 +171,190 @@ class _TemplateLoader(BaseLoader):
 
         Raises:
             TemplateNotFound: No folder has it.
-            UserError: It is no file that may be read; see :func:`madke.variants.folder.read_prompt`.
+            UserError: It is no file that may be read; see :func:`read_prompt`.
         """
         parts = split_template_path(template)
         for folder in self._folders:
             if os.path.lexists(path := folder.joinpath(*parts)):
                 return read_prompt(path), str(path), None
         raise TemplateNotFound(template)
+
+
+class Budget:
+    """What one render may still do."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin a render."""
+        self.steps, self.characters = MAX_STEPS, MAX_CHARACTERS
+
+    def spend_steps(self, count: int) -> None:
+        """Run a body.
+
+        Raises:
+            SecurityError: The render takes too many steps.
+        """
+        self.steps -= count
+        if self.steps < 0:
+            raise SecurityError(f"takes more than {MAX_STEPS:,} steps; expected fewer or shorter loops")
+
+    def spend_characters(self, count: int) -> None:
+        """Make a text.
+
+        Raises:
+            SecurityError: The render makes too much text.
+        """
+        self.characters -= count
+        if self.characters < 0:
+            raise SecurityError(f"makes more than {MAX_CHARACTERS:,} characters; expected less text")
+
+    def shown(self, value: Any) -> str:
+        """The value as text, whose length is spent."""
+        text = value if type(value) is str else str(value)
+        self.spend_characters(len(text))
+        return text
+
+    def measured(self, value: Any) -> Any:
+        """The value; the length of a text, list or tuple is spent."""
+        if isinstance(value, str | list | tuple):
+            self.spend_characters(len(value))
+        return value
+
+
+def _bounded_filters(budget: Budget) -> dict[str, Any]:
+    """Filters by name: those of Jinja whose result is about as long as what they read, and those that check first."""
+
+    @pass_context  # what knows the context is not computed when a template is compiled
+    def run(_: Context, steps: int, characters: int) -> str:
+        budget.spend_steps(steps)
+        budget.spend_characters(characters)
+        return ""
+
+    def concat(values: Iterable[Any]) -> str:
+        texts = [str(value) for value in values]
+        budget.spend_characters(sum(map(len, texts)))
+        return "".join(texts)
+
+    @pass_environment
+    def join(environment: Environment, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+        get = make_attrgetter(environment, attribute)
+        texts = [str(get(item)) for item in value]
+        budget.spend_characters(sum(map(len, texts)) + len(str(d)) * len(texts))
+        return str(d).join(texts)
+
+    def replace(s: str, old: str, new: str, count: int = -1) -> str:
+        budget.spend_characters(str(s).count(str(old)) * len(str(new)))
+        return str(s).replace(str(old), str(new), count)
+
+    def indent(s: str, width: int = 4, first: bool = False, blank: bool = False) -> str:
+        margin = " " * min(int(width), 100)
+        lines = str(s).split("\n")
+        budget.spend_characters(len(margin) * len(lines))
+        return "\n".join(margin + line if (n or first) and (line or blank) else line for n, line in enumerate(lines))
+
+    own = {"_run": run, "_concat": concat, "_flat": _flat, "_measured": budget.measured}
+    return {name: FILTERS[name] for name in _FILTERS} | own | {"join": join, "replace": replace, "indent": indent}
+
+
+def _range(*bounds: int) -> range:
+    numbers = range(*bounds)
+    if len(numbers) > _MAX_RANGE:
+        raise SecurityError(f"range of {len(numbers):,} numbers; expected at most {_MAX_RANGE:,}")
+    return numbers
+
+
+def _flat(values: Any) -> Any:
+    items = values.values() if isinstance(values, dict) else values
+    if any(isinstance(item, list | tuple | dict) for item in items):
+        raise SecurityError("a list inside a list; expected texts and numbers")
+    return values
+
+
+def _check_operands(budget: Budget, operator: str, left: Any, right: Any) -> None:
+    """Check the operands of ``+``, ``*``, ``**`` and ``%``.
+
+    Raises:
+        SecurityError: The result could be far larger than they are.
+    """
+    if operator == "+" and isinstance(left, str | list | tuple) and type(left) is type(right):
+        budget.spend_characters(len(left) + len(right))
+    elif operator == "**":
+        raise SecurityError("** is not available in templates")
+    elif not all(isinstance(value, int | float) and abs(value) < _MAX_NUMBER for value in (left, right)):
+        raise SecurityError(f"{operator} takes two numbers below {_MAX_NUMBER:,.0f}")
+
+
+def _bound(tree: nodes.Template) -> nodes.Template:
+    """A template whose render spends its budget; it is changed.
+
+    Raises:
+        TemplateSyntaxError: It uses what templates of this kind may not use.
+    """
+    bounded_tree: nodes.Template = _Bounding().visit(tree)
+    return bounded_tree
+
+
+class _Bounding(NodeTransformer):
+    def _body(self, node: Any) -> nodes.Node:
+        inside = list(_all(node))
+        shown = sum(len(part.data) for part in inside if isinstance(part, nodes.TemplateData))
+        self.generic_visit(node)
+        spend = _filtered(nodes.Const(_BODY + len(inside)), "_run", nodes.Const(shown))
+        step = nodes.ExprStmt(spend, lineno=node.lineno)
+        # What extends another file must do so first; a file that does runs no more than its blocks.
+        extends = [child for child in node.body if isinstance(child, nodes.Extends)]
+        node.body = (
+            [*extends, *(child for child in node.body if child not in extends)] if extends else [step, *node.body]
+        )
+        return node  # type: ignore[no-any-return]
+
+    visit_Template = visit_Block = visit_For = visit_Macro = _body
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
+        call = node.call
+        self._body(node)
+        node.call = call  # Jinja wants the call itself; the macro that is called pays
+        return node
+
+    def visit_Name(self, node: nodes.Name) -> nodes.Node:
+        if node.name in _STATE:
+            raise TemplateSyntaxError(f"{node.name} is not available in templates", node.lineno)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _filtered(nodes.List(node.nodes, lineno=node.lineno), "_concat")
+
+    def _literal(self, node: Any) -> nodes.Node:
+        self.generic_visit(node)
+        return node if getattr(node, "ctx", "load") != "load" else _filtered(node, "_flat")
+
+    visit_List = visit_Tuple = visit_Dict = _literal
+
+    def _measured(self, node: Any) -> nodes.Node:
+        self.generic_visit(node)
+        return _filtered(node, "_measured")
+
+    visit_Call = visit_Compare = _measured
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
+        self.generic_visit(node)
+        return _filtered(node, "_measured")
+
+    def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:
+        self.generic_visit(node)
+        node.filter = node.filter or _filtered(None, "_measured")  # a filter without a node reads the block's text
+        return node
+
+
+def _filtered(node: nodes.Expr | None, name: str, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(node, name, list(arguments), [], None, None, lineno=getattr(node, "lineno", 0))
+
+
+def _all(node: nodes.Node) -> Iterator[nodes.Node]:
+    left = [node]
+    while left:
+        yield (found := left.pop())
+        left += found.iter_child_nodes()

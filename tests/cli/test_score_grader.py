@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.support.cli import madke, refused, started
-from tests.support.dataset import debating, write_dataset
+from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -173,16 +173,6 @@ def test_tables_and_answers_as_files(run, tmp_path):
     assert r"\begin{tabular}" in (tmp_path / "scores.tex").read_text()
     lines = [json.loads(line) for line in answers.read_text().splitlines()]
     assert [(line["id"], line["answer"]) for line in lines] == [("q0", BAIKAL), ("q1", "Baikal"), ("q2", None)]
-
-
-def test_details_say_what_is_shared_of_the_prompts_where_the_calls_are(tmp_path, run):
-    assert "shared prefix" not in done("score", run, "--details").stdout
-    questions, pools = write_dataset(tmp_path, 2)
-    debated = tmp_path / "debated"
-    with openai_server(debating) as server:
-        options = ("--model", "openai/m", "--base-url", server.url, "--pools", pools, "--out", debated)
-        done("run", questions, *options, OPENAI_API_KEY="sk-test")
-    assert "% within a question" in done("score", debated, "--details").stdout
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path):
     one = read(tmp_path, line({"text": "[x]"}))
     same = read(tmp_path, line({"text": "[z]"}, id_="other"), line({"text": "[x]"}))
     other = read(tmp_path, line({"text": "[y]"}))
-    assert one.sha256 == same.sha256 != other.sha256
+    assert one.hashes == same.hashes != other.hashes
 
 
 @pytest.mark.parametrize(

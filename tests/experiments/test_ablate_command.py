@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from madke.llm import CallStore
-from madke.runs.run_json import read_config
+from madke.runs.run_json import read_spec
 from madke.runs.transcripts import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
@@ -73,7 +73,7 @@ def test_arms_share_every_call_that_is_the_same(tmp_path):
     assert "Planned and paid" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert all(part in page for part in ("<h1>Sources</h1>", "gpt-9", "ours: openai/m", "paid calls planned"))
-    assert read_config(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
+    assert read_spec(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
 
 
 @pytest.mark.slow

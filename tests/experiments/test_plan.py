@@ -6,9 +6,13 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.engine.debate import debate
+from madke.experiments import plan
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
 from madke.experiments.setting import Setting
+from madke.variants import load
+from madke.variants.check import check_templates
 
 
 def setting_of(recipe, questions, pools=()):
@@ -157,3 +161,41 @@ def test_a_pool_file_of_other_questions_is_refused(tmp_path):
     file = pool_file(tmp_path / "wiki.jsonl", questions(1), "wiki", "Some text.")
     with pytest.raises(UserError, match="for 2 questions"):
         plans({"arms": [{"name": "rag", "protocol": "rag", "sources": "wiki"}]}, questions(3), [file])
+
+
+def test_a_question_is_played_once_for_an_arm_however_its_debates_may_end(monkeypatch):
+    played = []
+
+    async def counted(question, *given, **more):
+        played.append(question.id)
+        return await debate(question, *given, **more)
+
+    monkeypatch.setattr(plan, "debate", counted)
+    vote = {"name": "same", **SAME}
+    arms = [{"name": "liang", "protocol": "liang"}, MADKE, {"name": "cot", "protocol": "cot"}, vote]
+    found = plans({"arms": arms}, questions(2))
+    assert len(played) == 4 * 2
+    assert {name: (each.least.calls, each.most.calls) for name, each in found.items()} == {
+        "liang": (2 * 3, 2 * 10),
+        "madke": (2 * 6, 2 * 16),
+        "cot": (2, 2),
+        "same": (2 * 6, 2 * 16),
+    }
+
+
+def test_a_protocol_is_validated_once_for_each_arm_and_once_as_it_is_loaded(monkeypatch):
+    checked = []
+
+    def counted(variant):
+        checked.append(variant.name)
+        check_templates(variant)
+
+    monkeypatch.setattr(load, "check_templates", counted)
+    base = {"sources": "wiki", "set": {"temperature": 0.1}}
+    arms = [{"name": "a", "protocol": "rag"}, {"name": "b", "protocol": "madke"}, {"name": "c", "protocol": "madke"}]
+    setting = setting_of({"base": base, "arms": arms}, questions(1))
+    setting.check()
+    assert not setting.unknown_sources()
+    planned(setting, Planner(prices={}))
+    planned(setting, Planner(prices={}))
+    assert sorted(checked) == ["madke"] * 3 + ["rag"] * 2

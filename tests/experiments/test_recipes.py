@@ -16,7 +16,8 @@ from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import read_recipe, recipe_files
 from madke.experiments.setting import Setting
 from madke.llm import ScriptedChat
-from madke.scoring.rows import GRADER
+from madke.runs.job import with_given
+from madke.scoring.debate_rows import GRADER
 from madke.tasks import get_task
 
 QUESTIONS = [
@@ -149,11 +150,11 @@ def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name):
 def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name, order):
     setting = Setting(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1], seed=0)
     arms = {arm.name: arm for arm in setting.arms}
-    speakers = [debater.name for debater in setting.job(arms["stances"]).variant.protocol.cast]
+    speakers = [debater.name for debater in setting.job(arms["stances"]).protocol.cast]
     said = [Turn(agent=agent, stance=Stance(text=f"Said <{n}>.", answer="it")) for n, agent in enumerate(speakers)]
     given = Given(rounds={"q0": {0: tuple(said)}}).reordered(arms[name].given.order)
-    job = setting.job(arms[name], given=given)
-    protocol, model = job.variant.protocol, ScriptedChat(lambda request: "(it)")
+    job = with_given(setting.job(arms[name]), given)
+    protocol, model = job.protocol, ScriptedChat(lambda request: "(it)")
     cast = dict.fromkeys(protocol.roles, model)
     played = debate(
         QUESTIONS[0],
@@ -162,7 +163,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
         EMPTY_POOL,
         task=get_task("short_answer"),
         prompts=job.variant,
-        given=given.of("q0", 0),
+        given=job.given.of("q0", 0),
     )
     asyncio.run(played)
     prompts = {tuple((message.role, message.content) for message in call.messages) for call in model.requests}
@@ -176,9 +177,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("liang")])
 def test_baselines_have_the_temperature_of_liangs_debate_unless_they_need_samples(name):
     setting = Setting(recipe=RECIPES[name], data="", questions=QUESTIONS, estimator="estimator")
-    found = {
-        (arm.protocol, job.variant.protocol.temperature) for arm, job in zip(setting.arms, setting.jobs, strict=True)
-    }
+    found = {(arm.protocol, job.protocol.temperature) for arm, job in setting.jobs}
     sampling = {"self-consistency", "rerank", "maps"}
     assert found == {(protocol, 0.5 if protocol in sampling else 0) for protocol, _ in found}
     if len(found) > 1:

@@ -13,16 +13,16 @@ from functools import partial
 
 import pytest
 
+from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
-from madke.data import read_questions
-from madke.engine.seeds import retry_seed
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
-from madke.llm.bounded_reply import MAX_REPLY
+from madke.llm.transport import MAX_REPLY
 from madke.runs import cast
 from madke.runs.directory import RunDirectory
-from madke.runs.job import Effort, Job, play
+from madke.runs.job import prepared
+from madke.runs.runner import play
+from madke.runs.spec import RunOptions
 from madke.runs.transcripts import read_transcripts
-from madke.variants import load_variant
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import LastWords, chat, error, openai_server
 
@@ -167,18 +167,9 @@ def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
         policy = RetryPolicy(attempts=ATTEMPTS)
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(cast, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
-        variant = load_variant("madke")
-        job = Job(
-            data="questions.jsonl",
-            data_sha256="",
-            questions=read_questions(questions),
-            variant=variant,
-            models=dict.fromkeys(variant.protocol.roles, "openai/m"),
-            source_specs={},
-            seed=0,
-        )
+        job = prepared(questions, model="openai/m")
         with RunDirectory(folder / "out") as directory:
-            play(job, directory, lambda: pools, Effort(concurrency=3))
+            asyncio.run(play(job, directory, RunOptions(concurrency=3), pools=pools))
         transcripts = {t.id: json.loads(to_json(t)) for t in read_transcripts(folder / "out")}
         return transcripts, len(hits), server
 

@@ -7,13 +7,13 @@ from collections import Counter
 from functools import partial
 from random import Random
 
-from madke.data import read_questions
 from madke.llm import OpenAIChat, Retrying
 from madke.runs import cast
 from madke.runs.directory import RunDirectory
-from madke.runs.job import Effort, Job, play
-from madke.runs.transcripts import FAILED_AGAIN, Again, read_transcripts
-from madke.variants import load_variant
+from madke.runs.job import prepared
+from madke.runs.runner import play
+from madke.runs.spec import RunOptions
+from madke.runs.transcripts import read_transcripts
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 
@@ -63,7 +63,7 @@ class Faulty:
         return chance.choice(WAYS)(self.server)
 
 
-def run(folder, faulty, monkeypatch, *, again=FAILED_AGAIN):
+def run(folder, faulty, monkeypatch, **again):
     """One command; the transcripts of the run after it, by id."""
 
     async def no_sleep(seconds):
@@ -76,18 +76,9 @@ def run(folder, faulty, monkeypatch, *, again=FAILED_AGAIN):
         model.name = "openai/m"  # a server has another port each time
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(cast, "Retrying", partial(Retrying, sleep=no_sleep))
-        variant = load_variant("madke")
-        job = Job(
-            data="questions.jsonl",
-            data_sha256="",
-            questions=read_questions(questions),
-            variant=variant,
-            models=dict.fromkeys(variant.protocol.roles, "openai/m"),
-            source_specs={},
-            seed=0,
-        )
+        job = prepared(questions, model="openai/m")
         with RunDirectory(folder / "out") as directory:
-            play(job, directory, lambda: pools, Effort(concurrency=8, again=again))
+            asyncio.run(play(job, directory, RunOptions(concurrency=8, **again), pools=pools))
     return {t.id: t for t in read_transcripts(folder / "out")}
 
 
@@ -105,7 +96,7 @@ def test_nearly_all_questions_are_answered_and_the_same_command_answers_the_rest
 
     degraded = {name for name, t in second.items() if t.degraded}
     faulty.share, faulty.asked = 0.0, 0
-    third = run(tmp_path, faulty, monkeypatch, again=Again(degraded=True))
+    third = run(tmp_path, faulty, monkeypatch, retry_degraded=True)
     assert not any(t.degraded for t in third.values())
     assert {name for name in second if second[name] != third[name]} == degraded
     # Each lost a call or two; what hangs on those is asked anew, the rest comes from the store.

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
-from madke.core.knowledge import Hits, Passage
+from madke.core.knowledge import Hits, Passage, SourceCounts
 from madke.core.question import Question
 from madke.knowledge.fusion import Method
 from madke.knowledge.pool_file import PoolRecord, read_pools, sources_in
-from madke.knowledge.pools import SourceCounts, build_pools, load_pool
+from madke.knowledge.pools import build_pools, load_pool
 
 
 class FakeSource:

@@ -20,9 +20,7 @@ def test_each_name_opens_its_model(tmp_path, monkeypatch):
     assert isinstance(open_model("azure/my-gpt", base_url="https://me.openai.azure.com"), AzureChat)
     assert isinstance(open_model(f"scripted/{tmp_path}/s.yaml"), ScriptedChat)
     assert isinstance(open_model("human"), HumanChat)
-    assert open_model("openai/org/model", base_url="http://localhost:8000/v1").name == (
-        "openai/org/model@http://localhost:8000/v1"
-    )
+    assert open_model("openai/org/model", base_url="http://localhost:8000/v1").name == "openai/org/model"
 
 
 def test_the_offline_model_opens():
@@ -33,7 +31,9 @@ def test_the_offline_model_opens():
     ("name", "words"),
     [
         ("opnai/gpt-4o", "did you mean 'openai'"),
-        ("gpt-4o", "known: azure, hf, human, offline, openai, scripted"),
+        ("gpt-4o-mini", "unknown model 'gpt-4o-mini'; did you mean openai/gpt-4o-mini"),
+        ("llama3:8b", "did you mean openai/llama3:8b"),
+        ("nothing", "known: azure, hf, human, offline, openai, scripted"),
         ("", "unknown model ''"),
         ("openai", "expected openai/NAME"),
         ("openai/", "expected openai/NAME"),

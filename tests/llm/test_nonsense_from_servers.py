@@ -5,10 +5,11 @@ import socket
 
 import pytest
 
+from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
-from madke.core.retry_after import retry_after
 from madke.llm import AzureChat, OpenAIChat, close, transport
+from madke.llm.openai_client import chosen_timeout
 from madke.llm.openai_wire import read_completion
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
@@ -183,9 +184,9 @@ def test_the_environment_sets_how_long_an_attempt_may_take(monkeypatch):
 
 def test_the_timeout_is_300_seconds_where_nothing_is_set(monkeypatch):
     monkeypatch.delenv("MADKE_TIMEOUT", raising=False)
-    assert transport.chosen_timeout() == 300
+    assert chosen_timeout() == 300
     monkeypatch.setenv("MADKE_TIMEOUT", "")
-    assert transport.chosen_timeout() == 300
+    assert chosen_timeout() == 300
 
 
 @pytest.mark.parametrize("value", ["0", "-5", "five", "inf", "nan"])

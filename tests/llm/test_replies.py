@@ -8,7 +8,7 @@ import pytest
 from madke.core.addresses import public_url
 from madke.core.chat import Usage
 from madke.core.errors import CallError
-from madke.llm import AzureChat, OpenAIChat, close
+from madke.llm import AzureChat, OpenAIChat, close, endpoints_of
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 
@@ -329,12 +329,12 @@ def test_the_path_of_an_api_is_shown_as_it_is(path, shown):
 def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch):
     url = f"https://host:8000/{PATH_SECRET}/v1"
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "sk-31415926")
-    name = OpenAIChat("m", base_url=url).name
-    assert name == OpenAIChat("m", base_url=url).name
-    assert name != OpenAIChat("m", base_url=url.replace("tok-", "tic-")).name
-    for told in (name, AzureChat("m", endpoint=url).name):
-        assert PATH_SECRET not in told
-        assert "https://host:8000/~" in told
+    at = {name: shown["address"] for name, shown in endpoints_of([OpenAIChat("m", base_url=url)]).items()}
+    other = endpoints_of([OpenAIChat("m", base_url=url.replace("tok-", "tic-"))])
+    assert at["openai/m"] != other["openai/m"]["address"]
+    for told in (at, endpoints_of([AzureChat("m", endpoint=url)])):
+        assert PATH_SECRET not in str(told)
+        assert "https://host:8000/~" in str(told)
     for reply in (
         error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
         (308, {"Location": f"/{PATH_SECRET}/v2/chat/completions"}, {}),

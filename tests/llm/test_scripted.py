@@ -94,12 +94,12 @@ def test_an_edited_script_is_another_model(script):
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        ("- reply: a\n- stage: x\n", ":2: ", "'reply': Field required"),
-        ("- reply: a\n\n- reply: b\n  rond: 1\n", ":3: ", "'rond'"),
-        ("- reply: a\n  question: 12\n", ":1: ", "found 12"),
+        ("- reply: a\n- stage: x\n", ":2: ", "reply: Field required"),
+        ("- reply: a\n\n- reply: b\n  rond: 1\n", ":4: ", "'1.rond'"),
+        ("- reply: a\n  question: 12\n", ":2: ", "found 12"),
         ("- just text\n", ":1: ", "'just text'"),
-        ("reply: a\n", ": ", "expected a list of rules, found dict"),
-        ("", ": ", "found NoneType"),
+        ("reply: a\n", ": ", "valid list, found {'reply': 'a'}"),
+        ("", ": ", "valid list, found None"),
         ("- [unclosed\n", ":2: ", "not YAML"),
         ("- reply: \x00\n", ": ", "not YAML"),
     ],

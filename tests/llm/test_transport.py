@@ -13,9 +13,9 @@ import pytest
 
 from madke.core.errors import CallError, UserError
 from madke.llm import AzureChat, OpenAIChat, close
-from madke.llm.bounded_reply import MAX_PACKED_REPLY, MAX_REPLY
+from madke.llm.openai_client import chosen_transport
 from madke.llm.openai_wire import rates_wait
-from madke.llm.transport import chosen_transport
+from madke.llm.transport import MAX_PACKED_REPLY, MAX_REPLY
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 

@@ -8,11 +8,10 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.report.annotation import read_key, write_sheet
-from madke.report.judgements import human_scores, read_sheet
-from madke.runs.results import open_results
-from madke.runs.scored import answers_of, keep_scores
-from madke.scoring.rows import GRADER
+from madke.report.annotation import human_scores, kappa, read_key, read_sheet, write_sheet
+from madke.scoring.arms import open_results
+from madke.scoring.debate_rows import GRADER
+from madke.scoring.outside import answers_of, keep_scores
 
 LAKES = [
     Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal")),
@@ -68,9 +67,9 @@ def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path, written):
     assert b"ours" not in raw
     assert b"theirs" not in raw
     both = next(row for row in key.rows.values() if len(row.given) == 2)
-    assert {given.arm for given in both.given} == {"ours", "theirs"}
+    assert set(both.given) == {"ours", "theirs"}
     assert both.metrics == {"em": 1.0, "f1": 1.0, "match": 1.0}
-    assert [(each.arm, each.id) for each in key.abstained] == [("ours", "3")]
+    assert key.abstained == (("ours", "3"),)
 
 
 def test_the_seed_decides_order_and_draw(tmp_path):
@@ -129,18 +128,18 @@ def test_scores_by_arm_come_back(tmp_path, written):
     found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)})
     means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in found.scores.items()}
     assert means == {"ours": (pytest.approx(2 / 3), 3), "theirs": (pytest.approx(1 / 3), 3)}
-    assert (found.graded, found.ungraded, found.abstained) == ({"anna": 4}, 0, {"ours": 1, "theirs": 0})
+    assert (found.ungraded, found.abstained) == (0, {"ours": 1, "theirs": 0})
 
 
 def test_a_person_is_compared_with_each_metric(tmp_path, written):
     rows, key = written
     doubting = {**RIGHT, "Superior": "yes"}
     found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, doubting), key)})
-    told = {each.other: (each.scale, each.n, each.agreement.same.value) for each in found.compared}
+    told = {each.other: (each.scale, each.n, each.same.value) for each in found.compared}
     assert told == dict.fromkeys(["em", "f1 >= 0.5", "match"], ("right", 4, pytest.approx(5 / 6)))
     # Two of the four rows answer question 1; one of these she doubts.
-    assert {(each.questions, each.agreement.same.n) for each in found.compared} == {(3, 3)}
-    assert {each.agreement.kappa for each in found.compared} == {0.5}
+    assert {each.same.n for each in found.compared} == {3}
+    assert {each.kappa for each in found.compared} == {0.5}
 
 
 def test_graders_and_scorers_outside_are_compared_too(tmp_path):
@@ -155,8 +154,8 @@ def test_graders_and_scorers_outside_are_compared_too(tmp_path):
     found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, grades), key)})
     by_name = {each.other: each for each in found.compared}
     # Both answers to question 1 are graded alike, the one to question 2 is not.
-    assert by_name[GRADER].agreement.same.value == pytest.approx(1 / 2)
-    assert (by_name["comet"].agreement, by_name["comet"].tau) == (None, pytest.approx(-0.5))
+    assert by_name[GRADER].same.value == pytest.approx(1 / 2)
+    assert "comet" not in by_name, "a scale of its own agrees with nobody"
 
 
 def test_two_people_are_averaged_and_compared(tmp_path, written):
@@ -166,22 +165,10 @@ def test_two_people_are_averaged_and_compared(tmp_path, written):
     found = human_scores(key, {"anna": anna, "bert": bert})
     pair = found.compared[0]
     assert (pair.person, pair.other, pair.is_metric, pair.n) == ("anna", "bert", False, 2)
-    assert (pair.agreement.same.value, pair.agreement.kappa) == (0.5, 0.0)
+    assert (pair.same.value, pair.kappa) == (0.5, 0.0)
     # Baikal counts one half, the Caspian Sea one, the abstention nothing.
     assert found.scores["ours"]["right"].value == pytest.approx(0.5)
-    assert (found.graded, found.ungraded) == ({"anna": 4, "bert": 2}, 0)
-
-
-def test_people_who_never_agree_leave_a_wide_interval(tmp_path):
-    questions = many(10)
-    _, key = write_sheet(arms(tmp_path, questions, ours={q.id: q.answers[0] for q in questions}), tmp_path / "s.csv")
-    sheets = {name: {row: {"right": grade} for row in key.rows} for name, grade in (("anna", 1.0), ("bert", 0.0))}
-    found = human_scores(key, sheets).scores["ours"]["right"]
-    assert (found.value, found.n) == (0.5, 10)
-    # One person's ten grades, half of them yes: the bootstrap's 95 % are 2 to 8 of them.
-    assert (found.low, found.high) == pytest.approx((0.2, 0.8), abs=0.01)
-    agreed = human_scores(key, {"anna": sheets["anna"], "carl": sheets["anna"]}).scores["ours"]["right"]
-    assert agreed == human_scores(key, {"anna": sheets["anna"]}).scores["ours"]["right"]
+    assert found.ungraded == 0
 
 
 def test_people_can_share_a_sheet(tmp_path, written):
@@ -207,13 +194,39 @@ def test_translations_have_two_scales(tmp_path):
         sheets[name] = read_sheet(fill(tmp_path / name, whole, resolved, "ambiguity_resolved"), read_key(key_file))
     found = human_scores(key, sheets)
     assert {arm: scores["quality"].value for arm, scores in found.scores.items()} == {"ours": 4.5, "theirs": 2.0}
-    people = {each.scale: each.agreement for each in found.compared if not each.is_metric}
+    people = {each.scale: each for each in found.compared}
+    assert not any(each.is_metric for each in found.compared), "chrF has degrees"
     assert people["ambiguity_resolved"].kappa == 1.0
     # By squares: 1 apart once in two rows; by chance 5-4, 5-2, 2-4 and 2-2 in four.
     assert people["quality"].kappa == pytest.approx(1 - (1 / 2) / ((1 + 9 + 4 + 0) / 4))
-    chrf = [each for each in found.compared if each.other == "chrf"]
-    assert len(chrf) == 4
-    assert all(each.agreement is None and each.tau == pytest.approx(1.0) for each in chrf)
+
+
+PROPOSALS = [[20, 5], [10, 15]]
+"""Fifty grant proposals read by two people, a textbook example: 0.7 observed, 0.5 expected."""
+DIAGNOSES = [[75, 1, 4], [5, 4, 1], [0, 0, 10]]
+"""Fleiss, Levin and Paik (2003), table 18.1: 100 patients, psychotic, neurotic, organic; 0.89 and 0.66."""
+SLIDES = [[22, 2, 2, 0], [5, 7, 14, 0], [0, 2, 36, 0], [0, 1, 17, 10]]
+"""Landis and Koch's pathologists on 118 slides, as Agresti (2002, section 10.5) has them: 0.493; 0.78 weighted."""
+
+
+@pytest.mark.parametrize(
+    ("table", "ordinal", "expected", "digits"),
+    [(PROPOSALS, False, 0.4, 9), (DIAGNOSES, False, 0.68, 2), (SLIDES, False, 0.493, 3), (SLIDES, True, 0.78, 2)],
+)
+def test_kappa_is_that_of_published_tables(table, ordinal, expected, digits):
+    cells = [(one, other) for one, row in enumerate(table) for other, n in enumerate(row) for _ in range(n)]
+    left, right = zip(*cells, strict=True)
+    assert round(kappa(left, right, ordinal=ordinal), digits) == expected
+
+
+def test_steps_that_nobody_gave_count_in_a_weighted_kappa():
+    # 1, 3, 5 against 1, 5, 5: 4 observed; by chance 0, 16, 16; 4, 4, 4; 16, 0, 0, over three.
+    assert kappa([1.0, 3.0, 5.0], [1.0, 5.0, 5.0], ordinal=True) == pytest.approx(1 - 4 / (60 / 3))
+
+
+def test_judges_who_always_say_the_same_have_no_kappa():
+    assert kappa([1.0, 1.0], [1.0, 1.0]) is None
+    assert kappa([1.0, 0.0], [0.0, 1.0]) == -1.0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, StageUsage, Verdict
-from madke.report.compare import compare, notes
+from madke.report.comparison import compare
 from madke.report.side_by_side import debate_columns, pair_table, question_table
 from madke.scoring.scores import score
 from madke.scoring.statistics import wilson
@@ -62,19 +62,6 @@ def test_the_flip_rate_is_over_questions_that_failed_in_neither():
     assert (pair.other_answer.low, pair.other_answer.high) == wilson(2, 4)
 
 
-def test_the_flip_rate_over_several_datasets_is_clustered():
-    # In one of three sets all answers differ, in the others none.
-    def entries(flipped):
-        return [
-            answered(f"{name}{n}", flipped if name == "fever" else BAIKAL, metadata={"dataset": name})
-            for name, count in (("fever", 50), ("hotpotqa", 25), ("nq_open", 25))
-            for n in range(count)
-        ]
-
-    (pair,) = compare({"a": entries("x"), "b": entries("y")}).pairs
-    assert (pair.other_answer.value, pair.other_answer.low, pair.other_answer.high) == (0.5, 0.0, 1.0)
-
-
 def test_two_runs_are_tested_on_shared_questions_only():
     comparison = compare({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
     tests = {test.metric: test for test in comparison.tests()}
@@ -127,14 +114,14 @@ def test_notes_say_what_n_means_and_that_calls_differ():
 
     runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
     scores = {name: score(transcripts) for name, transcripts in runs.items()}
-    every = notes(compare(runs), scores)
+    every = replace(compare(runs), scores=scores).notes
     del runs["c"], scores["c"]
-    two = notes(compare(runs), scores)
+    two = replace(compare(runs), scores=scores).notes
     assert every[1:] == ["not at equal cost: calls a question: a 10.0, b 11.0, c 12.0."]
     # 1 of 11 is less than a tenth. Nobody knows what answers from elsewhere took.
     runs["d"] = run(BAIKAL, usage={})
     scores["d"] = score(runs["d"])
-    assert notes(compare(runs), scores) == two
+    assert replace(compare(runs), scores=scores).notes == two
     assert len(two) == 1
     assert "500 questions, as the papers have: \u00b14.4" in two[0]
 

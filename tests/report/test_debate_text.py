@@ -13,7 +13,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.report.text import debate_text
+from madke.report.debate_text import debate_text
 from tests.support.transcripts import transcript
 
 

@@ -15,19 +15,20 @@ from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
 from madke.engine.protocol import Protocol
 from madke.report import figures
-from madke.report.figures.ablations import selection_ablation, source_ablation
-from madke.report.figures.arms import arms_of
-from madke.report.figures.by_round import agreement_by_round
-from madke.report.figures.cost import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
-from madke.report.figures.flips import flips
-from madke.report.figures.output import page_svg
-from madke.report.figures.repeats import accuracy_by_repeat
-from madke.report.figures.scaling import agents_curves, rounds_curves
-from madke.report.figures.settings import facts, headings
-from madke.report.figures.style import INK, style
-from madke.report.figures.tally import tally
-from madke.runs.config import RunConfig
-from madke.runs.results import Results
+from madke.report.figures.accuracy import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
+from madke.report.figures.by_round import accuracy_by_repeat, agreement_by_round, flips, tally
+from madke.report.figures.by_setting import (
+    agents_curves,
+    facts,
+    headings,
+    rounds_curves,
+    selection_ablation,
+    source_ablation,
+)
+from madke.report.figures.canvas import INK, arms_of, style
+from madke.report.figures.figure_files import page_svg
+from madke.runs.spec import RunSpec
+from madke.scoring.arms import Results
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
 from tests.support.transcripts import transcript
@@ -66,17 +67,14 @@ def debates(right=3, n=4, rounds=(["x", "y"], ["x", "x"]), **changes):
 
 def config(data="nq.jsonl", model="openai/m", **protocol):
     made = Protocol(source="test", **protocol)
-    return RunConfig(
+    return RunSpec(
         data=data,
-        data_sha256=data,
-        questions=("q0",),
+        questions={"q0": data},
         variant="madke",
         protocol=made,
         prompts_sha256={},
         models=dict.fromkeys(made.roles, model),
-        sources={},
         source_specs={},
-        pools_sha256=None,
         seed=0,
         repeats=1,
     )

@@ -1,7 +1,7 @@
 """Whatever models and the web say is shown as text; for the page see test_page_browser."""
 
 from madke.core.transcript import Final, PoolEntry, to_json
-from madke.report.text import debate_text
+from madke.report.debate_text import debate_text
 from tests.support.transcripts import transcript
 
 HOSTILE = "<script>alert(1)</script> {{ 7 * 7 }} [bold red]x[/] \x1b[31mred\x1b[0m \u202eabc [Yes]"

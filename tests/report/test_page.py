@@ -14,12 +14,13 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
 from madke.report import html
-from madke.report.compare import compare
+from madke.report.comparison import compare
 from madke.report.html import without_folders, write_page, write_report
-from madke.report.page.blocks import Blocks
-from madke.report.tables import Cell, Table, paired_table
-from madke.runs.results import open_results
-from madke.runs.scored import scores_of
+from madke.report.page_data import Blocks
+from madke.report.paired_tables import paired_table
+from madke.report.tables import Cell, Table
+from madke.scoring.arms import open_results
+from madke.scoring.scored import scores_of
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
@@ -126,7 +127,7 @@ def test_the_index_says_how_each_debate_came_out(tmp_path):
 def test_questions_stand_in_the_order_of_the_data_whichever_finished_first(tmp_path):
     run = write_run(tmp_path / "run", [debate("b", [RIGHT]), debate("a", [RIGHT])])
     record = json.loads((run / "run.json").read_text())
-    record["config"]["questions"] = ["a", "b"]
+    record["spec"]["questions"] = {"a": "0", "b": "1"}
     (run / "run.json").write_text(json.dumps(record))
     index = data_of(write(tmp_path / "report.html", run))["index"]
     assert index["questions"]["id"] == ["a", "b"]

@@ -8,8 +8,8 @@ import pytest
 
 from madke.core.transcript import Final
 from madke.report.html import write_page
-from madke.runs.results import open_results
-from madke.runs.scored import scores_of
+from madke.scoring.arms import open_results
+from madke.scoring.scored import scores_of
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -3,10 +3,10 @@
 import pytest
 
 from madke.experiments.recipe import Recipe
-from madke.report.published import published_table
-from madke.report.text import interval
-from madke.runs.scored import answers_of, keep_scores
-from madke.scoring.rows import GRADER
+from madke.report.experiment_tables import published_table
+from madke.report.tables import interval
+from madke.scoring.debate_rows import GRADER
+from madke.scoring.outside import answers_of, keep_scores
 from madke.scoring.statistics import estimate
 from tests.report.run_folders import debate, write_run
 
@@ -53,17 +53,14 @@ def test_without_grades_there_is_no_co2_by_a_grader(tmp_path):
 
 
 @pytest.mark.parametrize("dataset", ["all", "lakes"])
-def test_questions_of_several_datasets_are_clustered_by_them(tmp_path, dataset):
+def test_questions_of_several_datasets_are_one_sample(tmp_path, dataset):
     said = {"lakes": [RIGHT] * 9 + [WRONG], "rivers": [RIGHT] * 2 + [WRONG] * 8}
     played = [
         debate(f"{name}{n}", (answer, answer), dataset=name)
         for name, answers in said.items()
         for n, answer in enumerate(answers)
     ]
-    if dataset == "all":
-        expected = estimate([float(t.answer == RIGHT) for t in played], [t.dataset for t in played])
-    else:
-        expected = estimate([1.0] * 9 + [0.0])
+    expected = estimate([float(t.answer == RIGHT) for t in played]) if dataset == "all" else estimate([1.0] * 9 + [0.0])
     assert ours(tmp_path, played, "em", dataset=dataset) == interval(expected)
 
 

@@ -1,9 +1,10 @@
 """What is measured beside the metrics, below the score table."""
 
+from dataclasses import replace
+
 from madke.core.transcript import StageUsage
-from madke.report.details import score_details, spending_details
-from madke.scoring.scores import score
-from madke.scoring.spending import Spending
+from madke.report.details import score_details
+from madke.scoring.scores import Spending, score
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
 
@@ -44,23 +45,19 @@ def test_names_of_sources_cannot_write_to_the_terminal():
     assert "\x1b" not in details
 
 
-def test_cost_and_shared_prefixes_are_a_line_each():
-    spending = Spending(
-        cost={"speak": 1.5, "judge": 0.25},
-        unpriced=("hf/\x1b[2J",),
-        prompts=1200,
-        prompt_tokens=90_000,
-        shared_within_question=0.5,
-        shared_across_questions=0.625,
-    )
-    cost, unpriced, shared = spending_details(spending).splitlines()
-    assert cost == "cost 1.7500: speak 1.5000, judge 0.2500"
-    assert unpriced.startswith("without a price, and in no cost: hf/") and "\x1b" not in unpriced
-    assert shared == (
-        "shared prefix of 1,200 prompts: 50.0 % within a question, 62.5 % across questions "
-        "(of 90,000 tokens, estimated, 4 characters each; a cache in blocks of 16 for each server)"
-    )
-    assert spending_details(Spending()) == ""
+def test_cost_is_a_line():
+    spending = Spending(cost={"speak": 1.5, "judge": 0.25}, unpriced=("hf/\x1b[2J",))
+    details = score_details(replace(score([debate([RIGHT])]), spending=spending))
+    assert line(details, "cost ") == "cost 1.7500: speak 1.5000, judge 0.2500"
+    assert line(details, "without a price").startswith("without a price, and in no cost: hf/")
+    assert "\x1b" not in details
+    assert "cost" not in score_details(replace(score([debate([RIGHT])]), spending=Spending()))
+
+
+def test_tokens_that_the_provider_had_cached_are_shown():
+    used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=1500, completion_tokens=10)
+    details = score_details(score([debate([RIGHT], usage={"speak": used})]))
+    assert "2,000 prompt (1,500 cached)" in line(details, "speak: ")
 
 
 def test_repeats_rounds_and_grades_have_their_lines():

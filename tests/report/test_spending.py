@@ -6,7 +6,7 @@ from madke.core.chat import Usage
 from madke.experiments.plan import Load, Planned
 from madke.llm.prices import Price
 from madke.llm.store import Paid
-from madke.report.spending import spending_table
+from madke.report.experiment_tables import spending_table
 from madke.scoring.scores import score
 from tests.report.run_folders import debate
 

@@ -43,7 +43,7 @@ def run(tmp_path):
 
 
 def config(folder):
-    return json.loads((folder / "run.json").read_text())["config"]
+    return json.loads((folder / "run.json").read_text())["spec"]
 
 
 def said(entry):
@@ -58,7 +58,7 @@ def test_two_runs_can_share_one_first_round(tmp_path, run):
         assert said(transcript.rounds[0]) == said(first[id_].rounds[0])
         assert "speak" not in transcript.usage
         assert transcript.usage["reply"].calls == 2
-    assert config(tmp_path / "second")["given_sha256"]
+    assert config(tmp_path / "second")["given"]
     scores = json.loads((tmp_path / "second" / "metrics.json").read_text())
     assert "speak" not in scores["parse_failures"]
 
@@ -76,7 +76,7 @@ def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_pa
 
     stances[0]["text"] = "Another sample: [Lake 9]."
     (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "holds another run: given_sha256" in refused(*run.command("out", *options))
+    assert "holds another run: given.q0" in refused(*run.command("out", *options))
 
 
 def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path, run):

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from madke.core.chat import Completion, Purpose, Usage
+from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
-from madke.engine.seeds import call_seed
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
-from madke.runs.pools import RunPools, depth
+from madke.runs.run_pools import RunPools, depth
+from madke.runs.spec import question_hashes
 from madke.variants import load_variant
 
 
@@ -27,6 +27,14 @@ def test_a_debaters_own_model_gives_way_to_the_command_line():
     protocol = load_variant("madke").with_settings(settings).protocol
     names = role_models(protocol, "offline", {"bo": "human"})
     assert (names["Ada"], names["Bo"], names["judge"]) == ("hf/a", "human", "offline")
+
+
+def test_a_protocol_reaches_no_code():
+    settings = {"debaters": [{"name": "Ada", "model": "os:getcwd"}, {"name": "Bo"}]}
+    protocol = load_variant("madke").with_settings(settings).protocol
+    with pytest.raises(UserError, match="the protocol asks for code as the model of Ada, 'os:getcwd'"):
+        role_models(protocol, "offline", {})
+    assert role_models(load_variant("madke").protocol, "offline", {"judge": "os:getcwd"})["judge"] == "os:getcwd"
 
 
 def test_an_unknown_role_is_refused():
@@ -62,7 +70,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     known = None
     if checked_before:
         first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
-        known = SimpleNamespace(pools_sha256=first.sha256, sources=first.sources)
+        known = SimpleNamespace(questions=question_hashes(questions), pools=first.hashes, sources=first.sources)
     pools = RunPools(tmp_path / "pools.jsonl", knowledge, questions, known)
     assert [[p.text for p in pools.of(each).passages] for each in questions] == [["Ö 0"], ["Ö 1"], ["Ö 2"]]
 

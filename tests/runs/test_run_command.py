@@ -6,6 +6,7 @@ import re
 import signal
 import sqlite3
 import threading
+import zlib
 from collections import Counter
 
 import pytest
@@ -29,9 +30,9 @@ def finished_ids(folder):
 
 def stored_seeds(folder):
     with sqlite3.connect(folder / "out" / "calls.sqlite") as db:
-        seeds = {json.loads(row[0])["seed"] for row in db.execute("SELECT request FROM calls WHERE outcome = 'ok'")}
+        bodies = db.execute("SELECT body FROM calls WHERE outcome = 'ok'").fetchall()
     db.close()
-    return seeds
+    return {json.loads(zlib.decompress(body))["seed"] for (body,) in bodies}
 
 
 def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path):
@@ -154,7 +155,7 @@ def test_a_source_that_finds_nothing_does_not_stop_a_run(tmp_path):
         served_by = {"wiki": "an index, 1a2b", "google": "a search that found nothing"}
         (tmp_path / "pools.jsonl").write_text(json.dumps({**record, "passages": wiki, "sources": served_by}) + "\n")
         assert madke(*args).returncode == 0
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["config"]["sources"] == served_by
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["spec"]["sources"] == served_by
 
 
 def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path):

@@ -14,18 +14,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from madke.cli.limits import seconds_until
 from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.llm import Limited, Limiter
-from madke.runs.batch import run_batch
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import HOPELESS, Meter
-from madke.runs.pools import build_run_pools
-from madke.runs.stopping import drained, until_stopped
+from madke.runs.run_pools import build_run_pools
+from madke.runs.runner import run_batch
+from madke.runs.stopping import drained, seconds_until, until_stopped
 from madke.runs.transcripts import read_transcripts
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
@@ -345,14 +344,14 @@ def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path):
     assert (len(finished(tmp_path)), unfinished(tmp_path)) == (2, left)
 
 
-@pytest.mark.parametrize("wrong", [{"files": {"calls": 5}}, {"files": [1]}, {"sessions": 7}, {"sessions": "x"}])
+@pytest.mark.parametrize("wrong", [{"endpoints": [1]}, {"sessions": [{"files": {"calls": 5}}]}, {"sessions": 7}])
 def test_a_run_json_of_strange_parts_is_refused_before_anything_is_asked(tmp_path, wrong):
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=1)
         assert madke(*args).returncode == 0
         record = tmp_path / "out" / "run.json"
         record.write_text(json.dumps(json.loads(record.read_text()) | wrong))
-        assert "is not a run's configuration" in refused(*args)
+        assert "does not describe a run" in refused(*args)
 
 
 class Interrupted:
@@ -376,7 +375,9 @@ def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path
 
     def retrieve(source):
         with RunDirectory(out) as directory:
-            build_run_pools(directory.path / "pools.jsonl", questions, knowledge, [source], lambda done, total: None)
+            build_run_pools(
+                directory.path / "pools.jsonl", questions, knowledge, lambda: [source], lambda done, total: None
+            )
 
     with pytest.raises(KeyboardInterrupt):
         retrieve(Interrupted())

@@ -9,7 +9,7 @@ from madke.core.question import Question
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import estimate
 from madke.tasks import TASKS
-from madke.tasks.normalize import squad_normalize
+from madke.tasks.answer_text import squad_normalize
 
 
 def asked(*golds, dataset=None):

@@ -138,16 +138,6 @@ def test_replies_to_one_question_are_one_observation():
     assert (unread.low, unread.high) == wilson(1, 2)
 
 
-def test_replies_to_questions_of_several_datasets_are_clustered():
-    entries = [
-        transcript(f"{name}{n}", said=said, consensus=False, answer=BAIKAL, metadata={"dataset": name})
-        for name, said, count in (("fever", [None], 50), ("hotpotqa", [BAIKAL], 25), ("nq_open", [BAIKAL], 25))
-        for n in range(count)
-    ]
-    unread = score(entries).parse_failures["speak"]
-    assert (unread.value, unread.low, unread.high) == (0.5, 0, 1)
-
-
 def test_what_the_last_round_left_is_kept_beside_the_metrics():
     scores = score([transcript("1", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)])
     left = {name: scores.debate[name].value for name in ("entropy", "log_likelihood", "disagreement")}
@@ -241,7 +231,7 @@ def test_what_was_said_outside_is_a_metric_and_nothing_beside_them():
     assert "comet" not in scores.debate
 
 
-def test_rates_over_repeats_do_not_look_better_known_than_without():
+def test_rates_over_repeats_are_bootstrapped_over_questions():
     def run(repeats):
         return score(
             [
@@ -253,9 +243,16 @@ def test_rates_over_repeats_do_not_look_better_known_than_without():
 
     without, found = run(1), run(3)
     assert found.correct.value == pytest.approx(29 / 30)
-    assert (found.correct.low, found.correct.high) == (pytest.approx(wilson(29 / 3, 10)[0]), 1.0)
-    for name in ("correct", "co2_judge", "co2_matcher"):
-        assert getattr(found, name).low < getattr(without, name).low
+    assert (found.correct.low, found.correct.high) == (pytest.approx(0.9), 1.0)
+    assert (without.correct.low, without.correct.high) == wilson(10, 10)
+
+
+def test_a_mean_is_found_by_its_name():
+    found = score([graded("q0", [BAIKAL, BAIKAL], answer=BAIKAL)], {"comet": {("q0", 0): 0.5}})
+    assert found["correct"] == found.correct
+    assert (found["comet"].value, found["cons_matcher"].value, found["oracle"].value) == (0.5, 1.0, 1.0)
+    with pytest.raises(KeyError, match="no value 'comt'; there are correct"):
+        found["comt"]
 
 
 def test_there_are_intervals_over_repeats():

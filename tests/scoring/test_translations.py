@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from madke.core.transcript import Reflection
-from madke.scoring.rows import row
-from madke.scoring.scores import score, scores_to_json
-from madke.scoring.translations import corpus_scores, diversity
+from madke.scoring.debate_rows import diversity, row
+from madke.scoring.scores import corpus_scores, score, scores_to_json
 from tests.scoring.hand_made import debate
 
 SHORT, LONG = "a b c d", "a b c d e f"

@@ -10,7 +10,7 @@ import pytest
 from madke.assets import asset
 from madke.core.errors import UserError
 from madke.variants import load_variant
-from madke.variants.folder import MAX_BYTES
+from madke.variants.sandbox import MAX_BYTES
 from tests.support.cli import refused
 
 PROTOCOL = "source: mine\nknowledge: null\ndebaters: 2\nrounds: 1\nstop: never\nfinish: majority\n"
@@ -267,7 +267,8 @@ def test_what_templates_need_is_there(folder):
 
 
 def test_every_shipped_variant_takes_a_small_part_of_what_it_may():
-    from madke.variants import bounds, variant_folders
+    from madke.variants import sandbox as bounds
+    from madke.variants import variant_folders
 
     for name in variant_folders():
         variant = load_variant(name)  # renders its templates with examples

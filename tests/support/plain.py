@@ -19,6 +19,8 @@ from madke.tasks import TASKS
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
 
+_OPTIONS = ("seed", "repeat", "retrieve", "estimate", "listen", "deltas", "clock")
+
 BASE = {
     "source": "none",
     "debaters": [{"name": name} for name in "ABC"],
@@ -87,7 +89,7 @@ def sign(agent, round_n, answer):
 
 def play(replies=None, *, question=QUESTION, pool=EMPTY_POOL, model=None, **settings):
     """One debate: (transcript, model). Keywords that ``debate`` knows go there, the others into the protocol."""
-    options = {name: settings.pop(name) for name in ("seed", "repeat", "retrieve", "estimate") if name in settings}
+    options = {name: settings.pop(name) for name in _OPTIONS if name in settings}
     given = settings.pop("turns", ())
     rules = protocol(**settings)
     model = model or ScriptedChat(replies or signed())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from madke.core.transcript import Transcript, to_json
-from madke.files import fingerprint
-from madke.runs.config import RunConfig
+from madke.runs.run_pools import lines_of
+from madke.runs.spec import RunSpec
 from madke.variants import load_variant
 
 
@@ -24,23 +25,34 @@ def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None,
     folder.mkdir(parents=True, exist_ok=True)
     fields = {
         "data": "questions.jsonl",
-        "data_sha256": "0" * 64,
-        "questions": tuple(dict.fromkeys(transcript.id for transcript in transcripts)),
+        "questions": {transcript.id: "0" * 16 for transcript in transcripts},
         "variant": "madke",
         "protocol": load_variant("madke").protocol,
         "prompts_sha256": {},
         "models": {},
         "sources": {},
         "source_specs": {},
-        "pools_sha256": None if pools is None else fingerprint(pools),
+        "pools": {} if pools is None else pool_hashes(pools, transcripts),
         "seed": 0,
         "repeats": 1,
     }
     record = {
-        "config": RunConfig(**{**fields, **changes}).model_dump(mode="json"),
-        "files": {"calls": "calls.sqlite", "pools": None if pools is None else str(pools)},
-        "versions": {"madke": "0.0.test"},
+        "format": 2,
+        "spec": RunSpec(**{**fields, **changes}).model_dump(mode="json"),
+        "endpoints": {},
+        "sessions": [
+            {
+                "files": {"calls": "calls.sqlite", "pools": None if pools is None else str(pools)},
+                "versions": {"madke": "0.0.test"},
+            }
+        ],
     }
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     (folder / "transcripts.jsonl").write_bytes(b"".join(to_json(each) + b"\n" for each in transcripts))
     return folder
+
+
+def pool_hashes(pools: Path, transcripts: Iterable[Transcript]) -> dict[str, str]:
+    """Question id -> hash of its line."""
+    ids = {transcript.id for transcript in transcripts}
+    return {id_: found for id_, (found, _) in lines_of(pools, ids).items()}

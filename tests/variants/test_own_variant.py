@@ -87,10 +87,16 @@ def test_what_is_wrong_in_a_folder_is_one_line(tmp_path, run, variant, name, cha
         ("reply.j2", '{{ "%.2f" % peers[0].confidence }}', "reply.j2: cannot be rendered"),
         ("reply.j2", '{% include "reply.j2" %}', "reply.j2: cannot be rendered: maximum recursion"),
         ("speak.j2", "{% block user %}{{ question.golds.first }}{% endblock %}", "cannot be rendered"),
+        (
+            "reply.j2",
+            '{% include "faulty.j2" %}',
+            "reply.j2:2: is not a template: faulty.j2: No filter named 'nothing'",
+        ),
     ],
 )
 def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(tmp_path, run, variant, name, text, said):
     (variant / "more.j2").write_text("{% if not options %}{{ missing }}{% endif %}")
+    (variant / "faulty.j2").write_text("\n{{ round | nothing }}")
     template = (variant / name).read_text()
     start = "{% block user %}\n"
     (variant / name).write_text(template.replace(start, start + text) if start in template else template + text)

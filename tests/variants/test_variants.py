@@ -1,9 +1,15 @@
-import pytest
+import shutil
 
+import pytest
+import yaml
+
+from madke.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.tasks.short_answer import ShortAnswer
 from madke.variants import load_variant
 from madke.variants.load import setting
+from madke.variants.sandbox import Sandbox
 
 QUESTION = Question(id="q", question="Which metal is liquid?", task="choice", choices=("tin", "mercury"))
 VALUES = {"question": QUESTION, "round": 1, "rounds": 3}
@@ -73,3 +79,47 @@ def test_impossible_protocols_are_refused(settings, said):
 def test_the_fingerprint_names_every_prompt_file():
     names = load_variant("madke").fingerprint()
     assert {"madke/protocol.yaml", "madke/select.j2", "_shared/question.j2", "tasks/claim.yaml"} <= set(names)
+
+
+def test_templates_are_compiled_and_checked_once_for_every_protocol_over_them(tmp_path, monkeypatch):
+    mine = tmp_path / "mine"
+    shutil.copytree(asset("prompts", "madke"), mine)
+    compiled = []
+    generate = Sandbox._generate
+    monkeypatch.setattr(
+        Sandbox,
+        "_generate",
+        lambda self, tree, name, *a, **k: compiled.append(name) or generate(self, tree, name, *a, **k),
+    )
+    first = load_variant("mine", tmp_path)
+    assert len(compiled) == len(set(compiled)) > 5
+    again = (
+        load_variant("mine", tmp_path).with_sources(["wiki"]).with_settings({"rounds": 2, "knowledge.select": "all"})
+    )
+    assert again.environment is first.environment
+    assert len(compiled) == len(set(compiled))
+
+    (mine / "judge.j2").write_text((mine / "judge.j2").read_text() + " ")
+    assert load_variant("mine", tmp_path).environment is not first.environment
+    assert first.fingerprint() == again.fingerprint() != load_variant("mine", tmp_path).fingerprint()
+
+
+class Haiku(ShortAnswer):
+    name = "haiku"
+
+
+def test_a_task_may_bring_its_own_wording():
+    task = Haiku()
+    variant = load_variant("madke")
+    values = {**VALUES, "stances": ()}
+    with pytest.raises(UserError, match="haiku"):
+        variant.render("summarize", task, values)
+
+    wording = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
+    task.wording = {**wording, "answering": "End with a haiku: <<five seven five>>."}
+    (_, user) = variant.render("summarize", task, values)
+    assert "End with a haiku: [five seven five]." in user.content
+
+    task.wording = {**wording, "goal": 5}
+    with pytest.raises(UserError, match="the wording of task 'haiku': goal"):
+        variant.render("summarize", task, values)

@@ -9,11 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from madke.engine.parse.content import EMPHASIS, Reader, is_formula, is_placeholder, offers_several
-from madke.engine.parse.context import standing
-from madke.engine.parse.places import MOST, before, last_sentence, sentences
+from madke.engine.parse.context import (
+    EMPHASIS,
+    MOST,
+    Reader,
+    before,
+    is_formula,
+    is_placeholder,
+    last_sentence,
+    offers_several,
+    sentences,
+    standing,
+)
 from madke.engine.parse.result import Parsed, found
-from madke.tasks.declines import declines
+from madke.tasks.answer_text import declines
 
 _ANSWER = (
     r"(?:(?:(?:final|correct|right|best|closest|only|most\s+\w+)\s+){0,3}answer(?:\s+(?:choice|option|letter|label))?"

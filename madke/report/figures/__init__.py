@@ -13,17 +13,19 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import replacing
-from madke.report.figures.ablations import selection_ablation, source_ablation
-from madke.report.figures.arms import DrawnArm, arms_of
-from madke.report.figures.by_round import agreement_by_round, disagreement_by_round
-from madke.report.figures.cost import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
-from madke.report.figures.flips import flips
-from madke.report.figures.output import Format, file_bytes, page_svg
-from madke.report.figures.repeats import accuracy_by_repeat
-from madke.report.figures.scaling import agents_curves, rounds_curves
-from madke.report.figures.style import Drawing, style
-from madke.report.figures.tally import Tally, tally
-from madke.runs.results import Results
+from madke.report.figures.accuracy import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
+from madke.report.figures.by_round import (
+    Tally,
+    accuracy_by_repeat,
+    agreement_by_round,
+    disagreement_by_round,
+    flips,
+    tally,
+)
+from madke.report.figures.by_setting import agents_curves, rounds_curves, selection_ablation, source_ablation
+from madke.report.figures.canvas import Drawing, DrawnArm, arms_of, style
+from madke.report.figures.figure_files import Format, file_bytes, page_svg
+from madke.scoring.arms import Results
 from madke.scoring.scores import Scores
 
 __all__ = ["Figure", "Format", "available", "draw", "write_figures"]
@@ -50,10 +52,6 @@ def available() -> bool:
 
 def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figure]:
     """All figures that the arms give something for, in the order in which a report shows them.
-
-    Args:
-        results: The arms. Transcripts are read once, of those with several rounds or repeats.
-        scores: The scores of each arm, by its name.
 
     Raises:
         UserError: matplotlib is not installed.

@@ -1,19 +1,40 @@
-"""How debates go: what is right, agreed and still open after each round."""
+"""How debates go: what is right, agreed and open after each round; what became of answers; how repeats differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
-from madke.report.figures.arms import DrawnArm, notes
-from madke.report.figures.axes import interval_line, line_key, percent_axis
-from madke.report.figures.style import COLOURS, MARKERS, Drawing, new_figure, one_line
+from madke.core.transcript import Transcript
+from madke.report.figures.canvas import (
+    COLOURS,
+    MARKERS,
+    ON_COLOUR,
+    Drawing,
+    DrawnArm,
+    interval_line,
+    line_key,
+    name_rows,
+    new_figure,
+    notes,
+    one_line,
+    patch_key,
+    percent_axis,
+    rows_in_blocks,
+)
+from madke.scoring.debate_rows import correct
+from madke.scoring.metrics import RIGHT_OR_WRONG
+from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
+from madke.tasks import get_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _IN_A_ROW = 4
 
@@ -135,3 +156,134 @@ def _draw(axis: Axes, line: _Line, *, shift: float) -> None:
     axis.plot(xs, values, marker=line.marker, color=line.colour, markersize=4, linewidth=1.3)
     for x, one in zip(xs, line.points.values(), strict=True):
         interval_line(axis, x, one, colour=line.colour)
+
+
+FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")
+"""What can become of an answer between two moments of a debate."""
+
+_FLIPS = {(1.0, 1.0): FLIPS[0], (0.0, 1.0): FLIPS[1], (1.0, 0.0): FLIPS[2], (0.0, 0.0): FLIPS[3]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """Counts over the transcripts of one arm that have an outcome and gold answers."""
+
+    between: Mapping[int, Mapping[str, int]]
+    """Round n -> flip -> debates, of the majority's answer from round n to n + 1; those that went on."""
+    overall: Mapping[str, int]
+    """Flip -> debates, from the majority of round 1 to the final answer."""
+    repeats: Mapping[int, tuple[float, int]]
+    """Repeat -> mean of ``correct``, and over how many questions."""
+
+
+def tally(transcripts: Iterable[Transcript]) -> Tally:
+    """Count in one pass. Metrics that know more than right and wrong have no flips."""
+    between: dict[int, Counter[str]] = {}
+    overall: Counter[str] = Counter()
+    repeats: dict[int, list[float]] = {}
+    for transcript in transcripts:
+        final = correct(transcript)
+        if final is None:
+            continue
+        repeats.setdefault(transcript.repeat, []).append(final)
+        if get_task(transcript.task).metrics[0] not in RIGHT_OR_WRONG or not transcript.rounds:
+            continue
+        held = [row["accuracy"] for row in round_rows(transcript)]
+        overall[_FLIPS[held[0], final]] += 1
+        for n, step in enumerate(pairwise(held), start=1):
+            between.setdefault(n, Counter())[_FLIPS[step]] += 1
+    return Tally(
+        between=dict(sorted(between.items())),
+        overall=overall,
+        repeats={n: (sum(values) / len(values), len(values)) for n, values in sorted(repeats.items())},
+    )
+
+
+_FLIP_COLOURS = dict(zip(FLIPS, (COLOURS[2], COLOURS[5], COLOURS[1], COLOURS[6]), strict=True))
+
+_MOST_ROWS = 36
+"""With more, each arm has one row: from the first round to the final answer."""
+
+_LEGIBLE = 0.045
+"""Share from which on a segment has room for its figure."""
+
+
+def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
+    """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds."""
+    steps: list[tuple[DrawnArm, dict[str, Mapping[str, int]]]] = []
+    for arm in arms:
+        counted = tallies.get(arm.results.name)
+        if counted and counted.between:
+            between = {f"round {n} to {n + 1}": flips for n, flips in counted.between.items()}
+            steps.append((arm, {**between, "round 1 to the answer": counted.overall}))
+    if not steps:
+        return None
+    if sum(len(rows) for _, rows in steps) <= _MOST_ROWS:
+        blocks = [(arm.label, list(rows)) for arm, rows in steps]
+        drawn = [list(rows.values()) for _, rows in steps]
+    else:
+        blocks = [("", [arm.label for arm, _ in steps])]
+        drawn = [[rows["round 1 to the answer"] for _, rows in steps]]
+    figure = new_figure(1)
+    axis = figure.add_subplot()
+    heights, rows_high = rows_in_blocks(axis, blocks)
+    figure.set_figheight(0.5 + 0.22 * rows_high)
+    for ys, counts in zip(heights, drawn, strict=True):
+        for y, flips_of in zip(ys, counts, strict=True):
+            n, start = sum(flips_of.values()), 0.0
+            for flip in FLIPS:
+                share = flips_of.get(flip, 0) / n
+                axis.barh(y, share, left=start, height=0.74, color=_FLIP_COLOURS[flip], linewidth=0)
+                if share >= _LEGIBLE:
+                    axis.text(
+                        start + share / 2,
+                        y,
+                        f"{100 * share:.0f}",
+                        ha="center",
+                        va="center_baseline",
+                        fontsize=7,
+                        color=ON_COLOUR,
+                    )
+                start += share
+            axis.text(1.01, y, f"n = {n:,}", va="center_baseline", fontsize=8)
+    axis.set_xlim(0, 1)
+    axis.set_xticks([])
+    axis.spines["bottom"].set_visible(False)
+    patch_key(figure, _FLIP_COLOURS)
+    return Drawing(
+        name="flips",
+        title="Flips between rounds",
+        caption="In percent of the n debates that went on, what became of the answer that most debaters held; and from "
+        "round 1 to the final answer, of all debates." + notes([arm for arm, _ in steps]),
+        figure=figure,
+    )
+
+
+def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
+    """A row for each arm with repeats: a dot for each, and their mean with its interval."""
+    rows: list[tuple[DrawnArm, list[float], Estimate]] = []
+    for arm in arms:
+        counted = tallies.get(arm.results.name)
+        if counted and len(counted.repeats) > 1 and arm.scores.correct is not None:
+            rows.append((arm, [mean for mean, _ in counted.repeats.values()], arm.scores.correct))
+    if not rows:
+        return None
+    figure = new_figure(0.7 + 0.3 * len(rows))
+    axis = figure.add_subplot()
+    for y, (arm, means, found) in enumerate(rows):
+        interval_line(axis, y, found, across=True, colour=arm.colour)
+        axis.plot([found.value] * 2, [y - 0.3, y + 0.3], color=arm.colour, linewidth=1.5)
+        # Equal repeats lie on each other: the darker, the more.
+        axis.plot(means, [y] * len(means), "o", color=arm.colour, alpha=0.5, markersize=5, markeredgewidth=0)
+    name_rows(axis, {y: arm.label for y, (arm, _, _) in enumerate(rows)}, len(rows))
+    ends = [Estimate(value=mean, low=mean, high=mean, n=found.n) for _, means, found in rows for mean in means]
+    percent_axis(axis, [*ends, *(found for _, _, found in rows)], which="x")
+    axis.set_xlabel("Accuracy (%)")
+    shown = [arm for arm, _, _ in rows]
+    return Drawing(
+        name="accuracy-by-repeat",
+        title="Accuracy by repeat",
+        caption="A dot for each repeat of all questions; the upright line is their mean."
+        + notes(shown, [found for _, _, found in rows]),
+        figure=figure,
+    )

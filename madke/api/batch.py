@@ -1,0 +1,189 @@
+"""A batch: :func:`run` and :func:`arun`, and the :class:`Run` that they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+from madke.api.in_thread import finished
+from madke.core.errors import UserError
+from madke.core.events import Listener
+from madke.core.transcript import Transcript
+from madke.knowledge.named import use_sources_file
+from madke.runs.directory import RunDirectory
+from madke.runs.job import Data, Job, Model, Models, Sources, prepared
+from madke.runs.meter import Meter
+from madke.runs.run_json import read_spec
+from madke.runs.runner import play
+from madke.runs.spec import USUAL, RunOptions, RunSpec
+from madke.runs.transcripts import read_transcripts
+from madke.tasks.base import Task
+from madke.variants import Variant
+
+if TYPE_CHECKING:
+    from madke.scoring.scores import Scores
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory, with what is computed from it."""
+
+    path: Path
+    meter: Meter | None = None
+    """What this process did for it; None for a run that was only opened."""
+
+    @property
+    def spec(self) -> RunSpec:
+        """What the run is."""
+        return read_spec(self.path)
+
+    @property
+    def scores(self) -> Mapping[str, Any]:
+        """Metric -> its estimate: ``value``, ``low`` and ``high`` (a 95 % interval), ``n`` questions."""
+        scores = self._scored
+        own = {"correct": scores.correct} if scores.correct is not None else {}
+        return {**own, **scores.metrics}
+
+    def transcripts(self) -> Iterator[Transcript]:
+        """The debates, in the order in which they ended."""
+        return read_transcripts(self.path)
+
+    def table(self) -> str:
+        """The scores as a table of plain text."""
+        from rich.console import Console
+
+        from madke.report.score_tables import score_table
+
+        console = Console(file=StringIO(), width=140)
+        with console.capture() as shown:
+            console.print(score_table([(self.path.name, self._scored)]))
+        return shown.get()
+
+    def report(self, file: str | Path) -> Path:
+        """Write the report page.
+
+        Returns:
+            The file.
+        """
+        from madke.report.html import write_report
+
+        write_report({self.path: self._scored}, file)
+        return Path(file)
+
+    @cached_property
+    def _scored(self) -> Scores:
+        from madke.scoring.scored import score_run
+
+        return score_run(self.path)
+
+
+def run(questions: Data, **asked: Any) -> Run:
+    """Debate every question; see :func:`arun`, which takes the same arguments. It works inside a running event loop."""
+    return finished(arun(questions, **asked))
+
+
+async def arun(
+    questions: Data,
+    *,
+    protocol: str | Path | Variant = "madke",
+    model: Models = "offline",
+    sources: Sources | None = None,
+    task: str | Task | None = None,
+    out: str | Path | None = None,
+    options: RunOptions = USUAL,
+    settings: Mapping[str, Any] = _NOTHING,
+    cast: Mapping[str, Model] = _NOTHING,
+    prompts: Path | None = None,
+    pools: Path | None = None,
+    given: Path | None = None,
+    estimator: str | None = None,
+    dataset: str | None = None,
+    ids: str | None = None,
+    limit: int | None = None,
+    sample_seed: int | None = None,
+    seed: int | None = 0,
+    repeats: int = 1,
+    listen: Listener | None = None,
+) -> Run:
+    """Debate every question and write transcripts and calls into a directory. The same call again resumes it.
+
+    Args:
+        questions: A file as ``madke run`` takes it, or :class:`madke.Question` records, mappings of their fields, or
+            texts.
+        protocol: A protocol's name, its folder, or a loaded variant.
+        model: See :func:`madke.stream`.
+        sources: See :func:`madke.stream`.
+        task: The answer format of questions that name none: a name, or a :class:`madke.Task`.
+        out: The run directory. None: a temporary one that lives as long as the object that is returned.
+        options: How it is done: concurrency, limits, prices, endpoint, replay.
+        settings: Protocol field -> value, as ``--set`` takes them.
+        cast: Role -> model, above ``model``.
+        prompts: A folder of your own protocols, searched first.
+        pools: A pool file. None: pools are built into ``out``.
+        given: First-round stances from outside: a file of them, or a run.
+        estimator: The command of a quality estimator, for ``finish: rerank``.
+        dataset: The published dataset whose format the file has. Default: our own JSON Lines.
+        ids: Only the questions of this list: a file of ids, or a shipped list's name.
+        limit: At most so many questions: the first ones, or with ``sample_seed`` a sample.
+        sample_seed: Draws the sample.
+        seed: Sampling seed; each call derives its own. None: the server's.
+        repeats: How often each question is debated.
+        listen: Hears every event of every debate, and :class:`madke.events.RunProgress`.
+
+    Raises:
+        UserError: Something is not there, cannot be so, or the directory holds another run.
+    """
+    if options.sources_file is not None:
+        use_sources_file(options.sources_file)
+    job = prepared(
+        questions,
+        protocol=protocol,
+        prompts=prompts,
+        settings=settings,
+        model=model,
+        cast=cast,
+        sources=sources,
+        task=task,
+        dataset=dataset,
+        ids=ids,
+        limit=limit,
+        sample_seed=sample_seed,
+        given=given,
+        estimator=estimator,
+        seed=seed,
+        repeats=repeats,
+    )
+    check_pools(job, pools)
+    path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
+    with RunDirectory(path, replay=options.replay) as directory:
+        meter = await play(job, directory, options, pools=pools, listen=listen)
+    made = Run(path, meter)
+    if out is None:
+        finalize(made, rmtree, path, ignore_errors=True)
+    return made
+
+
+def check_pools(job: Job, pools: Path | None) -> None:
+    """Refuse a pool file that nobody would read, and sources that nobody would ask.
+
+    Raises:
+        UserError: One of them is given.
+    """
+    knowledge = job.protocol.knowledge
+    if pools is None:
+        return
+    if knowledge is None:
+        raise UserError("--pools is given, but the protocol has no knowledge; name --sources, or leave it out")
+    named = [name for name, spec in job.spec.source_specs.items() if spec is not None]
+    if named and not knowledge.requery:
+        raise UserError(f"--sources {named[0]}=...: a pool file is given, so sources are only chosen by name")

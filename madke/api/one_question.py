@@ -1,0 +1,194 @@
+"""One question: :func:`ask`, :func:`aask` and :func:`stream`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from madke.api.in_thread import finished
+from madke.core.chat import Usage
+from madke.core.events import DebateFinished, Event, Listener, PoolReady
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.engine.debate import debate
+from madke.knowledge.named import use_sources_file
+from madke.knowledge.pools import retrieve
+from madke.llm import Limits, close, read_models
+from madke.runs.cast import guarded, open_models
+from madke.runs.job import Job, Model, Models, Sources, prepared
+from madke.runs.run_pools import depth, from_thread, pool_of
+from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
+from madke.runs.spec import USUAL, RunOptions
+from madke.tasks import get_task
+from madke.tasks.base import Task
+from madke.variants import Variant
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Debate:
+    """One question's debate, when it is over."""
+
+    transcript: Transcript
+
+    @property
+    def answer(self) -> str | None:
+        """The final answer; None where the debate failed or abstained (``transcript.status``)."""
+        return self.transcript.answer
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all calls."""
+        used = self.transcript.usage.values()
+        return Usage(
+            prompt_tokens=sum(stage.prompt_tokens for stage in used),
+            completion_tokens=sum(stage.completion_tokens for stage in used),
+            cached_tokens=sum(stage.cached_tokens for stage in used),
+        )
+
+
+def ask(question: str | Question, **asked: Any) -> Debate:
+    """Debate one question; see :func:`aask`, which takes the same arguments. It works inside a running event loop."""
+    return finished(aask(question, **asked))
+
+
+async def aask(question: str | Question, **asked: Any) -> Debate:
+    """Debate one question.
+
+    Args:
+        question: Its text, or a record with choices or gold answers.
+        asked: As :func:`stream`.
+
+    Raises:
+        UserError: As :func:`stream`.
+    """
+    async for event in stream(question, **asked):
+        if isinstance(event, DebateFinished):
+            return Debate(transcript=event.transcript)
+    raise AssertionError("a stream ends with its transcript")
+
+
+async def stream(
+    question: str | Question,
+    *,
+    model: Models = "offline",
+    protocol: str | Path | Variant = "madke",
+    sources: Sources | None = None,
+    task: str | Task | None = None,
+    choices: Sequence[str] = (),
+    cast: Mapping[str, Model] = _NOTHING,
+    settings: Mapping[str, Any] = _NOTHING,
+    prompts: Path | None = None,
+    estimator: str | None = None,
+    seed: int | None = None,
+    options: RunOptions = USUAL,
+) -> AsyncGenerator[Event, None]:
+    """Debate one question and tell what happens.
+
+    Nothing is written to disk. Leaving the loop early cancels the debate.
+
+    Args:
+        question: Its text, or a record with choices or gold answers.
+        model: Who debates: a name as ``--model`` takes it, a :class:`madke.ChatModel`, a function of messages to a
+            text (sync or async), or role -> one of these, ``"*"`` for the roles that are not named.
+        protocol: A protocol's name, its folder, or a loaded variant.
+        sources: As ``--sources`` takes them, :class:`madke.Source` objects, or name -> specification or object.
+            Default: the protocol's own.
+        task: The answer format. Default: ``choice`` where there are choices, else ``short_answer``.
+        choices: The options of a multiple choice.
+        cast: Role -> model, above ``model``.
+        settings: Protocol field -> value, as ``--set`` takes them: ``{"rounds": 2}``.
+        prompts: A folder of your own protocols, searched first.
+        estimator: The command of a quality estimator, for ``finish: rerank``.
+        seed: Sampling seed; each call derives its own. Default: the server's.
+        options: Of these ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` count.
+
+    Yields:
+        :class:`madke.events.PoolReady`, the debate's events, and last :class:`madke.events.DebateFinished`.
+
+    Raises:
+        UserError: Something is not there or cannot be so.
+    """
+    if options.sources_file is not None:
+        use_sources_file(options.sources_file)
+    asked: Question | Mapping[str, Any] = question if isinstance(question, Question) else {"question": question}
+    if choices and not isinstance(question, Question):
+        asked = {"question": question, "choices": tuple(choices)}
+    job = prepared(
+        [asked],
+        protocol=protocol,
+        prompts=prompts,
+        settings=settings,
+        model=model,
+        cast=cast,
+        sources=sources,
+        task=task,
+        estimator=estimator,
+        seed=seed,
+    )
+    async with aclosing(told(job, options)) as events:
+        async for event in events:
+            yield event
+
+
+async def told(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
+    """The events of a job's only question."""
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    work = asyncio.create_task(_debated(job, options, events))
+    work.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        await work
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | None]) -> None:
+    (question,) = job.questions
+    knowledge = job.protocol.knowledge
+    names = {role: name for role, name in job.spec.models.items() if name not in job.own_models}
+    opened = open_models(names, base_url=options.base_url, models=read_models(options.models_file))
+    models = {role: opened.get(role) or job.own_models[name] for role, name in job.spec.models.items()}
+    estimator = QualityEstimator(job.spec.estimator) if job.spec.estimator is not None else None
+    search = None
+    try:
+        pool = await asyncio.to_thread(_retrieved, job, from_thread(events.put_nowait))
+        if knowledge is not None and knowledge.requery:
+            sources = job.sources()
+            served_by = {source.name: source.description for source in sources}
+            search = searching(LiveSearch(served_by, sources, depth(knowledge)), knowledge)
+        events.put_nowait(PoolReady(question=question.id, pool=pool))
+        await debate(
+            question,
+            job.protocol,
+            guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
+            pool,
+            task=get_task(question.task),
+            prompts=job.variant,
+            seed=job.spec.seed,
+            retrieve=search,
+            estimate=estimating(estimator) if estimator else None,
+            listen=events.put_nowait,
+            clock=time.monotonic,
+        )
+    finally:
+        for model in set(opened.values()):
+            await close(model)
+
+
+def _retrieved(job: Job, listen: Listener) -> KnowledgePool:
+    knowledge = job.protocol.knowledge
+    if knowledge is None:
+        return EMPTY_POOL
+    (record,) = retrieve(job.questions, job.sources(listen), depth(knowledge))
+    return pool_of(record, knowledge)

@@ -1,0 +1,87 @@
+"""What goes with runs: scores, comparisons, pools and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from madke.api.batch import Run
+from madke.core.knowledge import SourceCounts
+from madke.indexing.build import build_index
+from madke.knowledge import pools as _pools
+from madke.runs.job import Data, Sources, questions_of, source_specs
+
+if TYPE_CHECKING:
+    from madke.report.comparison import Comparison
+    from madke.scoring.scores import Scores
+
+__all__ = ["build_index", "build_pools", "compare", "score"]
+
+
+def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[str, str] | None = None) -> Scores:
+    """Score a run and write its ``metrics.json``.
+
+    Args:
+        run: A run, or its directory.
+        grader: A model that grades answers, by name.
+        scorers: Name -> command of scorers outside.
+
+    Raises:
+        UserError: It is no run, or a grader or scorer failed.
+    """
+    from madke.scoring.scored import score_run
+
+    return score_run(_path(run), grader=grader, scorers=scorers or {})
+
+
+def compare(*runs: Run | str | Path) -> Comparison:
+    """Set two or more runs side by side, over the questions that all of them hold, with paired tests.
+
+    Raises:
+        UserError: One is no run, or they share no question.
+    """
+    from madke.report.comparison import compare_runs
+
+    return compare_runs([_path(run) for run in runs])
+
+
+def build_pools(
+    questions: Data,
+    out: str | Path,
+    *,
+    sources: Sources = "wiki,google",
+    dataset: str | None = None,
+    ids: str | None = None,
+    limit: int | None = None,
+    sample_seed: int | None = None,
+    k: int = 10,
+) -> dict[str, SourceCounts]:
+    """Retrieve a pool of passages for every question, and write a pool file.
+
+    Args:
+        questions: As for :func:`madke.run`.
+        out: The file.
+        sources: As for :func:`madke.stream`.
+        dataset: As for :func:`madke.run`, with the rest.
+        ids: See there.
+        limit: See there.
+        sample_seed: See there.
+        k: Passages of each source.
+
+    Returns:
+        Source name -> for how many questions it found something, or failed.
+
+    Raises:
+        UserError: A source cannot be asked, or the file cannot be written.
+    """
+    from madke.knowledge.named import open_source
+
+    asked = questions_of(questions, dataset=dataset, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
+    specs, own = source_specs(sources, ())
+    opened = [open_source(name, own.get(name, spec)) for name, spec in specs.items()]
+    return _pools.build_pools(asked, opened, k, Path(out))
+
+
+def _path(run: Run | str | Path) -> Path:
+    return run.path if isinstance(run, Run) else Path(run)

@@ -1,0 +1,245 @@
+"""What a reader of a published file yields, and the rows of the file: JSON Lines, one JSON document, or CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from madke.core.errors import UserError
+from madke.files import opened, read_jsonl
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paragraph:
+    """A text that the dataset brings along with a question."""
+
+    title: str
+    text: str
+    kind: Literal["gold", "misinformation", "other"] = "other"
+    """``gold``: it holds evidence for the answer; ``misinformation``: it states a wrong one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One entry of a published file."""
+
+    question: str
+    answers: tuple[str, ...]
+    """Gold answer first, then its aliases; letters where there are choices. Empty where the split is unlabelled."""
+    id: str | None = None
+    """The dataset's own; None where it has none, and its place becomes one."""
+    series: str | None = None
+    """Places are counted in it, from 0, as MIRAGE (Xiong et al., 2024) numbers the questions of a subject of MMLU;
+    None: in the whole dataset, from 1."""
+    choices: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    paragraphs: tuple[Paragraph, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """The fields of one entry as the file has them, and where that is.
+
+    Its methods raise a UserError with that place for what is missing or of another form.
+    """
+
+    fields: Mapping[str, Any]
+    file: Path | str
+    line: int | None = None
+    """1-based, in files of lines."""
+    number: int
+    """1-based place among the entries."""
+
+    @property
+    def place(self) -> str:
+        """Its line, or its number where there are no lines."""
+        return f"line {self.line}" if self.line is not None else f"item {self.number}"
+
+    @property
+    def _keys(self) -> str:
+        return ", ".join(map(repr, self.fields)) or "no keys"
+
+    def error(self, message: str) -> UserError:
+        """The error for what is wrong with this row."""
+        where = "" if self.line is not None else f"{self.place}: "
+        return UserError(where + message, file=self.file, line=self.line)
+
+    def text(self, *keys: str) -> str:
+        """The text under the first of these keys that there is."""
+        for key in keys:
+            if key in self.fields:
+                return self.checked(self.fields[key], key)
+        raise self.error(f"there is no {keys[0]!r}; expected a text; found {self._keys}")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The texts under a key, without those that stand there before; one text counts as a list of it."""
+        if key not in self.fields:
+            raise self.error(f"there is no {key!r}; expected a list of texts; found {self._keys}")
+        value = self.fields[key]
+        entries = [value] if isinstance(value, str) else value
+        if not isinstance(entries, list) or not entries:
+            raise self.error(f"{key!r} is {short(value)}; expected a list of texts")
+        return unique(self.checked(entry, key) for entry in entries)
+
+    def list_of(self, key: str) -> list[Any]:
+        """The list under a key."""
+        value = self.fields.get(key)
+        if not isinstance(value, list):
+            raise self.error(f"{key!r} is {short(value)}; expected a list")
+        return value
+
+    def objects(self, key: str) -> list[Mapping[str, Any]]:
+        """The list of objects under a key."""
+        for entry in (found := self.list_of(key)):
+            if not isinstance(entry, Mapping):
+                raise self.error(f"{key!r} holds {short(entry)}; expected objects")
+        return found
+
+    def checked(self, value: object, what: str) -> str:
+        """The value, if it is a text (or a number, written as one) with something in it."""
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.error(f"{what!r} is {short(value)}; expected a text or a finite number")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"{what!r} is {short(value)}; expected a text")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise self.error(f"{what!r} holds half of a surrogate pair, which is no character") from None
+        return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Format:
+    """How one dataset is published. Its name is that of its card, and ``metadata["dataset"]`` of its questions."""
+
+    name: str
+    task: str
+    rows: Callable[[Path], Iterator[Row]]
+    """The rows of a file (or folder) as the owner ships it."""
+    item: Callable[[Row], Item]
+    """One row, of a file or of the Hugging Face repository that the card names."""
+    signs: tuple[frozenset[str], ...] = ()
+    """For each of its layouts that has keys: those by which one knows it."""
+
+    def fit(self, keys: Set[str]) -> int:
+        """How well these keys fit: how many belong to the largest layout that they hold; 0 where they hold none."""
+        return max((len(signs) for signs in self.signs if signs <= keys), default=0)
+
+
+def signs(*layouts: str) -> tuple[frozenset[str], ...]:
+    """The keys of each layout, from texts of them: ``"question answer"``."""
+    return tuple(frozenset(layout.split()) for layout in layouts)
+
+
+def unique(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each text once, in order."""
+    return tuple(dict.fromkeys(texts))
+
+
+def short(value: object) -> str:
+    """The value as an error quotes it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
+    """The objects of a JSON Lines file (``.jsonl``), or of a list in a JSON document; ``.gz`` is unpacked.
+
+    Args:
+        path: The file.
+        under: The key of the list, where the document is an object that holds it; the bare list is read too.
+
+    Raises:
+        UserError: The file cannot be read, or is of another form.
+    """
+    if ".jsonl" in path.suffixes:
+        for number, (line, fields) in enumerate(read_jsonl(path), start=1):
+            yield Row(fields=fields, file=path, line=line, number=number)
+        return
+    document = _document(path)
+    items = document.get(under) if under is not None and isinstance(document, dict) else document
+    if not isinstance(items, list):
+        expected = "a list of objects" if under is None else f"an object with a list under {under!r}"
+        raise UserError(f"expected {expected}, found {_kind(document)}", file=path)
+    for number, fields in enumerate(items, start=1):
+        if not isinstance(fields, dict):
+            raise UserError(f"item {number}: expected an object, found {type(fields).__name__}", file=path)
+        yield Row(fields=fields, file=path, number=number)
+
+
+def _document(path: Path) -> object:
+    try:
+        return json.loads(_bytes(path))
+    except json.JSONDecodeError as error:
+        hint = "; a file with one object a line is named .jsonl" if error.msg == "Extra data" else ""
+        raise UserError(f"is not JSON: {error.msg}, column {error.colno}{hint}", file=path, line=error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"is not JSON: {error}", file=path) from None
+
+
+def _kind(document: object) -> str:
+    keys = f" with the keys {', '.join(map(repr, list(document)[:8]))}" if isinstance(document, dict) else ""
+    return f"{type(document).__name__}{keys}"
+
+
+def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
+    """The rows of a CSV file in UTF-8, as fields of these names.
+
+    Args:
+        path: The file.
+        columns: Their names, in order.
+        header: Whether the first row must hold these names; without, it is data already.
+
+    Raises:
+        UserError: The file cannot be read, or a row has another number of columns.
+    """
+    reader = csv.reader(lines(path, keep_ends=True))
+    begins, number = 1, 0
+    try:
+        for cells in reader:
+            line, begins = begins, reader.line_num + 1
+            if not cells:
+                continue
+            if len(cells) != len(columns):
+                raise UserError(
+                    f"expected {len(columns)} columns ({', '.join(columns)}), found {len(cells)}", file=path, line=line
+                )
+            if header and line == 1:
+                if [cell.strip() for cell in cells] != list(columns):
+                    raise UserError(
+                        f"expected the header {','.join(columns)}, found {','.join(cells)}", file=path, line=1
+                    )
+                continue
+            number += 1
+            yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
+    except csv.Error as error:
+        raise UserError(f"is not CSV: {error}", file=path, line=reader.line_num) from None
+
+
+def lines(path: Path, *, keep_ends: bool = False) -> list[str]:
+    r"""The lines of a text file in UTF-8; only ``\n`` and ``\r\n`` end one.
+
+    Raises:
+        UserError: The file cannot be read, or holds a NUL character.
+    """
+    try:
+        text = _bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"is not UTF-8 text: {error.reason} at byte {error.start}", file=path) from None
+    found = text.removesuffix("\n").split("\n") if text else []
+    if "\0" in text:
+        number = next(number for number, line in enumerate(found, start=1) if "\0" in line)
+        raise UserError("holds a NUL character, which is no text", file=path, line=number)
+    return [f"{line}\n" for line in found] if keep_ends else [line.removesuffix("\r") for line in found]
+
+
+def _bytes(path: Path) -> bytes:
+    with opened(path) as file:
+        return file.read()

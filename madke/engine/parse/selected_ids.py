@@ -1,0 +1,139 @@
+"""The pool numbers that a reply chooses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from madke.engine.parse.context import NEAR, is_placeholder, outermost, sentences
+from madke.engine.parse.forms import ID_LIST, IDS, NUMBERS
+from madke.engine.parse.result import Parsed, abstained, found, windowed
+
+LONGEST_QUERY = 300
+"""Characters of a query; a longer one is cut."""
+_SEARCH = re.compile(r"\s*search\s*:\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelectedIds:
+    """Pool numbers, in order of mention."""
+
+    ids: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+    """Numbers named as helpful, but not chosen, or beyond the allowed count."""
+
+
+_MARKER = re.compile(rf"\[([^\[\]\n]{{1,80}})\]|\b(?=[kpeids])({IDS})", re.IGNORECASE)
+_ASKED_LINE = re.compile(
+    r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}select(?:ed|ions?)\b[^:\n]{0,40}:[*_]*\s{0,9}([^\n]*)", re.I | re.M
+)
+_IDS_ONLY = re.compile(rf"\W*{IDS}\W*", re.IGNORECASE)
+_BRACKETS = str.maketrans("[]()\"'*", "       ")
+_QUOTED = re.compile(r"(?<!\":)(?<!\": )[\"“](?=(?:[A-Za-z]{2,}[^\w\"”]+){3})[^\"”\n]{0,1000}[\"”]")
+"""A quoted passage; a JSON string behind its key is none."""
+_NO_FOUND = re.compile(
+    r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]"
+    r"|^[^\w\n]{0,9}(?:select\w{0,4}\W{1,9})?(?:no(?:t|ne)?\s+found|none)[^\w\n]{0,9}$"
+    r"|\bi\s+do(?:\s+not|n['’]t)\s+need\s+(?:any\s+)?(?:of\s+the\s+)?(?:knowledge|passages?)\b"  # noqa: RUF001
+    r"|\bno\s+(?:knowledge|passages?)\s+(?:(?:is|are)\s+)?(?:needed|helpful|relevant)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CLAUSE_END = re.compile(r";\s|,\s+(?!(?:(?:and|or)\s+)?(?:\w+\s+)?[\[\d])|\b(?:but|while|whereas|although)\b", re.I)
+_USELESS = re.compile(
+    r"(?:\b(?:does|did|do|would)\s+not|n['’]t|\bneither|\bnor)(?!.*\bwithout)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
+    r"(?:help|mention|contain|provide|answer|address|say|state|give|cover|relate|support|need|pick|choose|select|\[)"
+    r"|\b(?:not|n['’]t)\s+(?:\w+\s+){0,2}?(?:relevant|helpful|useful|related|needed|about)\b"  # noqa: RUF001
+    r"|\b(?:irrelevant|unrelated|unhelpful|useless)\b|\babout\s+(?:something|someone|an?other)\b",
+    re.IGNORECASE,
+)
+
+
+@windowed
+def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] | None = None) -> Parsed[SelectedIds]:
+    """The pool numbers of a selection reply.
+
+    Args:
+        text: The reply, reasoning left out.
+        size: Passages in the pool; numbers outside ``0 .. size - 1`` are ignored.
+        limit: How many numbers may be chosen.
+        shown: The numbers that the reader was shown, if not all; others are ignored.
+
+    Returns:
+        Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with nothing but numbers
+        (rule ``selected``); else those of all sentences (``ids``). Where they are too many, those of the concluding
+        sentence count (``concluding``), else the first in order of mention (``first``); the others are ``dropped``.
+        Numbers that are only named to say that they do not help ("[1], [2] and [5] are irrelevant") are left out, and
+        so are those inside a quoted passage. Where the text also declines all knowledge (``no_found``), the last of
+        both counts.
+    """
+    said = _QUOTED.sub(lambda quote: " " * len(quote[0]), text)
+    valid = [n for n in range(size) if shown is None or n in shown]
+    asked, named = _on_asked_line(said, valid), list(_in_sentences(said, valid))
+    counted, rule = (asked, "selected") if asked else (named, "ids")
+    declined = [marker.span() for marker in _NO_FOUND.finditer(said)]
+    if declined and not (counted and counted[-1][0] and counted[-1][1] > declined[-1]):
+        return found(SelectedIds(), "no_found", declined[-1])
+    if not counted:
+        return abstained(SelectedIds())
+    mentioned = list(dict.fromkeys(n for ids, _ in counted for n in ids))
+    chosen, (concluding, last) = mentioned[:limit], counted[-1]
+    if len(mentioned) > limit:
+        chosen, rule = (concluding[:limit], "concluding") if len(counted) > 1 else (chosen, "first")
+    dropped = tuple(dict.fromkeys(n for ids, _ in [*asked, *named] for n in ids if n not in chosen))
+    return found(SelectedIds(ids=tuple(chosen), dropped=dropped), rule, last)
+
+
+_Named = tuple[list[int], tuple[int, int]]
+"""The numbers that a line or sentence names, and the span of the last marker."""
+
+
+def _on_asked_line(text: str, valid: Container[int]) -> list[_Named]:
+    """The last line of the form that was asked for, or a last line that holds only numbers, in brackets or not."""
+    lines = [line.span(1) for line in _ASKED_LINE.finditer(text)]
+    end = len(text.rstrip())
+    start = text.rfind("\n", 0, end) + 1
+    if not lines and end - start <= NEAR and _IDS_ONLY.fullmatch(text[start:end].translate(_BRACKETS)):
+        lines = [(start, end)]
+    if not lines:
+        return []
+    start, end = lines[-1]
+    declines = _NO_FOUND.match(text, start, end)
+    ids = [] if declines else _numbers(text[start : min(end, start + NEAR)], valid)
+    return [(ids, (start, end))] if ids or declines else []
+
+
+def _in_sentences(text: str, valid: Container[int]) -> Iterator[_Named]:
+    """The sentences that name pool numbers, without the clauses that turn some down."""
+    for start, end in sentences(text):
+        cuts = [start, *(cut.end() for cut in _CLAUSE_END.finditer(text, start, end)), end]
+        clauses = [clause for clause in pairwise(cuts) if not _USELESS.search(text, *clause)]
+        markers = [marker for clause in clauses for marker in _MARKER.finditer(text, *clause)]
+        named = [marker for marker in markers if ID_LIST.fullmatch((marker[1] or "0").translate(_BRACKETS).strip())]
+        if ids := list(dict.fromkeys(n for marker in named for n in _numbers(marker[0], valid))):
+            yield ids, named[-1].span()
+
+
+def _numbers(content: str, valid: Container[int]) -> list[int]:
+    ends = ((int(first), int(last or first)) for first, last in NUMBERS.findall(content))
+    return list(dict.fromkeys(n for low, high in ends for n in range(low, min(high, low + NEAR) + 1) if n in valid))
+
+
+@windowed
+def parse_search(text: str) -> Parsed[str | None]:
+    """The query of the last ``[Search: query]`` of a reply.
+
+    Args:
+        text: The reply, reasoning left out.
+
+    Returns:
+        The query, white space folded, of at most 300 characters (rule ``marker``); None where there is none
+        or only an echo of the form (``none``).
+    """
+    for start, end in reversed(outermost(text)):
+        marker = _SEARCH.match(text, start + 1, end - 1)
+        query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
+        if not is_placeholder(query):
+            return found(query[:LONGEST_QUERY].rstrip(), "marker", (start, end))
+    return abstained(None)

@@ -1,0 +1,197 @@
+"""An experiment from its recipe to the scores of its arms: what ``madke ablate`` does, for programs too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+
+from madke.core.errors import UserError
+from madke.core.events import Listener
+from madke.core.knowledge import Source
+from madke.experiments.experiment import opened, read_experiment
+from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
+from madke.experiments.recipe import Arm, Recipe
+from madke.experiments.setting import NO_SOURCES, Data, Setting, read_setting
+from madke.runs.budget import Budget
+from madke.runs.job import Model
+from madke.runs.meter import Meter
+from madke.runs.runner import account
+from madke.runs.spec import USUAL, RunOptions
+from madke.scoring.scored import score_run
+from madke.scoring.scores import Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation:
+    """An experiment after a command has worked on it."""
+
+    path: Path
+    """Its folder: ``arms/NAME`` are run directories."""
+    setting: Setting
+    plans: Sequence[Planned]
+    """What each arm was planned to take."""
+    budget: Budget
+    """What was used."""
+    spent: Sequence[str]
+    """What each source that costs money has cost, a line each."""
+    unfinished: Mapping[str, str] = field(default_factory=dict)
+    """Arm -> why it lacks outcomes. An arm behind one that a limit stopped is not among them: it has not begun."""
+    meters: Mapping[str, Meter] = field(default_factory=dict)
+    """Arm -> its counters, of those that ran."""
+
+    @cached_property
+    def arms(self) -> Mapping[str, Path]:
+        """The run directories of all arms that have begun, in the recipe's order."""
+        return {folder.name: folder for folder in read_experiment(self.path)[1]}
+
+    @cached_property
+    def scores(self) -> Mapping[str, Scores]:
+        """Their scores, which are also written into their directories."""
+        return {name: score_run(folder, prices=self.budget.prices) for name, folder in self.arms.items()}
+
+    @property
+    def waiting(self) -> list[str]:
+        """The arms that a limit left no room for."""
+        return [arm.name for arm in self.setting.arms if arm.name not in {*self.meters, *self.unfinished}]
+
+
+def ablate(
+    recipe: str | Path | Recipe,
+    data: str | Path | Data,
+    *,
+    out: str | Path,
+    options: RunOptions = USUAL,
+    model: Model | None = None,
+    sources: Mapping[str, Source] = NO_SOURCES,
+    pools: Sequence[Path] = (),
+    task: str | None = None,
+    ids: str | None = None,
+    limit: int | None = None,
+    sample_seed: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    prompts: Path | None = None,
+    estimator: str | None = None,
+    listen: Listener = lambda event: None,
+) -> Ablation:
+    """Run every arm of a recipe over frozen pools and one call store.
+
+    What arms have in common, retrieval and calls with the same prompt for the same purpose, is asked once. The same
+    call again goes on, with a larger ``limit`` too, and pays nothing twice. It works inside a running event loop.
+
+    Args:
+        recipe: A shipped recipe's name, the path of a YAML file, or a :class:`Recipe`.
+        data: A file of questions, ``NAME=PATH`` for a published dataset as its owners ship it, a list of them, or a
+            list of :class:`madke.Question`.
+        out: The experiment's folder.
+        options: How it is done: concurrency, limits for all arms together, prices, endpoint, replay.
+        model: Who debates where no arm says it: a name, an object, or a function of messages. Default: the recipe's.
+        sources: Name -> source, for names that arms ask for.
+        pools: Pool files; sources that none of them holds are asked.
+        task: The answer format of questions that name none.
+        ids: Only the questions of this list.
+        limit: At most so many questions of each dataset. Default: the recipe's.
+        sample_seed: Draws them. Default: the recipe's, else the first ones.
+        repeats: How often each question is debated where no arm says it.
+        seed: Sampling seed of the arms; a negative one leaves it to the servers.
+        prompts: A folder of your own protocols, searched first.
+        estimator: The command of a quality estimator, for arms with ``finish: rerank``.
+        listen: Hears every event of every debate, and of sources, pools and runs (:mod:`madke.core.events`).
+
+    Raises:
+        UserError: Something is not there or cannot be so, or the folder holds another experiment.
+    """
+    listed = [data] if isinstance(data, str | Path) else data
+    setting = read_setting(
+        recipe,
+        listed,
+        model=model,
+        sources=sources,
+        pools=pools,
+        task=task,
+        ids=ids,
+        limit=limit,
+        sample_seed=sample_seed,
+        repeats=repeats,
+        seed=seed,
+        prompts=prompts,
+        estimator=estimator,
+    )
+    work = partial(run_experiment, setting, Path(out), options, listen=listen)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
+
+
+def run_experiment(
+    setting: Setting,
+    out: Path,
+    options: RunOptions,
+    *,
+    listen: Listener = lambda event: None,
+    on_plans: Callable[[Sequence[Planned]], None] = lambda plans: None,
+    on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
+    reply_tokens: int = REPLY_TOKENS,
+    signals: bool = False,
+) -> Ablation:
+    """Run every arm that can run, or go on with it; see :func:`ablate`.
+
+    Args:
+        setting: The experiment.
+        out: Its folder.
+        options: How it is done.
+        listen: See :func:`ablate`.
+        on_plans: Hears what each arm will take, before the first one begins.
+        on_arm: Hears of each arm, counted from 1, that is about to run.
+        reply_tokens: What the plan takes a reply to have.
+        signals: Whether SIGINT, SIGTERM and SIGHUP end it without losing a call that is paid for.
+
+    Raises:
+        UserError: Nothing can be run: see :func:`ablate`, or the reason why the first arm that could not run could not.
+    """
+    setting.check(options)
+    own = account(options)
+    own.budget.check(setting.models)
+    with opened(out, setting, options, own, listen=listen) as experiment:
+        experiment.begin()
+        pools = experiment.pools if experiment.pools.exists() else None
+        planner = Planner(prices=own.budget.prices, reply_tokens=reply_tokens)
+        plans = planned(setting, planner, pools, debaters=experiment.debaters)
+        on_plans(plans)
+        unfinished: dict[str, str] = {}
+        meters: dict[str, Meter] = {}
+        wrong: list[UserError] = []
+        for number, arm in enumerate(setting.arms, start=1):
+            if reason := experiment.waits_for(arm):
+                unfinished[arm.name] = reason
+                continue
+            on_arm(number, arm)
+            try:
+                meter = asyncio.run(experiment.run(arm, signals=signals))
+            except UserError as error:  # what other arms have, or will have, paid for is theirs
+                unfinished[arm.name] = str(error)
+                wrong.append(error)
+                continue
+            meters[arm.name] = meter
+            if meter.left_over:
+                unfinished[arm.name] = meter.stopped or "the call store lacks calls"
+                if meter.stopped:
+                    break
+        if wrong and not read_experiment(out)[1]:
+            raise wrong[0]
+        return Ablation(
+            path=out,
+            setting=setting,
+            plans=plans,
+            budget=own.budget,
+            spent=experiment.spent,
+            unfinished=unfinished,
+            meters=meters,
+        )

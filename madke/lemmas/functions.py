@@ -1,0 +1,179 @@
+"""Completion functions as the engine's chat models."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from madke.adapters import ChatMessages
+from madke.core.chat import ChatRequest, Completion, Purpose, Usage
+from madke.llm.prices import estimated_usage
+
+T = TypeVar("T")
+
+
+class Tracer(Protocol):
+    """Whoever is told of the call and of each completion in it."""
+
+    def start_span(self, name: str, **attrs: Any) -> Any:
+        """Something begins; what is returned is handed to :meth:`end_span`."""
+
+    def end_span(self, span: Any, **attrs: Any) -> None:
+        """It ended, well or with an exception."""
+
+
+@contextmanager
+def span(tracer: Tracer | None, name: str, **attrs: Any) -> Iterator[dict[str, Any]]:
+    """Tell the tracer, if there is one, of what happens inside; what is put into the mapping is told at the end."""
+    results: dict[str, Any] = {}
+    if tracer is None:
+        yield results
+        return
+    opened = tracer.start_span(name, **attrs)
+    try:
+        yield results
+    finally:
+        tracer.end_span(opened, **results)
+
+
+@dataclass(kw_only=True, slots=True)
+class Call:
+    """One call of a completion function, not made yet."""
+
+    complete: Callable[[ChatMessages], Any]
+    messages: ChatMessages
+    tracer: Tracer | None
+    name: str
+    """The span's."""
+    attrs: Mapping[str, Any]
+    found: Callable[[str], Mapping[str, Any]]
+    """What the span's end tells of the reply."""
+    seconds: float = field(default=0.0, init=False)
+
+    def now(self) -> Any:
+        """Make it, here.
+
+        Raises:
+            TypeError: The function is asynchronous.
+        """
+        with self._traced() as results:
+            reply = self.complete(self.messages)
+            if inspect.isawaitable(reply):
+                if inspect.iscoroutine(reply):
+                    reply.close()
+                raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
+            results.update(self.found(said(reply)))
+            return reply
+
+    async def later(self) -> Any:
+        """Make it, and await what it returns if that is awaitable."""
+        with self._traced() as results:
+            reply = self.complete(self.messages)
+            if inspect.isawaitable(reply):
+                reply = await reply
+            results.update(self.found(said(reply)))
+            return reply
+
+    @contextmanager
+    def _traced(self) -> Iterator[dict[str, Any]]:
+        start = time.perf_counter()
+        with span(self.tracer, self.name, **self.attrs) as results:
+            yield results
+        self.seconds = time.perf_counter() - start
+
+
+Ask = Callable[[Call], Awaitable[Any]]
+"""Has a call made and gives its reply."""
+
+
+class Caller:
+    """A ChatModel over a completion function.
+
+    Args:
+        complete: The function.
+        ask: Has it called.
+        tracer: Told of each call.
+        span: The name and attributes of the span of a call.
+        found: What its end tells of the reply.
+        heard: Whether the engine hears what is said; if not, it hears an empty reply.
+    """
+
+    def __init__(
+        self,
+        complete: Callable[[ChatMessages], Any],
+        *,
+        ask: Ask,
+        tracer: Tracer | None,
+        span: Callable[[Purpose], tuple[str, Mapping[str, Any]]],
+        found: Callable[[str], Mapping[str, Any]],
+        heard: bool = True,
+    ) -> None:
+        self.name = "function"
+        self.said: list[str] = []
+        """Every reply, verbatim but for white space around it."""
+        self._complete = complete
+        self._ask = ask
+        self._tracer = tracer
+        self._span = span
+        self._found = found
+        self._heard = heard
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Call the function. An empty reply is a reply; what the function raises comes out of the debate."""
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        name, attrs = self._span(request.purpose)
+        call = Call(
+            complete=self._complete,
+            messages=messages,
+            tracer=self._tracer,
+            name=name,
+            attrs=attrs,
+            found=self._found,
+        )
+        reply = await self._ask(call)
+        text = said(reply)
+        self.said.append(text)
+        counted = getattr(reply, "usage", None)
+        usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
+        return Completion(text=text if self._heard else "", usage=usage, seconds=call.seconds)
+
+
+def said(reply: Any) -> str:
+    """The text of a reply, without white space around it; None is empty."""
+    text: str = (reply or "").strip()
+    return text
+
+
+def in_this_thread(play: Callable[[Ask], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end, and the calls that it asks for in this thread, one after another.
+
+    The coroutine has an event loop in another thread. So this works where a loop runs already (a notebook), and the
+    completion functions run where the caller is: they may use what belongs to its thread, run a loop of their own,
+    and be interrupted. What one of them raises ends the coroutine and is raised, unchanged.
+    """
+    asked: SimpleQueue[tuple[Call, asyncio.Future[Any]] | None] = SimpleQueue()
+
+    async def ask(call: Call) -> Any:
+        answer = loop.create_future()
+        asked.put((call, answer))
+        return await answer
+
+    with closing(asyncio.new_event_loop()) as loop, ThreadPoolExecutor(1, "madke-debate") as other:
+        task = loop.create_task(play(ask))
+        played = other.submit(loop.run_until_complete, task)
+        played.add_done_callback(lambda _: asked.put(None))
+        try:
+            while (item := asked.get()) is not None:
+                call, answer = item
+                loop.call_soon_threadsafe(answer.set_result, call.now())
+            return played.result()
+        except BaseException:
+            loop.call_soon_threadsafe(task.cancel)
+            raise

@@ -1,0 +1,147 @@
+"""Tables of an experiment: the figures of the paper it follows, and what its arms were planned to take and took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from madke.experiments.plan import Planned
+from madke.experiments.recipe import Recipe
+from madke.llm.prices import Prices, cost, price_of
+from madke.llm.store import Paid
+from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell
+from madke.scoring.arms import ArmValues, Results, open_results, read_arm
+from madke.scoring.debate_rows import NO_SHARES, over_repeats
+from madke.scoring.outside import external_values
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+
+OURS = "ours"
+"""What our rows say before our models."""
+
+
+def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
+    """Every figure that a recipe quotes, in percent where it is a share, below that of the arm of its name.
+
+    Args:
+        recipe: The experiment's.
+        folders: Its arms that have run.
+
+    Returns:
+        For each arm and dataset a row with our figures, named by our models, if the arm has run, then one for each
+        model of the source; None where the recipe quotes no figure.
+    """
+    quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for model, arm, dataset, metric, value in recipe.figures():
+        quoted.setdefault((arm, dataset), {}).setdefault(model, {})[metric] = value
+    if not quoted:
+        return None
+    opened = [(folder.name, open_results([folder])[0]) for folder in folders]
+    arms = {name: read_arm(name, arm.transcripts(), external_values(arm)) for name, arm in opened}
+    models = {name: _models(arm) for name, arm in opened}
+    metrics = list(dict.fromkeys(metric for *_, metric, _ in recipe.figures()))
+    rows = []
+    for (arm, dataset), by_model in quoted.items():
+        if arm in arms:
+            there = set().union(*by_model.values())
+            ours = [
+                percent_cell(_mean(arms[arm], metric, dataset)) if metric in there else NOTHING for metric in metrics
+            ]
+            rows.append(_row(arm, dataset, models[arm], ours))
+        for model, figures in by_model.items():
+            theirs = [_figure(figures[metric]) if metric in figures else NOTHING for metric in metrics]
+            rows.append(_row(arm, dataset, model, theirs))
+    notes = [f"Published: {recipe.source}. Shares are in percent."]
+    if folders:
+        notes.append(
+            f'Rows that say "{OURS}" are of this experiment, and have its intervals; the others are published.'
+        )
+    notes.append("Other models, samples and prompts: nobody expects the figures to be equal.")
+    headings = [HEADINGS.get(metric, metric) for metric in metrics]
+    return Table(
+        title="Published figures",
+        columns=("arm", "dataset", "model", *headings),
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[Cell, ...]:
+    return (*(Cell(text=text) for text in (arm, dataset, model)), *figures)
+
+
+def _models(arm: Results) -> str:
+    """Who played in a run, in the order of roles."""
+    return f"{OURS}: {', '.join(dict.fromkeys(arm.config.models.values() if arm.config else ()))}"
+
+
+def _figure(value: float) -> Cell:
+    if 0 <= value <= 1:
+        return Cell(text=f"{100 * value:.1f}", value=100 * value)
+    return Cell(text=f"{value:.2f}", value=value)
+
+
+def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:
+    """Of one dataset, or of ``all``."""
+    held = {
+        key: values
+        for key, values in arm.values.get(metric, {}).items()
+        if dataset in ("all", arm.questions[key] or "")
+    }
+    return over_repeats([list(each.values()) for each in held.values()], shares=metric not in NO_SHARES)
+
+
+def spending_table(
+    plans: Sequence[Planned], scores: Mapping[Path, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
+) -> Table:
+    """A row for each arm: calls, paid calls and tokens, planned and real. There is a column for cost if it has prices.
+
+    Args:
+        plans: Of the arms.
+        scores: Of the arms that have begun, by folder.
+        paid: What the call store says, without services; see :meth:`madke.llm.CallStore.paid`.
+        prices: May be none.
+    """
+    made = {folder.name: found.total.calls for folder, found in scores.items()}
+    columns = ("arm", "calls planned", "made", "paid calls planned", "paid", "tokens planned", "paid for", "cost")
+    said_paid = {folder.name for folder, found in scores.items() if found.total.paid}
+    rows = []
+    for plan in plans:
+        bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
+        unknown = not bills and plan.name in said_paid  # the store that its transcripts tell of is not there any more
+        tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
+        costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
+        ends = (plan.least, plan.most)
+        cells = (
+            Cell(text=plan.name),
+            _range(*(load.calls for load in ends)),
+            count_cell(made.get(plan.name, 0)),
+            _range(*(load.paid for load in ends)),
+            NOTHING if unknown else count_cell(sum(bill.calls for _, bill in bills)),
+            _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
+            NOTHING if unknown else count_cell(tokens),
+            Cell(text=f"{sum(costs):,.2f}", value=sum(costs)) if costs else NOTHING,
+        )
+        rows.append(cells)
+    kept = len(columns) if prices else len(columns) - 1
+    return Table(
+        title="Planned and paid",
+        columns=columns[:kept],
+        rows=tuple(row[:kept] for row in rows),
+        notes=(
+            "Planned: from debates that end as early as they can to debates that never settle, if no call fails; "
+            "tokens, of paid calls, are estimates. A call that an earlier arm makes too is paid once, by that arm; "
+            "replies that happen to be alike make more of them. Searches and quality estimates are no calls of a "
+            "model, and not counted.",
+        ),
+    )
+
+
+def planned_range(least: float, most: float, *, digits: int = 0) -> str:
+    """A range of figures, or one figure where its ends read the same."""
+    low, high = f"{least:,.{digits}f}", f"{most:,.{digits}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _range(least: float, most: float) -> Cell:
+    return Cell(text=planned_range(least, most), low=least, high=most)

@@ -1,0 +1,298 @@
+"""What one setting does: sources and selection of knowledge, debaters, rounds; over arms that differ in it alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from madke.engine.knowledge_rules import Knowledge
+from madke.engine.protocol import Protocol
+from madke.report.figures.canvas import (
+    COLOURS,
+    MARKERS,
+    Drawing,
+    DrawnArm,
+    interval_line,
+    line_key,
+    new_figure,
+    notes,
+    one_line,
+    percent_axis,
+    rows_in_blocks,
+)
+from madke.runs.spec import RunSpec
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+Facts = Mapping[str, str]
+"""Path of a setting, dots between its parts -> its value as text."""
+
+_NO_SETTING = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
+"""What follows from other settings, or makes no other experiment."""
+
+_UNREADABLE = ("questions", "given_sha256", "protocol.source")
+"""Tells arms apart, and says nothing to people."""
+
+
+def facts(config: RunSpec) -> dict[str, str]:
+    """Every setting of an arm that two arms of one comparison share."""
+    found = dict(_flat("", config.model_dump(mode="json", exclude=_NO_SETTING | {"models"})))
+    # More debaters have more models, though all the same.
+    names = {debater.name for debater in config.protocol.cast}
+    for role, model in config.models.items():
+        found.setdefault("models.debaters" if role in names else f"models.{role}", model)
+    several = sorted({model for role, model in config.models.items() if role in names})
+    if several:
+        found["models.debaters"] = " + ".join(several)
+    return found
+
+
+def _flat(path: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        return [pair for key, each in value.items() for pair in _flat(f"{path}.{key}" if path else key, each)]
+    return [(path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))]
+
+
+def groups(arms: Sequence[DrawnArm], apart: Callable[[str], bool]) -> list[tuple[Facts, list[DrawnArm]]]:
+    """Arms that share every setting but those that may differ: of each group what it shares, and its arms."""
+    found: dict[tuple[tuple[str, str], ...], list[DrawnArm]] = {}
+    for arm in arms:
+        if arm.results.config is not None:
+            shared = {path: value for path, value in facts(arm.results.config).items() if not apart(path)}
+            found.setdefault(tuple(sorted(shared.items())), []).append(arm)
+    return [(dict(shared), members) for shared, members in found.items()]
+
+
+def headings(settings: Sequence[Facts]) -> list[str]:
+    """What tells several lists of settings apart, on one line each; empty where nothing does."""
+    paths = dict.fromkeys(path for one in settings for path in one if not path.startswith(_UNREADABLE))
+    varied = [path for path in paths if len({one[path] for one in settings if path in one}) > 1]
+    if any(_KNOWLEDGE in one for one in settings) and any(_SOURCES in one for one in settings):
+        varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
+    # One model for all roles is said once.
+    told = [", ".join(dict.fromkeys(_told(path, one[path]) for path in varied if path in one)) for one in settings]
+    return [one_line(text, 72) if text else "" for text in told]
+
+
+_KNOWLEDGE, _SOURCES = "protocol.knowledge", "protocol.knowledge.sources"
+"""The first is there where a debate has no knowledge, the second where it has some."""
+
+
+def _told(path: str, value: str) -> str:
+    if path in ("data", "variant", "task") or path.startswith("models."):
+        return value.removesuffix(".jsonl")
+    if path == _KNOWLEDGE:
+        return "no knowledge"
+    if path == _SOURCES:
+        return " + ".join(json.loads(value))
+    if path == "protocol.debaters":
+        return f"{value if value.isdecimal() else len(json.loads(value))} debaters"
+    name = path.removeprefix("protocol.").removeprefix("knowledge.").replace(".", " ").replace("_", " ")
+    return f"{value} {name}" if name == "rounds" else f"{name} {value}"
+
+
+_BY_SOURCE = tuple(f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source.", "weights", "per_debater_sources"))
+_BY_SELECTION = (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected")
+
+_SELECTIONS = {"all": "whole pool", "one_each": "a passage each", "none": "pool not shown"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Bar:
+    arm: DrawnArm
+    label: str
+    found: Estimate
+
+
+_Block = tuple[Facts, list[_Bar]]
+
+
+def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy by the sources of knowledge, where arms differ in nothing else (Wang et al., Figure 4)."""
+    informed = [arm for arm in arms if _knowledge(arm)]
+    blocks: list[_Block] = []
+    for shared, members in groups(informed, lambda path: path.startswith(_BY_SOURCE)):
+        outside = _outside(members[0])
+        # Without knowledge there is nothing to select, so one such arm is the baseline of every selection.
+        alone = [arm for arm in arms if arm.results.config and not _knowledge(arm) and _outside(arm) == outside]
+        members = sorted(members, key=lambda arm: len(_sources(arm)))
+        blocks.append(
+            (shared, _bars([(arm, " + ".join(_sources(arm)) or "no knowledge") for arm in [*alone, *members]]))
+        )
+    return _bars_drawn(
+        blocks,
+        name="source-ablation",
+        title="Sources of knowledge",
+        caption="Accuracy of the final answers with knowledge of different sources, all else equal.",
+    )
+
+
+def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy by how passages are selected, where arms differ in nothing else (Wang et al., Figure 5)."""
+    blocks: list[_Block] = []
+    for shared, members in groups(
+        [arm for arm in arms if _knowledge(arm)], lambda path: path.startswith(_BY_SELECTION)
+    ):
+        blocks.append((shared, _bars([(arm, _selection(arm)) for arm in members])))
+    return _bars_drawn(
+        blocks,
+        name="selection-ablation",
+        title="Selection of knowledge",
+        caption="Accuracy of the final answers with different ways to select from one pool, all else equal.",
+    )
+
+
+def _knowledge(arm: DrawnArm) -> Knowledge | None:
+    return arm.results.config.protocol.knowledge if arm.results.config else None
+
+
+def _sources(arm: DrawnArm) -> tuple[str, ...]:
+    return arm.results.config.protocol.sources if arm.results.config else ()
+
+
+def _selection(arm: DrawnArm) -> str:
+    knowledge = _knowledge(arm)
+    assert knowledge is not None
+    return _SELECTIONS.get(knowledge.select, f"{knowledge.select}, {knowledge.max_selected} at most")
+
+
+def _outside(arm: DrawnArm) -> Facts:
+    """The settings that have nothing to do with knowledge."""
+    assert arm.results.config is not None
+    return {path: value for path, value in facts(arm.results.config).items() if not path.startswith(_KNOWLEDGE)}
+
+
+def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
+    return [
+        _Bar(arm=arm, label=one_line(label), found=arm.scores.correct) for arm, label in named if arm.scores.correct
+    ]
+
+
+def _bars_drawn(blocks: Sequence[_Block], *, name: str, title: str, caption: str) -> Drawing | None:
+    blocks = [(shared, bars) for shared, bars in blocks if len({bar.label for bar in bars}) > 1]
+    if not blocks:
+        return None
+    labels = list(dict.fromkeys(bar.label for _, bars in blocks for bar in bars))
+    told = headings([shared for shared, _ in blocks])
+    figure = new_figure(1)
+    axis = figure.add_subplot()
+    rows = [(heading, [bar.label for bar in bars]) for heading, (_, bars) in zip(told, blocks, strict=True)]
+    heights, rows_high = rows_in_blocks(axis, rows)
+    figure.set_figheight(0.6 + 0.25 * rows_high)
+    for ys, (_, bars) in zip(heights, blocks, strict=True):
+        for y, bar in zip(ys, bars, strict=True):
+            colour = COLOURS[labels.index(bar.label) % len(COLOURS)]
+            axis.barh(y, bar.found.value, height=0.66, color=colour, linewidth=0)
+            interval_line(axis, y, bar.found, across=True)
+            said, end = f"{100 * bar.found.value:.1f}", (max(bar.found.value, bar.found.high), y)
+            axis.annotate(said, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
+    shown = [bar for _, bars in blocks for bar in bars]
+    percent_axis(axis, [bar.found for bar in shown], which="x", zero=True)
+    axis.set_xlabel("Accuracy (%)")
+    ends = notes([bar.arm for bar in shown], [bar.found for bar in shown])
+    return Drawing(name=name, title=title, caption=caption + ends, figure=figure)
+
+
+def agents_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Rounds, Co2, Cons and accuracy over the number of debaters (Wang et al., Figures 7 to 9)."""
+    return _curves(
+        arms,
+        setting="protocol.debaters",
+        count=lambda protocol: len(protocol.cast),
+        name="agents",
+        title="Number of debaters",
+        axis_label="Debaters",
+    )
+
+
+def rounds_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Rounds, Co2, Cons and accuracy over the most rounds that a debate may have (Wang et al., Figures 7 to 9)."""
+    return _curves(
+        arms,
+        setting="protocol.rounds",
+        count=lambda protocol: protocol.rounds,
+        name="rounds",
+        title="Number of rounds",
+        axis_label="Most rounds",
+    )
+
+
+_CurvePanel = tuple[str, Callable[[Scores], Estimate | None]]
+"""Its heading, and what it shows of an arm."""
+
+
+def _panels(shown: Sequence[Scores]) -> list[_CurvePanel]:
+    judged = all(scores.cons_judge for scores in shown)
+    by = "by the judge" if judged else "by the matcher"
+    return [
+        ("Accuracy (%)", lambda scores: scores.correct),
+        (f"Co2, {by} (%)", lambda scores: scores.co2_judge if judged else scores.co2_matcher),
+        (f"Cons, {by} (%)", lambda scores: scores.cons_judge if judged else scores.cons_matcher),
+        ("Mean rounds", lambda scores: scores.mean_rounds),
+    ]
+
+
+def _curves(
+    arms: Sequence[DrawnArm], *, setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
+) -> Drawing | None:
+    def number(arm: DrawnArm) -> int:
+        assert arm.results.config is not None
+        return count(arm.results.config.protocol)
+
+    found = groups(arms, lambda path: path == setting)
+    found = [(shared, sorted(members, key=number)) for shared, members in found if len({*map(number, members)}) > 1]
+    if not found:
+        return None
+    shown = [arm for _, members in found for arm in members]
+    panels = [
+        (said, value)
+        for said, value in _panels([arm.scores for arm in shown])
+        if any(value(arm.scores) for arm in shown)
+    ]
+    figure = new_figure(2.1 * ceil(len(panels) / 2) + 0.2)
+    shares: list[Estimate] = []
+    for place, (heading, value) in enumerate(panels, start=1):
+        axis = figure.add_subplot(ceil(len(panels) / 2), 2, place)
+        drawn: list[Estimate] = []
+        for line, (_, members) in enumerate(found):
+            points = [(number(arm), one) for arm in members if (one := value(arm.scores))]
+            drawn += [one for _, one in points]
+            _curve(axis, points, line, shift=line - (len(found) - 1) / 2)
+        axis.set_title(heading)
+        axis.set_xlabel(axis_label)
+        axis.set_xticks(sorted({number(arm) for arm in shown}))
+        axis.grid(True, axis="y")
+        if "%" in heading:
+            percent_axis(axis, drawn, which="y")
+            shares += drawn
+        else:
+            axis.set_ylim(0, 1.15 * max(one.high for one in drawn))
+    if len(found) > 1:
+        told = headings([shared for shared, _ in found])
+        line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
+    return Drawing(
+        name=name,
+        title=title,
+        caption="Arms that differ in this number alone, a line for each group of them." + notes(shown, shares),
+        figure=figure,
+    )
+
+
+def _curve(axis: Axes, points: Sequence[tuple[int, Estimate]], line: int, *, shift: float) -> None:
+    # Side by side, so that intervals of different lines do not hide each other.
+    xs = [x + 0.05 * shift for x, _ in points]
+    colour, marker = _look(line)
+    axis.plot(xs, [one.value for _, one in points], marker=marker, color=colour, markersize=4, linewidth=1.3)
+    for x, (_, one) in zip(xs, points, strict=True):
+        interval_line(axis, x, one, colour=colour)
+
+
+def _look(line: int) -> tuple[str, str]:
+    return COLOURS[line % len(COLOURS)], MARKERS[line % len(MARKERS)]

@@ -1,0 +1,260 @@
+"""How figures look: arms as every figure shows them, colours, axes, keys, and text made fit for them.
+
+A figure is drawn once, for pages and for papers. On a page its text takes the colour around it, so it fits light and
+dark; the colours of series are legible on both.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, Literal
+
+from madke.report.tables import ORACLE
+from madke.scoring.arms import Results
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+from madke.terminal import printable
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+INK = "#1b1f24"
+"""Text, axes and intervals; on a page it becomes the colour of the text around."""
+
+ON_COLOUR = "#111111"
+"""Text on a coloured area, light or dark the page."""
+
+COLOURS = ("#1f80c3", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
+"""Okabe and Ito's colours, which colour-blind people tell apart too, fit for light and dark pages: the blue a little
+lighter, grey in place of black, and no yellow."""
+
+MARKERS = "osD^vPXp"
+
+WIDTH = 6.4
+"""Inches; the width of the text in most papers."""
+
+_INK_PARTS = "text.color axes.edgecolor axes.labelcolor axes.titlecolor xtick.color ytick.color grid.color"
+
+_STYLE: dict[str, Any] = {
+    "text.parse_math": False,  # names of arms are no formulas
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
+    "figure.dpi": 72,  # a pixel is a point, where labels are placed
+    "font.size": 9,
+    "axes.facecolor": "none",
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.6,
+    "grid.alpha": 0.15,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    **dict.fromkeys(_INK_PARTS.split(), INK),
+}
+
+_NO_STYLE = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
+"""Settings of the program around, which stay."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drawing:
+    """A figure, drawn, and what is said about it."""
+
+    name: str
+    """Of its file and its ids: lower-case letters and hyphens."""
+    title: str
+    caption: str
+    """Names in it are text of others."""
+    figure: Figure
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Figures made and saved inside look like ours, whatever the user's own settings of matplotlib."""
+    import matplotlib
+
+    usual = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _NO_STYLE}
+    with matplotlib.rc_context({**usual, **_STYLE}), warnings.catch_warnings():
+        # A name may be in a script that the font for measuring lacks; the reader's browser has one.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def new_figure(height: float) -> Figure:
+    """An empty figure without a background, :data:`WIDTH` wide and so many inches high."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="none")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def one_line(text: str, most: int = 32) -> str:
+    """Text of others on one short line, fit for XML, its middle left out where it is too long."""
+    text = " ".join(printable(text).replace("\ufffe", "").replace("\uffff", "").split()) or "?"
+    tail = most // 3
+    return text if len(text) <= most else f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
+_KEY_GAP = 36.0
+_CHARACTER = 5.0
+"""Points that an entry of a key takes besides its text, and about that many for each character."""
+
+
+def percent_axis(axis: Axes, found: Sequence[Estimate], *, which: Literal["x", "y"], zero: bool = False) -> None:
+    """Let an axis of shares, 0 .. 1, read in percent, its limits tens around all intervals, 20 points at least."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    low = 0 if zero else floor(10 * min(one.low for one in found) + 1e-9)
+    high = ceil(10 * max(one.high for one in found) - 1e-9)
+    if high - low < 2:
+        low = min(low, 8)
+        high = low + 2
+    line = axis.xaxis if which == "x" else axis.yaxis
+    # A marker on a limit is not cut off.
+    margin = 0.0 if zero else 0.012 * (high - low) / 10
+    (axis.set_xlim if which == "x" else axis.set_ylim)(low / 10 - margin, high / 10 + margin)
+    line.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    line.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f}"))
+    axis.grid(True, axis=which)
+
+
+def thousands(value: float, _: object = None) -> str:
+    """A count in few characters: 850, 1.2k, 35k, 1.5M."""
+    for unit, sign in ((1e6, "M"), (1e3, "k")):
+        if value >= 0.9995 * unit:
+            return f"{value / unit:.3g}{sign}"
+    return f"{value:.3g}"
+
+
+def interval_line(axis: Axes, at: float, found: Estimate, *, across: bool = False, colour: str = INK) -> None:
+    """The 95 % interval of an estimate as a thin line, upright unless it goes ``across``."""
+    draw = axis.hlines if across else axis.vlines
+    draw(at, found.low, found.high, colors=colour, linewidth=0.9, zorder=2.5)
+
+
+def name_rows(axis: Axes, names: Mapping[float, str], rows: float) -> None:
+    """Names at the heights of rows, of which the first, 0, is at the top."""
+    axis.set_yticks(list(names), labels=list(names.values()))
+    axis.set_ylim(rows - 0.4, -0.6)
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+
+
+def _key(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """One key for all panels, above them, in as many columns as there is room for."""
+    columns = int(72 * WIDTH / (_KEY_GAP + _CHARACTER * max(map(len, labels))))
+    rows = ceil(len(labels) / max(1, min(columns, len(labels))))
+    drawn = figure.legend(
+        handles,
+        ["" for _ in labels],
+        loc="outside upper left",
+        # matplotlib fills columns from top to bottom; none should stand empty.
+        ncols=ceil(len(labels) / rows),
+        handlelength=1.6,
+        columnspacing=1.6,
+        borderpad=0,
+    )
+    # Set afterwards: as an argument, a label that begins with an underscore would be left out.
+    for text, label in zip(drawn.get_texts(), labels, strict=True):
+        text.set_text(label)
+    figure.set_figheight(figure.get_figheight() + 0.19 * rows)
+
+
+def line_key(figure: Figure, lines: Sequence[tuple[str, str, str]]) -> None:
+    """A key of lines: of each its label, its colour and its marker."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=colour, marker=marker, markersize=4) for _, colour, marker in lines]
+    _key(figure, handles, [label for label, _, _ in lines])
+
+
+def patch_key(figure: Figure, areas: Mapping[str, str]) -> None:
+    """A key of areas: label -> colour."""
+    from matplotlib.patches import Patch
+
+    _key(figure, [Patch(color=colour) for colour in areas.values()], list(areas))
+
+
+def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[list[float]], float]:
+    """Lay out rows in blocks, each under its heading; an empty heading takes no room.
+
+    Returns:
+        Of each block the heights of its rows, and how many rows high the panel is, headings and gaps included.
+    """
+    names: dict[float, str] = {}
+    heights: list[list[float]] = []
+    y = 0.0
+    for place, (heading, rows) in enumerate(blocks):
+        y += 0.4 if place and heading else 0
+        if heading:
+            axis.text(
+                0, y, heading, transform=axis.get_yaxis_transform(), va="center_baseline", fontsize=8, fontweight="bold"
+            )
+            y += 1
+        heights.append([y + row for row in range(len(rows))])
+        names |= dict(zip(heights[-1], rows, strict=True))
+        y += len(rows)
+    name_rows(axis, names, y)
+    return heights, y
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnArm:
+    """One arm: what there is to draw of it, and how."""
+
+    results: Results
+    scores: Scores
+    label: str
+    """Its name on one short line, as no other arm has it; with a star where debates read the gold answers."""
+    colour: str
+    marker: str
+
+
+def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[DrawnArm]:
+    """The arms, in order."""
+    labels = _distinct(one_line(one.name) for one in results)
+    return [
+        DrawnArm(
+            results=one,
+            scores=scores[one.name],
+            label=f"{label}*" if scores[one.name].read_golds else label,
+            colour=COLOURS[n % len(COLOURS)],
+            marker=MARKERS[n % len(MARKERS)],
+        )
+        for n, (one, label) in enumerate(zip(results, labels, strict=True))
+    ]
+
+
+def _distinct(labels: Iterable[str]) -> Iterator[str]:
+    seen: Counter[str] = Counter()
+    for label in labels:
+        seen[label] += 1
+        yield f"{label} ({seen[label]})" if seen[label] > 1 else label
+
+
+def notes(arms: Iterable[DrawnArm], found: Iterable[Estimate] = ()) -> str:
+    """The end of a caption: over how many questions the intervals are, and what a star means."""
+    counts = sorted({one.n for one in found})
+    said = ""
+    if counts:
+        over = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+        said = f" Thin lines: 95 % intervals over {over} questions."
+    return f"{said} * {ORACLE}." if any(arm.scores.read_golds for arm in arms) else said

@@ -1,0 +1,280 @@
+"""The data of a page, piece by piece: passages and debates in compressed blocks, then the index of all debates."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from madke.core.errors import UserError
+from madke.core.transcript import Transcript
+from madke.knowledge.pool_file import PoolRecord, read_pools
+from madke.report.tables import ORACLE
+from madke.runs.run_json import run_files
+from madke.runs.run_pools import lines_of
+from madke.scoring.arms import ArmValues, Results
+from madke.scoring.metrics import METRICS, question_of
+from madke.scoring.scores import shortened, total_usage
+from madke.tasks import get_task
+
+_LEVEL = 4
+"""Twice as fast as gzip's usual 6, for a page that is 4 % larger."""
+
+
+class Blocks:
+    """Numbered items, so many to a block: item ``n`` is item ``n % size`` of block ``n // size``.
+
+    A block is an element that a browser neither runs nor shows, and base64 cannot end it early.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        self.size = size
+        self._name = name
+        self._count = 0
+        self._open: list[Any] = []
+        self._full: list[str] = []
+
+    def add(self, item: Any) -> int:
+        """Put in a JSON value; returns its number."""
+        self._open.append(item)
+        self._count += 1
+        if len(self._open) == self.size:
+            self._close()
+        return self._count - 1
+
+    def full(self) -> str:
+        """The elements of the blocks that were filled since the last call."""
+        elements, self._full = self._full, []
+        return "".join(elements)
+
+    def rest(self) -> str:
+        """The elements that are left at the end."""
+        if self._open:
+            self._close()
+        return self.full()
+
+    def _close(self) -> None:
+        items, self._open = self._open, []
+        self._full.append(element(f"{self._name}-{(self._count - 1) // self.size}", items))
+
+
+def element(name: str, value: Any) -> str:
+    """A JSON value as an element with this id: gzip, base64."""
+    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL, mtime=0)
+    return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
+
+
+Held = Literal["none", "held", "missing", "changed"]
+"""Whether a run's passages can be shown: it had none, they are here, their file is gone, or it is another one now."""
+
+
+class PassageTexts:
+    """Numbers for the texts of passages, the same text having one number in all runs.
+
+    One pool file is in memory at a time.
+    """
+
+    def __init__(self) -> None:
+        self.blocks = Blocks("texts", 200)
+        self._numbers: dict[bytes, int] = {}
+        self._frozen: Mapping[str, str] = {}
+        self._records: Mapping[str, PoolRecord] = {}
+
+    def open(self, results: Results) -> Held:
+        """Take the passages of this run from now on."""
+        frozen = results.config.pools if results.config else {}
+        if not frozen:
+            self._frozen, self._records = {}, {}
+            return "none"
+        if frozen == self._frozen:
+            return "held"
+        self._frozen, self._records = {}, {}
+        try:
+            file = run_files(results.path).pools
+            if file is None or not file.is_file():
+                return "missing"
+            if {id_: found for id_, (found, _) in lines_of(file, frozen).items()} != frozen:
+                return "changed"
+            self._records = read_pools(file, only=frozen)
+        except UserError:
+            return "missing"
+        self._frozen = frozen
+        return "held"
+
+    def of(self, transcript: Transcript) -> list[int | None]:
+        """The number of each passage of a debate's pool; None for one that the pool file does not hold.
+
+        What stands under a number is ``[text, url, date]``.
+        """
+        record = self._records.get(transcript.id)
+        if record is None:
+            return []
+        held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
+        passages = [held.get((entry.source, entry.key)) for entry in transcript.pool]
+        return [self._number(found.text, found.url, found.date) if found else None for found in passages]
+
+    def _number(self, text: str, url: str | None, date: str | None) -> int:
+        key = blake2b(repr((text, url, date)).encode("utf-8", "replace"), digest_size=16).digest()
+        if key not in self._numbers:
+            self._numbers[key] = self.blocks.add([text, url, date])
+        return self._numbers[key]
+
+
+OUTCOMES: Mapping[str, str] = {
+    "right": "right",
+    "wrong": "wrong",
+    "partly": "partly right",
+    "abstained": "abstained",
+    "failed": "failed",
+    "corrected": "corrected: wrong after round 1, right in the end",
+    "collapsed": "collapsed: right after round 1, wrong in the end",
+    "divided": "no consensus",
+    "trapped": "trapped: gave an answer listed as wrong",
+    "degraded": "degraded: a call failed on the way",
+    "shortened": "shortened: a prompt was too long",
+    "oracle": ORACLE,
+}
+"""What a debate can be -> in words. The first five exclude each other."""
+
+_VALUES = ("correct", "corrected", "collapsed", "trapped", "cons_judge", "cons_matcher")
+"""What of a debate's values says its outcome."""
+
+
+class Index:
+    """The small values of all debates, in the order in which their bodies are written."""
+
+    def __init__(self) -> None:
+        self._arm: ArmValues
+        self._runs: list[dict[str, Any]] = []
+        self._questions: list[tuple[str, str, str, str, str]] = []
+        self._number: dict[tuple[str, str], int] = {}
+        self._place: dict[str, int] = {}
+        self._columns: dict[str, list[Any]] = {
+            name: [] for name in ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
+        }
+
+    def begin(self, results: Results, arm: ArmValues, held: Held) -> None:
+        """Take the debates of this run, whose values are the arm's, from now on."""
+        self._arm = arm
+        self._runs.append({"name": results.name, "first": self._debates, "count": 0, "texts": held})
+        for place, id_ in enumerate(results.config.questions if results.config else ()):
+            self._place.setdefault(id_, place)
+
+    def add(self, transcript: Transcript) -> None:
+        """Take the next debate."""
+        found = ((name, self._arm.value(name, transcript)) for name in _VALUES)
+        values = {name: value for name, value in found if value is not None}
+        used = total_usage(transcript.usage.values()) if transcript.usage else None
+        names = list(OUTCOMES)
+        added = {
+            "question": self._question(transcript),
+            "repeat": transcript.repeat,
+            "answer": transcript.answer,
+            "outcomes": sum(1 << names.index(name) for name in _outcomes(transcript, values)),
+            "score": values.get("correct"),
+            # Nobody counted what answers from elsewhere took.
+            "rounds": len(transcript.rounds) if used else None,
+            "calls": used.calls if used else None,
+            "tokens": used.prompt_tokens + used.completion_tokens if used else None,
+        }
+        for name, value in added.items():
+            self._columns[name].append(value)
+        self._runs[-1]["count"] += 1
+
+    def json(self) -> dict[str, Any]:
+        """The index as the page's script reads it; questions in the order of the data, where a run says it."""
+        order = sorted(
+            range(len(self._questions)), key=lambda n: self._place.get(self._questions[n][0], len(self._place))
+        )
+        place = {number: n for n, number in enumerate(order)}
+        fields = ("id", "text", "gold", "task", "dataset")
+        columns = zip(*(self._questions[number] for number in order), strict=True)
+        return {
+            "runs": self._runs,
+            "outcomes": OUTCOMES,
+            "questions": dict(zip(fields, columns, strict=False)) or {field: [] for field in fields},
+            "debates": self._columns | {"question": [place[number] for number in self._columns["question"]]},
+        }
+
+    @property
+    def _debates(self) -> int:
+        return len(self._columns["question"])
+
+    def _question(self, transcript: Transcript) -> int:
+        # Ids alone are the same in many datasets ("1", "2", ...), so the text is part of the key.
+        key = (transcript.id, transcript.question)
+        if key not in self._number:
+            self._number[key] = len(self._questions)
+            gold = " | ".join(transcript.answers)
+            self._questions.append((*key, gold, transcript.task, transcript.dataset or ""))
+        return self._number[key]
+
+
+def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[str]:
+    score = values.get("correct")
+    if transcript.status != "ok":
+        yield transcript.status
+    elif score is not None:
+        yield "right" if score == 1 else "wrong" if score == 0 else "partly"
+    yield from (name for name in ("corrected", "collapsed", "trapped") if values.get(name))
+    if values.get("cons_judge", values.get("cons_matcher")) == 0:
+        yield "divided"
+    if transcript.degraded:
+        yield "degraded"
+    if shortened(transcript):
+        yield "shortened"
+    if transcript.oracle:
+        yield "oracle"
+
+
+_BODIES = 100
+"""Debates to a block: what a browser unpacks to show one of them."""
+
+
+def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
+    """Elements to be written into the page one after the other, the index last.
+
+    What stays in memory is a block, one pool file and a small row for each debate and passage.
+
+    Raises:
+        UserError: A transcript is none, or names a task that does not exist.
+    """
+    index, texts = Index(), PassageTexts()
+    bodies = Blocks("debates", _BODIES)
+    for one, arm in zip(results, arms, strict=True):
+        index.begin(one, arm, texts.open(one))
+        for transcript in one.transcripts():
+            index.add(transcript)
+            bodies.add(_body(transcript, texts.of(transcript)))
+            yield bodies.full()
+            yield texts.blocks.full()
+    yield bodies.rest()
+    yield texts.blocks.rest()
+    yield element("index", index.json() | {"sizes": {"debates": bodies.size, "texts": texts.blocks.size}})
+
+
+def _body(transcript: Transcript, texts: Sequence[int | None]) -> dict[str, Any]:
+    """One debate: its transcript without what is as usual, where its passages are, how right each answer in it is."""
+    body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
+    return body | {"texts": list(texts), "scores": _scores(transcript)}
+
+
+def _scores(transcript: Transcript) -> dict[str, float]:
+    """Answer -> the task's first metric, for each answer that a debater or the debate gave."""
+    if not transcript.answers:
+        return {}
+    question = question_of(transcript)
+    metric = METRICS[get_task(transcript.task).metrics[0]]
+    given = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns} | {transcript.answer}
+    return {answer: metric(answer, question) for answer in sorted(filter(None, given))}
+
+
+@cache
+def _adapter() -> TypeAdapter[Transcript]:
+    return TypeAdapter(Transcript)

@@ -1,0 +1,233 @@
+"""The pools of a run: from a pool file, or built into the run directory once and frozen there."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic_core import from_json
+
+from madke.core.errors import UserError
+from madke.core.events import Event, Listener, PoolProgress, PoolsReady
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source, SourceCounts
+from madke.core.question import Question
+from madke.engine.protocol import Knowledge
+from madke.files import fingerprint, replacing
+from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
+from madke.knowledge.pools import build_pools, load_pool
+from madke.runs.directory import RunDirectory
+from madke.runs.job import Job
+from madke.runs.spec import RunSpec, question_hash, short_hash
+
+RETRIEVED = 10
+"""Passages that are asked of each source (or ``per_source``, if that is more): spares for removed duplicates."""
+
+
+_MORE = "pools.more.jsonl"
+"""Where the pools of questions that come later are built."""
+
+
+def depth(knowledge: Knowledge) -> int:
+    """How many passages each source is asked for."""
+    return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
+
+
+def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
+    """The pool of one question under a protocol's settings; of these ``sources`` alone where they are given."""
+    return load_pool(
+        record,
+        sources=knowledge.sources if sources is None else sources,
+        per_source=knowledge.per_source,
+        fusion=knowledge.fusion,
+        weights=knowledge.weights,
+        most=knowledge.most,
+    )
+
+
+class RunPools:
+    """The pool of each question under one protocol's knowledge settings, read from the file when it is asked for.
+
+    Args:
+        file: A pool file; None for a protocol without knowledge.
+        knowledge: The protocol's settings.
+        questions: Each must have a record in the file.
+        known: A run whose lines of the pool file were checked before; where they are the same, they are not checked
+            again.
+
+    Raises:
+        UserError: The file is wrong, lacks a question, or holds nothing of a source that is asked for.
+    """
+
+    def __init__(
+        self,
+        file: Path | None,
+        knowledge: Knowledge | None,
+        questions: Sequence[Question],
+        known: RunSpec | None = None,
+    ) -> None:
+        self.sources: Mapping[str, str] = {}
+        """Chosen source -> what served it when the pools were built."""
+        self.hashes: Mapping[str, str] = {}
+        """Question id -> hash of its line."""
+        self._state = _state(file)
+        self._sha256 = fingerprint(file) if file else None
+        self._file = file
+        self._knowledge = knowledge
+        self._lines: PoolLines | None = None
+        if file is None or knowledge is None:
+            return
+        lines = lines_of(file, {question.id for question in questions})
+        self.hashes = {id_: found for id_, (found, _) in lines.items()}
+        if (
+            known is not None
+            and all(known.questions.get(q.id) == question_hash(q) for q in questions)
+            and all(known.pools.get(id_) == found for id_, found in self.hashes.items())
+            and len(self.hashes) == len(questions)
+            and set(known.sources) == set(knowledge.sources)
+        ):
+            self.sources = known.sources
+        else:
+            self.sources = _checked(file, knowledge, questions)
+        self._lines = PoolLines(file, self.hashes, {id_: start for id_, (_, start) in lines.items()})
+
+    def of(self, question: Question) -> KnowledgePool:
+        """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered."""
+        if self._lines is None or self._knowledge is None:
+            return EMPTY_POOL
+        record = self._lines[question.id]
+        self.check()
+        return pool_of(record, self._knowledge)
+
+    def check(self) -> None:
+        """Check that the file still is what it was; it is read again only where it may have changed.
+
+        Raises:
+            UserError: It was replaced or changed. No pool was read from the new file.
+        """
+        if self._file is None or (state := _state(self._file)) == self._state:
+            return
+        if fingerprint(self._file) != self._sha256:
+            raise UserError(
+                f"was replaced or changed while this run read it. All debates so far used the file with SHA-256 "
+                f"{self._sha256}; put it back and give the same command again, or choose another --out",
+                file=self._file,
+            )
+        self._state = state
+
+
+def _state(file: Path | None) -> tuple[int, ...] | None:
+    """What changes with the content of a file, or when it is replaced."""
+    try:
+        found = file.stat() if file else None
+    except OSError:
+        return None
+    return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
+    """Question id -> hash of its line in a pool file, and where the line begins; of these questions.
+
+    A line that cannot be read is left out: it is told with its number where the file is checked.
+    """
+    found = {}
+    start = 0
+    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+        for line in lines:
+            with suppress(ValueError, TypeError, KeyError):
+                if (id_ := str(from_json(line)["id"])) in ids:
+                    found[id_] = (short_hash(line.strip()), start)
+            start += len(line)
+    return found
+
+
+def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
+    """Chosen source -> what served it; all lines are looked at."""
+    left = {question.id: question.question for question in questions}
+
+    def of_questions() -> Iterator[PoolRecord]:
+        for _, record in pool_records(file):
+            question = left.pop(record.id, None)
+            if question is None:
+                continue
+            if record.question != question:
+                found = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
+                raise UserError(found, file=file)
+            yield record
+
+    asked = sources_in(of_questions())
+    if left:
+        raise UserError(f"has no pool for question {next(iter(left))!r}; build it from the same data", file=file)
+    for source in knowledge.sources:
+        if source not in asked:
+            raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(asked))}", file=file)
+    return {source: asked[source] for source in knowledge.sources}
+
+
+def build_run_pools(
+    file: Path,
+    questions: Sequence[Question],
+    knowledge: Knowledge,
+    sources: Callable[[], Sequence[Source]],
+    progress: Callable[[int, int], None],
+) -> dict[str, SourceCounts]:
+    """Retrieve a run's own pools into ``file``, for those questions that it does not hold yet.
+
+    Returns:
+        Source name -> what it found for them.
+
+    Raises:
+        UserError: A source cannot work, or the file cannot be written.
+    """
+    if not file.exists():
+        return build_pools(questions, sources(), depth(knowledge), file, progress=progress)
+    held = lines_of(file, {question.id for question in questions})
+    lacking = [question for question in questions if question.id not in held]
+    if not lacking:
+        return {}
+    more = file.with_name(_MORE)
+    found = build_pools(lacking, sources(), depth(knowledge), more, progress=progress)
+    with replacing(file) as whole:
+        whole.write(file.read_bytes())
+        whole.write(more.read_bytes())
+    more.unlink()
+    return found
+
+
+async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
+    """The pool file in the run directory, with what it lacks retrieved."""
+    knowledge = job.protocol.knowledge
+    assert knowledge is not None
+    file = directory.path / "pools.jsonl"
+    if directory.begun and not file.exists():
+        raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
+    if replay:
+        return file
+    if not directory.begun:
+        # Pools without a run are left of one that was stopped; nothing says what they were built from.
+        file.unlink(missing_ok=True)
+    later = None if tell is None else from_thread(tell)
+
+    def progress(done: int, total: int) -> None:
+        if later is not None:
+            later(PoolProgress(question="", done=done, total=total))
+
+    def opened() -> Sequence[Source]:
+        return job.sources(later)
+
+    found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
+    if found and tell is not None:
+        tell(PoolsReady(question="", found=found))
+    return file
+
+
+def from_thread(listen: Listener) -> Listener:
+    """The listener, for events of another thread: it hears them in this event loop."""
+    loop = asyncio.get_running_loop()
+
+    def later(event: Event) -> None:
+        loop.call_soon_threadsafe(lambda: listen(event))
+
+    return later

@@ -1,0 +1,379 @@
+"""The batch runner: a job and a directory, from the first pool to the last transcript."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from madke.core.chat import ChatModel
+from madke.core.errors import UserError
+from madke.core.events import Listener, PoolReady, RunProgress, heedless
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.engine.debate import debate
+from madke.engine.scene import Estimate, Retrieve
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, endpoints_of, moved, read_models
+from madke.llm.prices import read_prices
+from madke.runs.budget import Budget
+from madke.runs.cast import allow_connections, guarded, open_models
+from madke.runs.directory import RunDirectory
+from madke.runs.job import Job
+from madke.runs.meter import HOPELESS, Meter, Metered
+from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
+from madke.runs.run_pools import RunPools, depth, own_pools
+from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
+from madke.runs.spec import RunOptions, RunSpec
+from madke.runs.stopping import drained, seconds_until, until_stopped
+from madke.tasks import get_task
+
+_log = logging.getLogger(__name__)
+
+_TOLD_EVERY = 0.5
+"""Seconds between two :class:`RunProgress`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What the runs of an experiment share, or what one has for itself."""
+
+    budget: Budget
+    calls: Path | None = None
+    """The call store; None for the run's own."""
+    payer: str = ""
+    """Names the run among those that share the store."""
+    until: float | None = None
+    """Until when calls begin, in seconds of :func:`time.monotonic`; None: until all is done."""
+
+
+def account(options: RunOptions) -> Account:
+    """The account that a command's options open.
+
+    Raises:
+        UserError: The price file or the deadline is wrong.
+    """
+    prices = read_prices(options.prices) if options.prices else {}
+    budget = Budget(prices=prices, max_cost=options.max_cost, max_tokens=options.token_budget)
+    if options.deadline is None:
+        return Account(budget=budget)
+    # Seconds of a clock that nobody sets.
+    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
+
+
+async def play(
+    job: Job,
+    directory: RunDirectory,
+    options: RunOptions,
+    *,
+    pools: Path | None = None,
+    shared: Account | None = None,
+    listen: Listener | None = None,
+    signals: bool = False,
+) -> Meter:
+    """Debate every question that the directory does not hold yet.
+
+    Args:
+        job: What is debated, and by whom.
+        directory: An entered directory; it begins here.
+        options: How.
+        pools: A pool file. None: the run's own, which is built if need be.
+        shared: What the run shares with others.
+        listen: Hears how far pools and run are, and the events of all debates.
+        signals: Whether SIGINT, SIGTERM and SIGHUP end the run without losing a call that is paid for.
+
+    Returns:
+        The counters; ``meter.stopped`` says what ended the run early, ``meter.left_over`` how many questions have no
+        outcome for that.
+
+    Raises:
+        UserError: The directory belongs to another run; a pool, a model, a source or the call store cannot be used.
+        Interrupted: A signal stopped the run; all that had ended is kept.
+    """
+    if options.address is not None and options.engine != "ray":
+        raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
+    started = datetime.now(UTC)
+    tell = None if listen is None else heedless(listen)
+    allow_connections(options.concurrency)
+    own = shared or account(options)
+    pending = directory.pending(job.questions, job.spec.repeats, options)
+    # A replay makes no call, nor does a run that has nothing left to do: no weights are loaded, no key is needed.
+    named_only = options.replay or not pending
+    if not options.replay:
+        own.budget.check(job.spec.models.values())
+    with _models(job, options, named_only=named_only) as models:
+        estimator = QualityEstimator(job.spec.estimator, replay=named_only) if job.spec.estimator else None
+        file = pools if job.protocol.knowledge else None
+        if file is None and job.protocol.knowledge is not None:
+            file = await own_pools(job, directory, tell, replay=options.replay)
+        before = read_spec(directory.path) if directory.begun else None
+        found = RunPools(file, job.protocol.knowledge, job.questions, before)
+        live = _live_search(job, before, tell, replay=options.replay)
+        spec = job.spec.model_copy(
+            update={
+                "models": {role: model.name for role, model in models.items()},
+                "sources": found.sources,
+                "pools": found.hashes,
+                "searched": live.served_by if live else {},
+            }
+        )
+        files = RunFiles(calls=own.calls or directory.path / "calls.sqlite", pools=file)
+        endpoints = endpoints_of(models.values())
+        if before is not None and not named_only and (line := moved(endpoints_before(directory.path), endpoints)):
+            _log.warning("%s", line)
+        directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"))
+        with CallStore(files.calls) as store:
+            run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
+            run.listen = tell
+            run.serve(live, estimator)
+            await run.to_the_end(pending, signals=signals)
+    return run.meter
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """One run under way."""
+
+    job: Job
+    directory: RunDirectory
+    options: RunOptions
+    own: Account
+    store: CallStore
+    pools: RunPools
+    models: Mapping[str, ChatModel]
+    listen: Listener | None = None
+    retrieve: Retrieve | None = None
+    estimate: Estimate | None = None
+    meter: Meter = field(init=False)
+    limiter: Limits = field(init=False)
+    services: Limiter = field(init=False)
+    """Searches and estimates are no model calls, but a run that stops waits for them too."""
+
+    def __post_init__(self) -> None:
+        options = self.options
+        self.limiter = Limits(options.concurrency, options.rpm, options.tpm)
+        self.services = Limiter(options.concurrency, start=options.concurrency)
+        self.meter = Meter(
+            total=len(self.job.questions) * self.job.spec.repeats,
+            budget=None if options.replay else self.own.budget,
+            limiter=self.limiter,
+            hopeless=max(HOPELESS, 2 * options.concurrency),
+        )
+
+    def serve(self, live: LiveSearch | None, estimator: QualityEstimator | None) -> None:
+        """Put the services that debates ask behind the store."""
+        knowledge = self.job.protocol.knowledge
+        if live is not None and knowledge is not None:
+            self.retrieve = searching(self._service(live), knowledge)
+        if estimator is not None:
+            self.estimate = estimating(self._service(estimator))
+
+    def _service(self, service: ChatModel) -> ChatModel:
+        metered = Metered(Limited(service, self.services), self.meter, service=True)
+        return Stored(metered, self.store, replay=self.options.replay, payer=self.own.payer)
+
+    async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
+        """Debate what is pending; whatever happens, say in the directory what was done."""
+        meter, options = self.meter, self.options
+        if meter.budget is not None and pending and not meter.budget.tokens:
+            self._catch_up(meter.budget)
+        if meter.stopped:
+            # A limit is reached before anything begins: no outcome is given up for one that will not come.
+            options = options.model_copy(update={"retry_failed": False, "retry_degraded": False})
+            pending = self.directory.pending(self.job.questions, self.job.spec.repeats, options)
+        self.directory.resume(options)
+        meter.resumed = len(self.directory.done)
+        told = asyncio.create_task(self._tell_now_and_then())
+        try:
+            await self._played(pending, signals=signals)
+            self.pools.check()
+        except BaseException as error:
+            meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
+            with suppress(UserError):  # the disk is full, say: what happened first is what counts
+                self._end(pending)
+            raise
+        finally:
+            told.cancel()
+        self._end(pending)
+        self.tell()
+
+    async def _played(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
+        cast = guarded(
+            self.models,
+            limiter=self.limiter,
+            store=self.store,
+            replay=self.options.replay,
+            meter=self.meter,
+            payer=self.own.payer,
+        )
+        drain = partial(drained, self.limiter, self.services)
+        batch = run_batch(
+            pending,
+            partial(self._debated, cast),
+            directory=self.directory,
+            meter=self.meter,
+            workers=self.options.concurrency,
+            drain=partial(drain, told=False),
+        )
+        seconds = None if self.own.until is None else self.own.until - time.monotonic()
+        try:
+            if not await until_stopped(batch, drain, seconds=seconds, signals=signals):
+                self.meter.ended = self.meter.ended or "--deadline"
+        finally:
+            for model in {*self.models.values()} - {*self.job.own_models.values()}:
+                await close(model)
+
+    async def _debated(self, cast: Mapping[str, ChatModel], question: Question, repeat: int) -> Transcript:
+        job = self.job
+        self.directory.check_lock()
+        pool = self.pools.of(question)
+        if self.listen is not None:
+            self.listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
+        return await debate(
+            question,
+            job.protocol,
+            cast,
+            pool,
+            task=get_task(question.task),
+            prompts=job.variant,
+            repeat=repeat,
+            seed=job.spec.seed,
+            given=job.given.of(question.id, repeat) if job.given else (),
+            retrieve=self.retrieve,
+            estimate=self.estimate,
+            listen=self.listen,
+            clock=time.monotonic,
+        )
+
+    def _catch_up(self, budget: Budget) -> None:
+        """Count what was paid before a kill, by this run and by those that share the store."""
+        for (_, model), paid in self.store.paid().items():
+            budget.pay(model, paid.usage)
+        # A store may have lost calls; what commands counted is not less for that.
+        budget.tokens = max(budget.tokens, tokens_of_sessions(self.directory.path))
+
+    def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
+        meter, done = self.meter, self.directory.done
+        left = [(question.id, repeat) for question, repeat in pending if (question.id, repeat) not in done]
+        meter.left_over = len(left)
+        worked = meter.calls or meter.done or left
+        self.directory.end(meter.session() if worked else None, left)
+
+    async def _tell_now_and_then(self) -> None:
+        while self.listen is not None:
+            await asyncio.sleep(_TOLD_EVERY)
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell the listener how far the run is."""
+        meter = self.meter
+        if self.listen is not None:
+            self.listen(
+                RunProgress(
+                    question="",
+                    at=meter.clock() - meter.started,
+                    done=meter.done,
+                    total=meter.total,
+                    resumed=meter.resumed,
+                    failed=meter.failed,
+                    calls=meter.calls,
+                    failed_calls=meter.failed_calls,
+                    too_long=meter.too_long,
+                    retries=meter.retries,
+                    prompt_tokens=meter.prompt_tokens,
+                    cached_tokens=meter.cached_tokens,
+                    completion_tokens=meter.completion_tokens,
+                    cost=meter.budget.cost if meter.budget is not None and meter.budget.prices else None,
+                    in_flight=self.limiter.state().in_flight,
+                )
+            )
+
+
+async def run_batch(
+    pending: Iterable[tuple[Question, int]],
+    play: Callable[[Question, int], Awaitable[Transcript]],
+    *,
+    directory: RunDirectory,
+    meter: Meter,
+    workers: int,
+    drain: Callable[[], Coroutine[None, None, None]],
+) -> None:
+    """Debate questions, each in the repeat (0-based) that stands with it.
+
+    Args:
+        pending: What is to be done; taken one by one, so that no more than one state per worker is in memory.
+        play: Debates one question.
+        directory: Where transcripts go.
+        meter: Its counts of questions are updated here. Where it says why to stop, no further question begins.
+        workers: Questions under way at once.
+        drain: Lets no call begin any more and waits for those under way, before an error in one debate ends the others.
+
+    Raises:
+        UserError: The directory or the call store cannot be written any more. What had finished is in them.
+    """
+    # One iterator shared by all workers: each takes the next question when it is free.
+    left = iter(pending)
+
+    async def work() -> None:
+        for question, repeat in left:
+            if meter.stopped:
+                return
+            transcript = await play(question, repeat)
+            if directory.write(transcript):
+                meter.done += 1
+                meter.failed += transcript.status == "failed"
+
+    at_work = [asyncio.create_task(work()) for _ in range(workers)]
+    try:
+        ended, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_EXCEPTION)
+        failures = [error for worker in ended if (error := worker.exception()) is not None]
+        if failures:
+            meter.ended = meter.ended or "an error"
+            await drain()
+            raise failures[0]
+    finally:
+        for worker in at_work:
+            worker.cancel()
+        await asyncio.gather(*at_work, return_exceptions=True)
+
+
+@contextmanager
+def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapping[str, ChatModel]]:
+    """Who plays which role, here or on the nodes of a cluster."""
+    entries = read_models(options.models_file)
+    if options.engine == "ray" and not named_only:
+        if job.own_models:
+            own = next(iter(job.own_models))
+            raise UserError(f"--engine ray opens models by name on every node, and {own} is an object")
+        from madke.runs.ray_cast import ray_models
+
+        with ray_models(
+            job.spec.models,
+            base_url=options.base_url,
+            address=options.address,
+            concurrency=options.concurrency,
+            models=entries,
+        ) as models:
+            yield models
+        return
+    names = {role: name for role, name in job.spec.models.items() if name not in job.own_models}
+    opened = open_models(names, base_url=options.base_url, replay=named_only, models=entries)
+    yield {role: opened.get(role) or job.own_models[name] for role, name in job.spec.models.items()}
+
+
+def _live_search(job: Job, before: RunSpec | None, tell: Listener | None, *, replay: bool) -> LiveSearch | None:
+    """Who makes the searches of debaters, where they may search.
+
+    A replay opens no source: what they were is what its run says.
+    """
+    knowledge = job.protocol.knowledge
+    if knowledge is None or not knowledge.requery:
+        return None
+    opened = [] if replay else job.sources(tell)
+    served_by = before.searched if replay and before else {source.name: source.description for source in opened}
+    return LiveSearch(served_by, opened, depth(knowledge))

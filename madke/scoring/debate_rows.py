@@ -1,0 +1,245 @@
+"""What one debate is worth: a row of named values for each transcript, from which means and tests are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from types import MappingProxyType
+
+from madke.core.transcript import Transcript
+from madke.scoring.evidence import selection_values
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, listed, question_of, sentence_bleu
+from madke.scoring.rounds import carried, round_rows
+from madke.scoring.statistics import Estimate, estimate
+from madke.tasks import get_task
+
+GRADER = "grader"
+"""The name of a model's grades among what was said outside: right is 1, wrong is 0."""
+
+Row = dict[str, float]
+"""Name of a value -> the value."""
+
+_AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
+"""What the last round left, so that arms can be compared by it."""
+
+NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
+"""The values that are no shares: rounds, passages, bits, a logarithm."""
+
+Rows = Mapping[str, Sequence[Row]]
+"""Question id -> a row for each repeat that has an outcome, in the order of the transcripts."""
+
+Said = Mapping[str, Mapping[tuple[str, int], float]]
+"""Name of a scorer outside, or :data:`GRADER` -> (question id, repeat) -> what it said of that answer."""
+
+NOTHING_SAID: Said = MappingProxyType({})
+
+_BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
+_SHARE = "share_"
+
+
+def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
+    """All values of one finished transcript. A name that is missing does not apply to it.
+
+    Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
+    and ``co2_matcher``; ``rounds``, where somebody counted: not of answers from elsewhere; ``entropy``,
+    ``log_likelihood`` and ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and what
+    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :mod:`madke.scoring.evidence` name.
+
+    Args:
+        transcript: One that has an outcome.
+        rounds: Its :func:`~madke.scoring.rounds.round_rows`, where the caller has them already.
+    """
+    rounds = round_rows(transcript) if rounds is None else rounds
+    task = get_task(transcript.task)
+    values: Row = {}
+    if transcript.answers:
+        values = dict(zip(task.metrics, _metrics(transcript, task.metrics), strict=True))
+        values["correct"] = values[task.metrics[0]]
+    last = transcript.rounds[-1]
+    consistent = {}
+    # A judge who takes the answer itself (judge_extract) settles the debate; it was not asked for consensus.
+    if last.verdict is not None and transcript.final.by != "judge":
+        consistent["judge"] = float(bool(last.verdict.consensus))
+    if "cons" in rounds[-1]:
+        consistent["matcher"] = rounds[-1]["cons"]
+    for by, value in consistent.items():
+        values[f"cons_{by}"] = value
+        if "correct" in values:
+            values[f"co2_{by}"] = value * values["correct"]
+    if transcript.usage:
+        values["rounds"] = float(len(transcript.rounds))
+    values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
+    if "correct" in values:
+        values |= flips(transcript, values["correct"], rounds)
+    return values | sides(transcript) | traps(transcript) | selection_values(transcript) | diversity(transcript)
+
+
+def joined(values: Row, transcript: Transcript, said: Said) -> Row:
+    """The row of a transcript with what was said of its answer outside.
+
+    Beside a grade stand ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as they have it: agreed, and
+    right by the GPT-4 score. Debaters who did not agree have 0 whatever the grade. Where they did and the answer has no
+    grade, nobody knows it: there is no such value.
+    """
+    key = (transcript.id, transcript.repeat)
+    found = values | {name: each[key] for name, each in said.items() if key in each}
+    for by in ("judge", "matcher") if GRADER in said and "correct" in values else ():
+        agreed = values.get(f"cons_{by}")
+        if agreed == 0:
+            found[f"co2_{by}_grader"] = 0.0
+        elif agreed is not None and GRADER in found:
+            found[f"co2_{by}_grader"] = agreed * found[GRADER]
+    return found
+
+
+def of_one_arm(rows: Sequence[Row]) -> list[Row]:
+    """The rows of all finished transcripts of an arm, as its means and tests take them, in the same order.
+
+    What the judge said stands in all of them or in none: one that is asked for some debates only
+    (``agreement_then_judge``) says nothing about the others, and they are not like these. A source that a debate chose
+    nothing from has a share of 0 there, if another debate of the arm did, so that shares add up to 1.
+    """
+    judged = all("cons_judge" in row for row in rows)
+    sources = dict.fromkeys(name for row in rows for name in row if name.startswith(_SHARE))
+    found = []
+    for row in rows:
+        none = dict.fromkeys(sources if sources.keys() & row.keys() else (), 0.0)
+        found.append({name: value for name, value in (row | none | row).items() if judged or name not in _BY_JUDGE})
+    return found
+
+
+def over_questions(rows: Rows, name: str) -> Estimate | None:
+    """The mean of one value over questions, repeats of each averaged first; None where no row holds it."""
+    found = (held for repeats in rows.values() if (held := [row[name] for row in repeats if name in row]))
+    return over_repeats(list(found), shares=name not in NO_SHARES)
+
+
+def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
+    """The mean over questions of the means of several values of each; None where there is no question.
+
+    Args:
+        values: For each question one value at least: its repeats'.
+        shares: As :func:`madke.scoring.statistics.estimate` takes it.
+    """
+    return estimate([fmean(held) for held in values], shares=shares)
+
+
+def over_rounds(debates: Mapping[str, Sequence[Sequence[Row]]]) -> dict[str, tuple[Estimate | None, ...]]:
+    """The mean of each value after round 1, 2, ... of the longest debate; None where no debate has it in that round.
+
+    A debate that has ended keeps its last values, so that a figure is over the same questions in all rounds. Changes
+    between two rounds are not kept: they are over the debates that played both.
+    """
+    longest = max((len(rounds) for repeats in debates.values() for rounds in repeats), default=0)
+    names = dict.fromkeys(name for repeats in debates.values() for rounds in repeats for row in rounds for name in row)
+    after = [
+        {id_: [_after(rounds, n) for rounds in repeats] for id_, repeats in debates.items()} for n in range(longest)
+    ]
+    return {name: tuple(over_questions(rows, name) for rows in after) for name in names}
+
+
+def _after(rounds: Sequence[Row], n: int) -> Row:
+    return rounds[n] if n < len(rounds) else carried(rounds[-1])
+
+
+def correct(transcript: Transcript) -> float | None:
+    """The first metric of the task on the final answer, 0 .. 1; None for a failed question or one without golds."""
+    if transcript.status == "failed" or not transcript.answers:
+        return None
+    return _metrics(transcript, get_task(transcript.task).metrics[:1])[0]
+
+
+def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
+    """Metrics of the final answer; all 0 where there is none."""
+    if transcript.answer is None:
+        return [0.0] * len(names)
+    question = question_of(transcript)
+    return [METRICS[name](transcript.answer, question) for name in names]
+
+
+# What a debate did to the answer: corrected or collapsed, whose side the judge took, who gave a wrong answer
+
+
+def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """How the final answer compares with the first round; nothing for a single turn, or a metric that has degrees.
+
+    Each is 0 or 1: accuracy in round 1, plus ``corrected``, minus ``collapsed``, is the final accuracy.
+
+    ``corrected``, ``collapsed``
+        The majority of round 1 was wrong and the final answer is right; was right, and is wrong.
+    ``oracle``
+        Some debater was right in round 1: what a perfect choice among them would reach.
+    ``repaired``
+        No debater was right in round 1, and the final answer is right.
+    """
+    if get_task(transcript.task).metrics[0] not in RIGHT_OR_WRONG or sum(len(r.turns) for r in transcript.rounds) < 2:
+        return {}
+    first = rounds[0]["accuracy"]
+    oracle = rounds[0].get("right", 0.0) > 0
+    return {
+        "corrected": float(first == 0 and correct == 1),
+        "collapsed": float(first == 1 and correct == 0),
+        "oracle": float(oracle),
+        "repaired": float(not oracle and correct == 1),
+    }
+
+
+def sides(transcript: Transcript) -> dict[str, float]:
+    """Whom a judge who takes the answer sided with (Liang et al., Table 7): ``sided_with_<debater>`` or ``judge_tie``.
+
+    Exactly one of them is 1. It is a tie where the judge took an answer and named no debater. A judge's reply that
+    could not be read is neither.
+    """
+    final, verdict = transcript.final, transcript.rounds[-1].verdict
+    if final.by != "judge":
+        return {}
+    side = final.agent
+    if side is None and verdict is not None and verdict.consensus:
+        side = verdict.side
+    if side is None and final.answer is None:
+        return {}
+    names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
+    return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
+
+
+def traps(transcript: Transcript) -> dict[str, float]:
+    """Whether an answer that the dataset lists as wrong was given (``metadata["wrong_answers"]``); 0 or 1 each.
+
+    ``trapped``
+        The final answer is the same as one of them under the task's matcher, and not accepted as right: the trap rate
+        of CIAR, the adoption of misinformation of RAMDocs.
+    ``trapped_debater``
+        So was the answer of some debater in some round.
+    """
+    wrong = listed(transcript.metadata, "wrong_answers")
+    if not wrong:
+        return {}
+    task, question = get_task(transcript.task), question_of(transcript)
+
+    def trapped(answer: str | None) -> bool:
+        if answer is None or not any(task.same(answer, each, question) for each in wrong):
+            return False
+        return not task.accepts(answer, question)
+
+    said = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
+    fell = {answer for answer in said | {transcript.answer} if trapped(answer)}
+    return {"trapped": float(transcript.answer in fell), "trapped_debater": float(bool(said & fell))}
+
+
+def diversity(transcript: Transcript) -> dict[str, float]:
+    """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
+
+    On the scale 0 .. 1; the paper prints it times 100. The base is the first translation of the debate, the current one
+    the last (the negative side's in their debate, the last refinement in self-reflection). Self-BLEU, which
+    the paper takes from Yin et al. (2020), is of two texts the mean of the BLEU of each against the other (Zhu et al.,
+    2018, Texygen). Nothing for other tasks, for a single turn that nobody reviewed, and where one of the two
+    translations is missing.
+    """
+    first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
+    base, current = first.stance.answer, last.stance.answer
+    alone = first is last and first.reflection is None
+    if transcript.task != "translation" or alone or base is None or current is None:
+        return {}
+    if base == current:
+        return {"diversity": 0.0}
+    return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}

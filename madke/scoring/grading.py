@@ -1,0 +1,271 @@
+"""Grades of answers by a language model: what the grader is shown, how its grade is read, and the grades that are kept.
+
+The GPT-4 score of Wang et al. (MADKE, Appendix C), in words of our own (``prompts/grading/grade.yaml``): the grader
+sees worked examples of the task, the question, all references and the answer that was read, never the debate. It
+reasons step by step and ends with ``[True]`` or ``[False]``.
+
+Questions, references and answers are text of others. They stand between tags, in which they cannot write a tag of
+ours, and a grade's mark inside them is shown with round brackets: a grader that repeats an answer repeats no grade.
+
+Its calls are kept in ``grades.sqlite`` in a run's directory, ``NAME.grades.sqlite`` beside a file of predictions.
+Grading again asks only for what it lacks; another model or another grading prompt is another call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from madke.assets import asset
+from madke.concurrency import together
+from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.engine.parse import parse_grade, without_reasoning
+from madke.engine.quoting import without_tags
+from madke.llm import CallStore, Limiter, close, open_model
+from madke.runs.cast import guarded
+from madke.runs.meter import Meter, Watch
+from madke.runs.stopping import drained, until_stopped
+from madke.scoring.arms import Results
+from madke.scoring.debate_rows import GRADER
+from madke.scoring.outside import answers_of, beside, keep_scores
+from madke.tasks.choice import lettered
+from madke.yaml_file import read_yaml
+
+_log = logging.getLogger(__name__)
+
+_TAGS = ("task", "reference", "answer")
+_MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
+_ROUND = str.maketrans("[]", "()")
+
+_MARK_RULES = ("marker", "alone")
+"""How :func:`madke.engine.parse.parse_grade` may have read a grade. A bare word or a line "Grade: true" does not count:
+either may be the answer, repeated."""
+
+
+class GradingExample(BaseModel):
+    """One graded answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    question: str
+    choices: tuple[str, ...] = ()
+    references: tuple[str, ...] = Field(min_length=1)
+    answer: str
+    reasoning: str
+    """The steps that lead to the grade, without the grade itself."""
+    right: bool
+
+
+class GradingPrompt(BaseModel):
+    """The wording of the grading prompt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system: str
+    instruction: str
+    closing: str
+    examples: Mapping[str, tuple[GradingExample, ...]]
+    """Task -> graded answers, right and wrong ones."""
+
+    def messages(self, question: Question, answer: str) -> tuple[Message, ...]:
+        """What the grader is sent about one answer; what is the same for all answers of a task comes first.
+
+        Raises:
+            UserError: There are no examples of the question's task.
+        """
+        if question.task not in self.examples:
+            raise UserError(f"task {question.task!r}: the grading prompt has no examples of it")
+        examples = (
+            f"{_shown(example.question, example.choices, example.references, example.answer)}\n\n"
+            f"{example.reasoning}\n[{example.right}]"
+            for example in self.examples[question.task]
+        )
+        parts = (
+            self.instruction,
+            "Worked examples:",
+            *examples,
+            "(end of the examples)",
+            _shown(question.question, question.choices, question.answers, answer),
+            self.closing,
+        )
+        return Message(role="system", content=self.system), Message(role="user", content="\n\n".join(parts))
+
+
+def read_grade(reply: str) -> bool | None:
+    """The grade in a reply: True (right), False, or None where it holds no ``[True]`` or ``[False]`` of its own."""
+    parsed = parse_grade(without_reasoning(reply))
+    return parsed.value if parsed.rule in _MARK_RULES else None
+
+
+def _shown(question: str, choices: tuple[str, ...], references: tuple[str, ...], answer: str) -> str:
+    task = [_quoted(question), *(f"({letter}) {_on_one_line(choice)}" for letter, choice in lettered(choices))]
+    return "\n".join(
+        [
+            "<task>",
+            *task,
+            "</task>",
+            *(f"<reference>{_on_one_line(reference)}</reference>" for reference in references),
+            f"<answer>{_on_one_line(answer)}</answer>",
+        ]
+    )
+
+
+def _on_one_line(text: str) -> str:
+    return _quoted(" ".join(text.split()))
+
+
+def _quoted(text: str) -> str:
+    """The text without tags and grades of ours."""
+    return _MARK.sub(lambda mark: mark.group().translate(_ROUND), without_tags(text, _TAGS))
+
+
+UNREAD = "no grade in the reply"
+"""Why an answer has no grade although the grader replied."""
+_NO_REFERENCE = "no reference"
+
+_MAX_TOKENS = 1024
+"""Of a grader's reply; what the debaters' is by default."""
+
+Pair = tuple[str, str]
+"""Question id and answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grader:
+    """Who grades."""
+
+    model: str
+    """As ``--model`` takes it."""
+    base_url: str | None = None
+    """The endpoint of an ``openai/`` or ``azure/`` model."""
+    concurrency: int = 16
+    """Calls under way at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grades:
+    """What a grader said of some answers."""
+
+    model: str
+    """The model's name, endpoint included."""
+    right: Mapping[Pair, bool]
+    missing: Mapping[Pair, str]
+    """Answers without a grade -> why: :data:`UNREAD`, or how the call failed."""
+
+
+def grade(
+    answers: Iterable[tuple[Question, str]],
+    grader: Grader,
+    store: Path,
+    *,
+    watch: Watch = lambda meter: nullcontext(),
+) -> Grades:
+    """Grade answers at temperature 0, equal ones to one question once.
+
+    Args:
+        answers: Questions with their references, and an answer to each; ids tell questions apart.
+        grader: Who grades.
+        store: The call store; made if missing. Only replies count as known: a call that failed is made again.
+        watch: Shows a meter while calls go on; its questions are answers here.
+
+    Raises:
+        UserError: The model or the store cannot be used, or a task has no worked examples of grading.
+        Interrupted: A signal stopped it; all that had ended is kept.
+    """
+    prompt = _prompt()
+    requests = {
+        (question.id, answer): ChatRequest(
+            messages=prompt.messages(question, answer),
+            purpose=Purpose(question=question.id, stage="grade", agent="grader", round=1),
+            temperature=0.0,
+            max_tokens=_MAX_TOKENS,
+        )
+        for question, answer in answers
+    }
+    model = open_model(grader.model, base_url=grader.base_url)
+    limiter = Limiter(grader.concurrency)
+    meter = Meter(total=len(requests), limiter=limiter)
+    right: dict[Pair, bool] = {}
+    missing: dict[Pair, str] = {}
+    with CallStore(store) as calls:
+        guarded_model = guarded({"grader": model}, limiter=limiter, store=calls, meter=meter)["grader"]
+        # One iterator shared by all workers: each takes the next answer when it is free.
+        left = iter(requests.items())
+
+        async def work() -> None:
+            for pair, request in left:
+                if meter.stopped:
+                    missing[pair] = meter.stopped
+                    continue
+                completion = await guarded_model.complete(request)
+                found = read_grade(completion.text) if completion.outcome == "ok" else None
+                if found is not None:
+                    right[pair] = found
+                else:
+                    failure = " ".join((completion.error or completion.outcome).split())
+                    missing[pair] = UNREAD if completion.outcome == "ok" else failure
+                meter.done += 1
+
+        async def batch() -> None:
+            await together(work() for _ in range(grader.concurrency))
+
+        async def watched() -> None:
+            try:
+                async with watch(meter):
+                    await until_stopped(batch(), partial(drained, limiter), seconds=None)
+            finally:
+                await close(model)
+
+        asyncio.run(watched())
+    return Grades(model=model.name, right=right, missing=missing)
+
+
+def grade_results(
+    results: Results,
+    grader: Grader,
+    *,
+    watch: Watch = lambda meter: nullcontext(),
+) -> int:
+    """Grade the answers of an arm and keep the grades with it, where scores, comparisons and reports find them.
+
+    An abstained answer is wrong without a call, and so is an arm of nothing else, of which a warning tells; a failed
+    question has no grade.
+
+    Returns:
+        How many answers have no grade because their call failed: grading again asks for them again.
+
+    Raises:
+        UserError: As :func:`grade`; or not one of the answers got a grade: then what was kept before is left as it is.
+    """
+    held = answers_of(results.transcripts())
+    with_reference = {key: found for key, found in held.items() if found[0].answers}
+    if with_reference:
+        grades = grade(with_reference.values(), grader, beside(results.path, "grades.sqlite"), watch=watch)
+    else:
+        _log.warning("%s: holds no answer with a reference, so nothing is asked of the grader", results.path)
+        grades = Grades(model=grader.model, right={}, missing={})
+    pairs = {key: (question.id, answer) for key, (question, answer) in with_reference.items()}
+    missing = Counter(grades.missing[pair] for pair in pairs.values() if pair in grades.missing)
+    if with_reference and not grades.right:
+        raise UserError(f"{grades.model} graded no answer: {missing.most_common(1)[0][0]}", file=results.path)
+    if without := len(held) - len(with_reference):
+        missing[_NO_REFERENCE] = without
+    scores = {key: float(grades.right[pair]) for key, pair in pairs.items() if pair in grades.right}
+    keep_scores(results.path, GRADER, held, command=grades.model, scores=scores, missing=missing)
+    return sum(count for reason, count in missing.items() if reason not in (UNREAD, _NO_REFERENCE))
+
+
+@cache
+def _prompt() -> GradingPrompt:
+    return read_yaml(Path(asset("prompts", "grading", "grade.yaml")), GradingPrompt)

@@ -1,0 +1,240 @@
+"""A short answer taken apart: what it names, one thing or a list; dates, and names of people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from madke.tasks.words import NO_NAMES, SMALL_WORDS, Word, fold, spelling, stems, vocabulary, words
+
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = (
+    "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?"
+    "|Nov(?:ember)?|Dec(?:ember)?"
+)
+_ALSO_WORDS = vocabulary("may march mar august jan sep dec")  # Months only next to a number.
+_SPAN = re.compile(r"(?<![\d-])(1\d|20)(\d\d) ?[-/] ?((?:1\d|20)?)(\d\d)(?![\d/-])")
+_ISO = re.compile(r"(?<![\d-])([12]\d{3})-(0[1-9]|1[0-2])-(\d\d)(?![\d-])")
+_DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    rf"(?:\b(?P<before>{_DAY})(?: of|,)? )?"
+    rf"\b(?P<month>{_MONTH})\b\.?(?:,? (?:the )?(?P<after>{_DAY})\b(?!,\d))?"
+    r"(?:,? (?:of )?(?P<year>1\d{3}|2[01]\d\d)(?!\w|[.,]\d))?"
+    # A year alone; other numbers are hardly ever years.
+    r"|(?<![\w.,:-])(?P<alone>1,?\d{3}|2,?[01]\d\d)(?!\w|[.,:]\d)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """What is given of a date."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+
+    def agrees(self, other: Date) -> bool:
+        """Whether both give a year, month or day, and what both give is equal."""
+        pairs = [(self.year, other.year), (self.month, other.month), (self.day, other.day)]
+        shared = [one == two for one, two in pairs if one is not None and two is not None]
+        return bool(shared) and all(shared)
+
+
+def split_dates(text: str) -> tuple[tuple[Date, ...], str]:
+    """The dates in a text, in order, and the text without them. A season such as 2001-02 is its first year."""
+    dates: list[Date] = []
+
+    def take(match: re.Match[str]) -> str:
+        month = (match["month"] or "").lower()
+        day = re.sub(r"\D", "", match["before"] or match["after"] or "")
+        year = match["year"] or match["alone"]
+        if month and not day and not year and (month in _ALSO_WORDS or match["month"].islower()):
+            return match[0]
+        number = _MONTHS.index(month[:3]) + 1 if month else None
+        dates.append(Date(int(year.replace(",", "")) if year else None, number, int(day) if day else None))
+        return " "
+
+    text = _ISO.sub(lambda match: f"{match[3]} {_MONTHS[int(match[2]) - 1]} {match[1]}", text)
+    rest = _DATE.sub(take, _SPAN.sub(_years, text))
+    return tuple(dates), rest
+
+
+def _years(match: re.Match[str]) -> str:
+    start, end = int(match[1] + match[2]), int((match[3] or match[1]) + match[4])
+    if start >= end:
+        return match[0]
+    return f"{start} " if end == start + 1 else f"{start} {end} "
+
+
+_TITLES = vocabulary(
+    "sir dame dr mr mrs ms miss prof professor president king queen prince princess pope st general gen captain capt "
+    "colonel col major admiral lord lady emperor empress senator sen governor gov rev reverend"
+)
+_AFTER = vocabulary("jr sr esq phd md")
+_PARTICLES = vocabulary("van von der den de del della da di du la le al bin ibn ben ter dos")
+_SHORT = """
+abe abraham, al albert, andy andrew, bert albert, bert herbert, beth elizabeth, betty elizabeth, bill william,
+bob robert, bobby robert, charlie charles, chuck charles, dave david, dick richard, gene eugene, harry henry, jack john,
+jerry gerald, jim james, jimmy james, joe joseph, johnny john, kate catherine, kate katherine, larry lawrence,
+liz elizabeth, mike michael, peggy margaret, steve stephen, ted edward, ted theodore, tony anthony
+"""
+_NICKNAMES = frozenset(frozenset(map(spelling, pair.split())) for pair in _SHORT.split(","))
+
+
+def untitled(name: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words without titles before and "Jr." after them. The Prince of Wales keeps his title."""
+    while len(name) > 1 and name[0].key in _TITLES and name[1].key != "of":
+        name = name[1:]
+    return name[:-1] if len(name) > 1 and name[-1].key in _AFTER else name
+
+
+def is_name(words: Sequence[Word]) -> bool:
+    """Whether the words look like a full name: two to five with capitals, but for particles such as "van"."""
+    return 2 <= len(words) <= 5 and words[-1].capital and all(map(may_be_in_name, words))
+
+
+def may_be_in_name(word: Word) -> bool:
+    """Whether the word may be part of a name: with a capital and no function word, or a particle."""
+    return (word.capital and not word.number and word.key not in NO_NAMES) or word.key in _PARTICLES
+
+
+def same_name(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether two full names may be one person's.
+
+    The family name is equal, and the given names agree from the first on, or from a later one of the longer name. So
+    "John F. Kennedy" is "John Kennedy", but "George W. Bush" is not "George H. W. Bush".
+    """
+    ones, others = _given(left), _given(right)
+    return left[-1].key == right[-1].key and (_continues(ones, others) or _continues(others, ones))
+
+
+def _given(name: Sequence[Word]) -> list[str]:
+    """The given names, initials one by one."""
+    return [part for word in name[:-1] for part in (word.key if word.initials else [word.key])]
+
+
+def _continues(some: Sequence[str], every: Sequence[str]) -> bool:
+    return any(all(map(_agree, some, every[start:])) for start in range(len(every)))
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two given names are equal, or one is an initial, the beginning (Tim, Alex) or a nickname of the other."""
+    short, long = sorted((one, other), key=len)
+    return one == other or (len(short) != 2 and long.startswith(short)) or {one, other} in _NICKNAMES
+
+
+READ = 10_000
+"""Characters of an answer that are read; a longer text is no answer."""
+
+_POLAR = re.compile(
+    r"(yes|yeah|yep|no|nope)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
+)
+_SEPARATOR = re.compile(
+    r" ?(?:;|, ?(?:and|or|&) |,(?! ?(?:[12]\d{3}\b|(?:Jr|Sr|Jnr)\b|\d{3}\b))| (?:and|or|&) | / ) ?", re.IGNORECASE
+)
+_PLACED = re.compile(
+    r"(?P<name>[A-Z][^,;/&\d]*), (?:in )?(?!(?:Jr|Sr|Jnr)\b)(?P<after>[A-Z][^,;/&\d]*)"
+    r"(?P<country>, (?:U\.?S\.?A?\.?|United States|U\.?K\.?|United Kingdom|England|Canada|Australia|India))?\W*"
+)
+_SUBJECT = re.compile(r"\A.*\b(?:is|was|are|were) (?:in |at |on |called |named )?(?=\S)")
+_PARENTHESIS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_MAX_ITEMS, _MAX_ITEM_WORDS = 40, 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phrase:
+    """One thing that an answer names."""
+
+    order: tuple[Word, ...]
+    """Its words in order, without titles and dates."""
+    dates: tuple[Date, ...]
+    head: frozenset[str] = frozenset()
+    """What stands before the comma in "Albany, New York" or "Clinton, Bill". The order is "New York Albany"."""
+
+    @cached_property
+    def content(self) -> tuple[Word, ...]:
+        """The words that carry the answer; all of them where there are no others."""
+        kept = tuple(word for word in self.order if word.key not in SMALL_WORDS)
+        return kept or (() if self.dates else self.order)
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The content words, in no order."""
+        return frozenset(word.key for word in self.content)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of all words."""
+        return frozenset[str]().union(*(stems(word.key) for word in self.order))
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The numbers in order: a score of 3-2 is not 2-3."""
+        return tuple(word.key for word in self.content if word.number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """An answer taken apart."""
+
+    folded: str
+    """The text in lower case, without accents, single-spaced."""
+    polarity: str
+    """``yes``, ``no``, or empty."""
+    items: tuple[Phrase, ...]
+    """What it names; more than one for a list."""
+    either: bool
+    """Whether it offers a choice: "cat or dog"."""
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The words of all items."""
+        return frozenset[str]().union(*(item.keys for item in self.items))
+
+
+@lru_cache(maxsize=4096)
+def read(text: str) -> Reading:
+    """Take an answer apart. Any text has a reading; only its first :data:`READ` characters count."""
+    text = " ".join(fold(text[:READ]).split())
+    folded = text.casefold()
+    polar = _POLAR.match(folded)
+    outside = " ".join(_PARENTHESIS.sub(" ", text).split())
+    shown = outside if any(map(str.isalnum, outside)) else text
+    items = _split_items(shown)
+    if len(items) == 1:
+        items = (_SUBJECT.sub("", shown),)
+    return Reading(
+        folded=folded,
+        polarity="" if polar is None else "yes" if polar[1].startswith("y") else "no",
+        items=tuple(map(_phrase, items)),
+        either=len(items) > 1 and " or " in folded,
+    )
+
+
+def _split_items(text: str) -> tuple[str, ...]:
+    """The things that a text with single spaces lists, or the text alone; a part with many words makes a sentence."""
+    items = tuple(part for part in _SEPARATOR.split(text) if part.strip())
+    if not 2 <= len(items) <= _MAX_ITEMS or any(len(item.split()) > _MAX_ITEM_WORDS for item in items):
+        return (text,)
+    dates, rest = split_dates(text)
+    return (text,) if _inverted(text) or (len(dates) == 1 and not words(rest)) else items
+
+
+def _inverted(text: str) -> str:
+    """The words of "Albany, New York" as "New York Albany"; empty for other text, and for two full names, a list."""
+    placed = _PLACED.fullmatch(text)
+    if placed is None or re.search(r" (?:and|or) ", text):
+        return ""
+    is_place = placed["country"] or placed["after"].startswith(("New ", "North ", "South ", "West ", "United "))
+    names = " " in placed["name"] and " " in placed["after"] and not is_place
+    return "" if names else f"{placed['after'].rstrip(' .')} {placed['name']}"
+
+
+def _phrase(text: str) -> Phrase:
+    inverted = _inverted(text)
+    dates, rest = split_dates(inverted or text)
+    head = frozenset(word.key for word in words(text.partition(",")[0])) if inverted else frozenset[str]()
+    return Phrase(order=untitled(words(rest)), dates=dates, head=head)

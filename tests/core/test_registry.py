@@ -1,0 +1,66 @@
+"""Names that stand for code."""
+
+import sys
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.registry import Registry, imported
+
+
+@pytest.fixture
+def numbers(tmp_path, monkeypatch):
+    """A registry of numbers, of which an installed package brings two."""
+    info = tmp_path / "site" / "plugged-2.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text("[test.numbers]\nthree = plugged:three\nbroken = plugged:none\n")
+    (tmp_path / "site" / "plugged.py").write_text("three = 3\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    yield Registry("number", {"one": 1, "two": 2}, "test.numbers")
+    sys.modules.pop("plugged", None)
+
+
+def test_ours_come_first_and_plugins_are_found_by_name(numbers):
+    assert list(numbers) == ["one", "two", "three", "broken"]
+    assert (numbers["two"], numbers["three"], len(numbers)) == (2, 3, 4)
+    assert numbers.code("three") == "plugged 2.0, plugged:three"
+
+
+def test_the_nearest_name_is_told(numbers):
+    with pytest.raises(UserError, match="unknown number 'thre'; did you mean 'three'"):
+        numbers["thre"]
+
+
+def test_a_plugin_that_cannot_be_imported_is_one_line(numbers):
+    with pytest.raises(UserError, match="number 'broken' cannot be imported: AttributeError"):
+        numbers["broken"]
+
+
+def test_a_plugin_does_not_take_a_name_of_ours(numbers):
+    taken = Registry("number", {"three": 4}, "test.numbers")
+    with pytest.raises(UserError, match="the package plugged brings a number 'three', and there is one already"):
+        taken["four"]
+
+
+def test_two_values_do_not_share_a_name(numbers):
+    numbers.add("four", 4)
+    numbers.add("four", 4)
+    with pytest.raises(UserError, match="there is a number 'four' already"):
+        numbers.add("four", 5)
+
+
+def test_values_are_adapted_unless_they_are_ours(numbers):
+    doubled = Registry("number", {"one": 1}, "test.numbers", adapt=lambda name, value: 2 * value)
+    assert (doubled["one"], doubled["three"]) == (1, 6)
+
+
+def test_a_named_module_of_the_working_directory_is_imported_and_nothing_else_there(tmp_path, monkeypatch):
+    (tmp_path / "just_here.py").write_text("class Inner:\n    value = 7\n")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+
+    assert imported("just_here:Inner.value") == 7
+    assert sys.path == before
+    with pytest.raises(UserError, match="has no 'Outer'"):
+        imported("just_here:Outer")

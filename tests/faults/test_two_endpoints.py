@@ -1,0 +1,94 @@
+"""A run whose roles are asked at different servers: one slow to recover, one gone, one that moves."""
+
+import json
+
+import pytest
+
+from tests.support.cli import madke, refused
+from tests.support.dataset import debating, stage_of, write_dataset
+from tests.support.openai_server import error, openai_server
+
+KEY, JUDGE_KEY = "sk-base-31415926", "sk-judge-27182818"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("JUDGE_KEY", JUDGE_KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def arguments(folder, url, *more, n=4):
+    questions, pools = write_dataset(folder, n)
+    endpoint = ("--model", "openai/m", "--base-url", url)
+    return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
+
+
+def stages(server):
+    return {stage_of(seen.body) for seen in server.requests}
+
+
+def keys(server):
+    return {seen.headers["authorization"] for seen in server.requests}
+
+
+def test_roles_are_asked_where_they_are_said_to_be_and_keys_never_cross(tmp_path):
+    with openai_server(debating) as base, openai_server(debating) as other:
+        done = madke(*arguments(tmp_path, base.url, "--cast", f"judge=openai/j@{other.url}"))
+        assert done.returncode == 0, done.stderr
+        assert (stages(other), keys(other)) == ({"judge"}, {"Bearer no-key"})
+        assert (stages(base), keys(base)) == ({"select", "speak", "reply", "summarize"}, {f"Bearer {KEY}"})
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert KEY.encode() not in everything
+
+
+def test_a_named_model_has_a_key_of_its_own_and_a_busy_server_holds_back_nobody(tmp_path):
+    rejected = []
+
+    def busy(body, n):
+        if len(rejected) < 6:
+            rejected.append(n)
+            return error(429, "slow down", {"Retry-After": "0.1"})
+        return debating(body, n)
+
+    with openai_server(debating) as base, openai_server(busy) as other:
+        file = tmp_path / "mine.yaml"
+        file.write_text(f"referee: {{base_url: '{other.url}', model: m, key: JUDGE_KEY, concurrency: 2}}\n")
+        done = madke(*arguments(tmp_path, base.url, "--cast", "judge=referee"), MADKE_MODELS=str(file))
+        assert done.returncode == 0, done.stderr
+        assert (stages(other), keys(other)) == ({"judge"}, {f"Bearer {JUDGE_KEY}"})
+        assert "judge" not in stages(base)
+    assert len(rejected) == 6
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["sessions"][0]["retries"] == 6
+
+
+def test_a_server_that_moved_and_a_larger_limit_pay_nothing_twice(tmp_path):
+    with openai_server(debating) as before:
+        done = madke(*arguments(tmp_path, before.url, "--rpm", "100000"))
+        assert done.returncode == 0, done.stderr
+        paid = len(before.requests)
+    transcripts = tmp_path / "out" / "transcripts.jsonl"
+    transcripts.write_text("")  # as after a loss: the calls are all that is left
+    with openai_server(debating) as after:
+        done = madke(*arguments(tmp_path, after.url))
+        assert done.returncode == 0, done.stderr
+        assert after.requests == []
+    assert paid
+    assert len(transcripts.read_text().splitlines()) == 4
+    done = madke(*arguments(tmp_path, "http://127.0.0.1:1/v1", "--replay"))  # needs no endpoint
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_server_that_is_gone_is_told_before_anything_is_paid(tmp_path):
+    with openai_server(debating) as gone:
+        pass
+    with openai_server(debating) as base:
+        line = refused(*arguments(tmp_path, base.url, "--cast", f"judge=openai/j@{gone.url}"))
+        assert f"the endpoint of openai/j, {gone.url}, is not there" in line
+        assert base.requests == []
+
+
+def test_one_name_at_two_addresses_is_refused(tmp_path):
+    with openai_server(debating) as base, openai_server(debating) as other:
+        line = refused(*arguments(tmp_path, base.url, "--cast", f"judge=openai/m@{other.url}"))
+    assert "give each a name of its own in models.yaml" in line

@@ -1,0 +1,191 @@
+"""Scorers behind a command: a number an item, or one line that says why not; nothing hangs or is left running."""
+
+import asyncio
+import json
+import os
+import select
+import shlex
+import signal
+import sys
+
+import pytest
+
+from madke.command_scorer import CommandScorer, Item
+from madke.core.errors import UserError
+from tests.support.cli import started
+
+LENGTHS = """
+for line in sys.stdin:
+    print(len(json.loads(line)["candidate"]), flush=True)
+"""
+
+
+@pytest.fixture
+def scorer(tmp_path):
+    def make(body, **options):
+        script = tmp_path / "a scorer.py"
+        script.write_text(f"import json, os, sys\n{body}")
+        return CommandScorer(f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}", **options)
+
+    return make
+
+
+def items(*candidates):
+    return [Item(source="Quelle", candidate=candidate, references=("a spring",)) for candidate in candidates]
+
+
+def test_each_item_gets_its_number_in_order(scorer):
+    assert scorer(LENGTHS).scores(items("abc", "a", "ab\ncd")) == [3.0, 1.0, 5.0]
+
+
+def test_the_command_gets_source_candidate_and_references(scorer):
+    echo = "asked = json.loads(sys.stdin.read())\nprint(len(asked) + 10 * (asked['references'] == ['a spring']))"
+    assert scorer(echo).scores(items("x")) == [13.0]
+
+
+def test_an_object_with_a_score_is_an_answer_and_blank_lines_are_none(scorer):
+    assert scorer("""print('{"score": -0.25, "why": "x"}', end="\\r\\n\\n")\nprint(2)""").scores(items("a", "b")) == [
+        -0.25,
+        2,
+    ]
+
+
+def test_any_text_can_be_sent(scorer):
+    assert scorer(LENGTHS).scores(items("\ud83d", "\u2028\x00", "")) == [1.0, 2.0, 0.0]
+
+
+def test_no_items_start_nothing():
+    scorer = CommandScorer("no-such-program")
+    assert scorer.scores([]) == []
+    assert asyncio.run(scorer.ascores([])) == []
+
+
+def test_a_large_batch_with_much_said_on_both_sides_does_not_stand_still(scorer):
+    chatty = "for line in sys.stdin:\n    print('x' * 1000, file=sys.stderr)\n    print(len(line))"
+    found = scorer(chatty).scores(items(*["y" * 2000] * 3000))
+    assert len(found) == 3000
+    assert len(set(found)) == 1
+
+
+def test_batches_can_be_scored_side_by_side_in_a_loop(scorer):
+    lengths = scorer(LENGTHS)
+
+    async def both():
+        return await asyncio.gather(lengths.ascores(items("a")), lengths.ascores(items("bb", "ccc")))
+
+    assert asyncio.run(both()) == [[1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("print(1)", "answered 2 items with 1 lines; expected one number a line"),
+        (LENGTHS + "print(1)", "answered 2 items with 3 lines"),
+        ("sys.stdin.read()", "answered 2 items with 0 lines"),
+        ("print('0.5\\nnan')", "line 2 of its output is 'nan'; expected a finite number"),
+        ("print('0.5\\nNaN')", "line 2 of its output is 'NaN'"),
+        ("print('1e999\\n1')", "line 1 of its output is '1e999'"),
+        ("print('9' * 400 + '\\n1')", "line 1 of its output is '999"),
+        ("print('true\\n1')", "line 1 of its output is 'true'"),
+        ("print('[' * 100000 + '\\n1')", "line 1 of its output is '[[["),
+        ("print('{\"scores\": 1}\\n1')", "line 1 of its output is"),
+        ("print('__import__(\"os\")\\n1')", "line 1 of its output is"),
+        ("sys.exit(3)", "ended with status 3"),
+        ("raise SystemError('no checkpoint\\n')", "ended with status 1; it said: 'SystemError: no checkpoint'"),
+        ("os.abort()", "ended with status -6"),
+        ("sys.stdout.buffer.write(b'\\xff\\n1')", "line 1 of its output is"),
+    ],
+)
+def test_what_is_no_number_for_each_item_is_one_line(scorer, body, said):
+    with pytest.raises(UserError) as raised:
+        scorer(body).scores(items("a", "b"))
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 700
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("no-such-program --gpus 0", "scorer 'no-such-program --gpus 0': cannot be started: No such file"),
+        ("'unclosed", "No closing quotation; expected a command line"),
+        ("  ", "expected a command line, found nothing"),
+    ],
+)
+def test_a_command_that_cannot_be_run(command, said):
+    with pytest.raises(UserError, match=said):
+        CommandScorer(command).scores(items("a"))
+
+
+def test_no_shell_reads_the_command(tmp_path):
+    made = tmp_path / "made"
+    with pytest.raises(UserError, match="answered 1 items with 0 lines"):
+        CommandScorer(f"{shlex.quote(sys.executable)} -c pass ; touch {made} $(touch {made})").scores(items("a"))
+    assert not made.exists()
+
+
+def test_keys_that_the_command_repeats_are_not_shown(scorer, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    for body in ("sys.exit('false: ' + os.environ['OPENAI_API_KEY'])", "print(os.environ['OPENAI_API_KEY'])"):
+        with pytest.raises(UserError) as raised:
+            scorer(body).scores(items("a"))
+        assert "secret" not in str(raised.value)
+        assert "***" in str(raised.value)
+    with pytest.raises(UserError, match="false"):
+        scorer("sys.exit('it is false')").scores(items("a"))
+
+
+@pytest.fixture
+def lingering(tmp_path):
+    """A command whose own child does not end, and the reading end of a pipe that only this child holds open."""
+    pipe, script = tmp_path / "pipe", tmp_path / "linger.sh"
+    os.mkfifo(pipe)
+    script.write_text('( printf x; exec sleep 600 ) > "$1" &\nwait\n')
+    held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    yield f"sh {shlex.quote(str(script))} {shlex.quote(str(pipe))}", held
+    os.close(held)
+
+
+def all_of(held):
+    """What was written into the pipe; it returns when nobody is left who could write."""
+    os.set_blocking(held, True)
+    with os.fdopen(os.dup(held), "rb") as file:
+        return file.read()
+
+
+def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering):
+    command, held = lingering
+    with pytest.raises(UserError, match="did not end within 1 s"):
+        CommandScorer(command, timeout=1).scores(items("a"))
+    assert all_of(held) == b"x"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
+def test_a_command_ends_with_the_one_who_started_it(lingering, tmp_path, number):
+    command, held = lingering
+    answers, questions = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
+    answers.write_text(json.dumps({"id": "q", "answer": "x"}) + "\n")
+    questions.write_text(json.dumps({"id": "q", "question": "Which?", "golden_answers": ["x"]}) + "\n")
+    with started("score", answers, "--data", questions, "--scorer", f"slow={command}") as process:
+        select.select([held], [], [])  # the command's own child runs
+        process.send_signal(number)
+        process.wait()
+    assert all_of(held) == b"x"
+
+
+def test_cancelling_kills_the_command_with_its_children(lingering):
+    command, held = lingering
+
+    async def cancel_once_it_runs():
+        runs = asyncio.Event()
+        asyncio.get_running_loop().add_reader(held, runs.set)
+        task = asyncio.create_task(CommandScorer(command).ascores(items("a")))
+        await runs.wait()
+        asyncio.get_running_loop().remove_reader(held)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel_once_it_runs())
+    assert all_of(held) == b"x"

@@ -1,0 +1,181 @@
+"""Answers of other systems, opened as results."""
+
+import gzip
+import json
+import logging
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.report.debate_text import debate_text
+from madke.report.table_files import write_answers
+from madke.scoring.arms import open_results
+from madke.scoring.scores import score
+
+LAKE = Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal"))
+RIVER = Question(id="2", question="Which river is the longest?", answers=("the Nile",))
+LETTER = Question(id="3", question="Which?", answers=("B",), task="choice", choices=("Como", "Baikal"))
+QUESTIONS = (LAKE, RIVER, LETTER)
+
+
+def opened(folder, *lines, questions=QUESTIONS, name="theirs.jsonl"):
+    path = folder / name
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return open_results([path], questions)[0]
+
+
+def answers(results):
+    return {(t.id, t.repeat): (t.answer, t.status) for t in results.transcripts()}
+
+
+def test_an_answer_is_made_canonical_where_the_task_can_read_it_and_kept_where_not(tmp_path):
+    found = opened(
+        tmp_path,
+        {"id": 1, "answer": " Lake  Baikal"},
+        {"id": "2", "answer": "--"},
+        {"id": "3", "answer": "(b)"},
+        {"id": "3", "answer": "Garda", "repeat": 1},
+    )
+    assert answers(found) == {
+        ("1", 0): ("Lake Baikal", "ok"),
+        ("2", 0): ("--", "ok"),
+        ("3", 0): ("B", "ok"),
+        ("3", 1): ("Garda", "ok"),
+    }
+
+
+@pytest.mark.parametrize("value", [None, "", " \n"])
+def test_no_answer_is_an_abstention_and_wrong(tmp_path, value):
+    found = opened(tmp_path, {"id": "1", "answer": value}, questions=[LAKE])
+    assert answers(found) == {("1", 0): (None, "abstained")}
+    scores = score(found.transcripts())
+    assert (scores.abstained, scores.correct.value) == (1, 0.0)
+    assert scores.parse_failures == {}
+
+
+def test_raw_text_is_read_as_a_debaters_reply(tmp_path):
+    raw = '{"step_by_step_thinking": "(A) is too shallow", "answer_choice": "B"}'
+    found = opened(
+        tmp_path,
+        {"id": "1", "output": "<think>[Como]</think>It must be deep. The answer is [Baikal]."},
+        {"id": "2", "output": "Nobody knows."},
+        {"id": "3", "output": raw},
+        {"id": "3", "output": "So the answer is (B).", "repeat": 1},
+        {"id": "3", "output": None, "repeat": 2},
+    )
+    assert answers(found) == {
+        ("1", 0): ("Baikal", "ok"),
+        ("2", 0): (None, "abstained"),
+        ("3", 0): ("B", "ok"),
+        ("3", 1): ("B", "ok"),
+        ("3", 2): (None, "abstained"),
+    }
+    scores = score(found.transcripts())
+    assert scores.parse_failures["speak"].value == pytest.approx((0 + 1 + 1 / 3) / 3)
+    assert scores.metrics["choice_accuracy"].value == pytest.approx(2 / 3)
+
+
+def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path):
+    found = opened(tmp_path, {"id": "1", "answer": "Baikal"}, questions=[LAKE])
+    (transcript,) = found.transcripts()
+    assert (found.name, found.config) == ("theirs.jsonl", None)
+    assert (transcript.final.by, transcript.rounds[0].order, transcript.usage) == ("only", ("theirs.jsonl",), {})
+    assert score([transcript]).total.calls == 0
+    assert "Final answer, by only: [Baikal]" in debate_text(transcript)
+    assert list(found.transcripts()) == [transcript]
+
+
+def test_questions_without_a_line_count_as_abstained_and_are_said(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = opened(tmp_path, {"id": "2", "answer": "Nile"})
+    assert "has no line for 2 of 3 questions, '1' first; they count as abstained" in caplog.text
+    assert answers(found) == {("2", 0): ("Nile", "ok"), ("1", 0): (None, "abstained"), ("3", 0): (None, "abstained")}
+    scores = score(found.transcripts())
+    assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 2)
+    assert scores.parse_failures == {}
+
+
+def test_answers_that_are_none_of_their_task_are_said(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        opened(tmp_path, {"id": "3", "answer": 1}, {"id": "1", "answer": "Baikal"}, questions=[LAKE, LETTER])
+    assert "1 answers are none of their task, '1' to the choice question '3' first" in caplog.text
+
+
+def test_other_keys_are_ignored_and_named_once(tmp_path, caplog):
+    more = {"question": "Which?", "answers": ["Baikal"], "output_tokens": 7}
+    with caplog.at_level(logging.WARNING):
+        found = opened(tmp_path, {"id": "1", "answer": "Baikal", **more}, {"id": "2", "output": "[the Nile]", **more})
+    assert answers(found)["1", 0] == ("Baikal", "ok")
+    assert answers(found)["2", 0] == ("the Nile", "ok")
+    (said,) = [record.getMessage() for record in caplog.records if "are ignored" in record.getMessage()]
+    assert said.endswith("theirs.jsonl: keys that say nothing here are ignored: 'question', 'answers', 'output_tokens'")
+
+
+def test_our_own_answers_can_be_scored_again(tmp_path):
+    first = opened(
+        tmp_path, {"id": "1", "answer": "Lake Baikal"}, {"id": "2", "answer": "Rhine"}, {"id": "3", "answer": ""}
+    )
+    write_answers([first], tmp_path / "ours.jsonl")
+    again = open_results([tmp_path / "ours.jsonl"], QUESTIONS)[0]
+    assert answers(again) == answers(first)
+    assert score(again.transcripts()).metrics == score(first.transcripts()).metrics
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "is not JSON"),
+        ({"answer": "x"}, "there is no 'id'; expected {'id', 'answer'} or {'id', 'output'}"),
+        ({"id": "1"}, "either 'answer' or 'output' must be there, not both"),
+        ({"id": "1", "answer": "x", "output": "x"}, "either 'answer' or 'output' must be there, not both"),
+        ({"id": "1", "prediction": "x"}, "either 'answer' or 'output' must be there, not both"),
+        ({"id": "1", "anwser": "x"}, "unknown key 'anwser', perhaps 'answer'; expected {'id', 'answer'}"),
+        ({"id": "1", "answer": "x", "Repeat": 1}, "unknown key 'Repeat', perhaps 'repeat'; expected"),
+        ('{"id": "1", "answer": NaN}', "'answer' is nan: expected a text or a finite number; expected {'id'"),
+        ('{"id": "1", "output": -Infinity}', "'output' is -inf: expected a text or a finite number"),
+        ('{"id": NaN, "answer": "x"}', "'id' is nan: expected a text or a finite number"),
+        ({"id": "1", "answer": ["x"]}, "'answer' is ['x']: "),
+        ({"id": "1", "answer": "x", "repeat": -1}, "'repeat' is -1: "),
+        ({"id": "1", "answer": "x", "repeat": True}, "'repeat' is True: "),
+        ({"id": "9", "answer": "x"}, "there is no question '9' among the 3 of the data"),
+        ({"id": 2, "answer": "x"}, "question '2', repeat 0, is answered on line 1 already"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, line, said):
+    with pytest.raises(UserError) as error:
+        opened(tmp_path, {"id": "2", "answer": "Nile"}, line)
+    assert str(error.value).startswith(f"{tmp_path / 'theirs.jsonl'}:2: ")
+    assert said in str(error.value)
+
+
+def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path):
+    with pytest.raises(UserError, match="holds no prediction"):
+        opened(tmp_path)
+    with pytest.raises(UserError, match="name the questions with --data"):
+        opened(tmp_path, {"id": "1", "answer": "x"}, questions=None)
+
+
+def test_a_path_that_holds_nothing_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UserError, match="is not a run directory"):
+            open_results([path])
+    with pytest.raises(UserError, match="there is none among the runs"):
+        open_results([tmp_path], QUESTIONS)
+
+
+def test_names_tell_files_apart(tmp_path):
+    paths = [tmp_path / "a" / "x.jsonl", tmp_path / "b" / "x.jsonl.gz"]
+    for path in paths:
+        path.parent.mkdir()
+        with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as file:
+            file.write('{"id": "1", "answer": "x"}\n')
+    assert [found.name for found in open_results([*paths, paths[0]], [LAKE])] == [str(path) for path in paths]
+    assert [found.name for found in open_results(paths[:1], [LAKE])] == ["x.jsonl"]
+
+
+def test_a_path_that_is_given_twice_is_taken_once(tmp_path):
+    path = opened(tmp_path, {"id": "1", "answer": "x"}, questions=[LAKE]).path
+    (tmp_path / "link.jsonl").symlink_to(path)
+    again = [path, tmp_path / ".." / tmp_path.name / path.name, tmp_path / "link.jsonl"]
+    assert [found.path for found in open_results([path, *again], [LAKE])] == [path]

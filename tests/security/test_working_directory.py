@@ -1,0 +1,149 @@
+"""A folder that somebody else made, a cloned repository for instance, runs no code when madke is called in it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+RUN = "from pathlib import Path\nPath(__file__).with_name('RAN').write_text(__name__)\n"
+MODULES = ("yaml", "typer", "rich", "jinja2", "pydantic", "openai", "click", "sitecustomize", "evil", "scipy")
+COLOURS = """
+from madke import BaseTask
+
+class Colour(BaseTask):
+    name = "colour"
+    instructions = "Answer with a colour."
+    examples = (
+        {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
+        {"question": "Which colour has blood?", "reasoning": "It carries iron.", "answer": "red"},
+    )
+"""
+CONSOLE_SCRIPT = "import sys\nfrom madke.__main__ import main\nsys.exit(main())\n"
+
+
+@pytest.fixture
+def cloned(tmp_path):
+    """Questions, and next to them everything that might be imported, read or run without being named."""
+    folder = tmp_path / "cloned"
+    folder.mkdir()
+    for name in MODULES:
+        (folder / f"{name}.py").write_text(RUN)
+    installed = folder / "evil-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    groups = ("models", "sources", "tasks", "metrics", "datasets")
+    (installed / "entry_points.txt").write_text("".join(f"[madke.{group}]\nevil = evil:it\n" for group in groups))
+    (folder / "prompts" / "cot").mkdir(parents=True)
+    (folder / "prompts" / "cot" / "protocol.yaml").write_text("debaters: 99\n")
+    (folder / "script.yaml").write_text('- {reply: "The answer is [Baikal]."}\n')
+    write_questions(folder, "short_answer")
+    return folder
+
+
+def write_questions(folder, task):
+    line = {"id": "q0", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"], "task": task}
+    (folder / "q.jsonl").write_text(json.dumps(line) + "\n")
+
+
+def called(folder, program, *args):
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    return subprocess.run(
+        [sys.executable, *program, *args], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(params=["python -m madke", "madke"])
+def program(request, tmp_path):
+    if request.param == "python -m madke":
+        return ["-m", "madke"]
+    script = tmp_path / "bin" / "madke"
+    script.parent.mkdir()
+    script.write_text(CONSOLE_SCRIPT)
+    return [str(script)]
+
+
+COMMANDS = {
+    "protocols": ("protocols",),
+    "ask": ("ask", "Which lake is the deepest?", "--protocol", "cot", "--model", "scripted/script.yaml"),
+    "run": ("run", "q.jsonl", "--protocol", "cot", "--model", "scripted/script.yaml", "--out", "out"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_module_of_the_folder_is_imported(cloned, program, command):
+    done = called(cloned, program, *COMMANDS[command])
+
+    assert done.returncode == 0, done.stderr
+    assert not (cloned / "RAN").exists(), (cloned / "RAN").read_text()
+
+
+@pytest.mark.parametrize("key", ["python", "command"])
+@pytest.mark.parametrize("file", ["sources.yaml", "models.yaml"])
+def test_no_entry_of_a_file_that_was_not_named_is_run(cloned, file, key):
+    """Such an entry may be refused; it may not run."""
+    ours = "google" if file == "sources.yaml" else "openai/gpt-4o-mini"
+    run = "evil:it" if key == "python" else f"{sys.executable} {cloned / 'evil.py'}"
+    (cloned / file).write_text(f'evil: {{{key}: "{run}"}}\n{ours}: {{{key}: "{run}"}}\n')
+    choice = ("--sources", "evil") if file == "sources.yaml" else ("--model", "evil")
+
+    for command in (COMMANDS["run"], (*COMMANDS["run"][:-1], "other", *choice)):
+        called(cloned, ["-m", "madke"], *command)
+
+    assert not (cloned / "RAN").exists()
+
+
+@pytest.mark.parametrize("args", [("run", "q.jsonl", "--protocol", "cot", "--model", "offline", "--out", "out")])
+def test_a_task_that_only_a_question_file_names_is_not_imported(cloned, args):
+    write_questions(cloned, "evil:it")
+
+    done = called(cloned, ["-m", "madke"], *args)
+
+    assert done.returncode == 2
+    assert "if you trust it, give --task evil:it" in done.stderr
+    assert not (cloned / "RAN").exists()
+
+
+def test_a_task_that_only_a_run_names_is_not_imported(cloned):
+    (cloned / "colours.py").write_text(COLOURS)
+    write_questions(cloned, "colours:Colour")
+    done = called(cloned, ["-m", "madke"], *COMMANDS["run"], "--task", "colours:Colour")
+    assert done.returncode == 0, done.stderr
+
+    strict = called(cloned, ["-m", "madke"], "score", "out", "--json")
+    named = called(cloned, ["-m", "madke"], "score", "out", "--json", "--task", "colours:Colour")
+
+    assert (strict.returncode, named.returncode) == (2, 0), named.stderr
+    assert "if you trust it, give --task colours:Colour" in strict.stderr
+    assert '"match"' in named.stdout
+
+
+def test_code_that_the_command_line_names_runs(cloned):
+    called(cloned, ["-m", "madke"], *COMMANDS["run"], "--task", "evil:it")
+
+    assert (cloned / "RAN").read_text() == "evil"
+
+
+def test_a_checkout_that_is_not_installed_still_runs(tmp_path):
+    """There the package is found in the working directory alone."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    for part in ("madke", "prompts"):
+        (checkout / part).symlink_to(CHECKOUT / part)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    (checkout / "yaml.py").write_text(RUN)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "madke", "protocols"],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not (checkout / "RAN").exists()

@@ -1,0 +1,133 @@
+"""A task of one's own: by inheriting, or as any object that has what a task needs."""
+
+import pytest
+import yaml
+
+from madke.assets import asset
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, Metric, metric
+from madke.tasks import TASKS, BaseTask, code_of, get_task
+from madke.tasks.base import completed
+
+EXAMPLES = (
+    {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
+    {"question": "Which colour has blood?", "reasoning": "It carries iron.", "answer": "red"},
+)
+ASKED = Question(id="q", question="Which colour has the sky?", answers=("red",))
+
+
+class Colour(BaseTask):
+    name = "colour"
+    instructions = "Answer with one of: red, green, blue."
+    choices = ("red", "green", "blue")
+    examples = EXAMPLES
+
+
+class Length:
+    """Inherits nothing; two lengths are the same within what the question tolerates."""
+
+    name = "length"
+    instructions = "Answer with a number of metres."
+    examples = (EXAMPLES[0] | {"answer": "12"}, EXAMPLES[1] | {"answer": "7"})
+
+    def read(self, text, question):
+        return text.strip() or None
+
+    def same(self, a, b, question):
+        return abs(float(a) - float(b)) <= question.metadata.get("tolerance", 0)
+
+    def accepts(self, answer, question):
+        return any(self.same(answer, gold, question) for gold in question.answers)
+
+
+def warm(answer, question):
+    return float(answer in ("red", "yellow"))
+
+
+@metric("loud", binary=True)
+def loud(answer, question):
+    return len(answer)
+
+
+@pytest.fixture
+def named():
+    """Names of this module, as the command line gives them."""
+    return lambda name: f"{__name__}:{name}"
+
+
+def test_a_task_with_choices_reads_them_in_its_own_spelling():
+    task = completed("colour", Colour)
+
+    assert task.read(' **"RED".** ', ASKED) == "red"
+    assert task.read("purple", ASKED) is None
+    assert task.accepts("red", ASKED) and not task.accepts("blue", ASKED)
+    assert task.check(ASKED) is None
+    assert "'purple'" in task.check(Question(id="q", question="?", answers=("purple",)))
+
+
+def test_a_task_that_inherits_nothing_gets_the_rest():
+    task = completed("length", Length())
+    asked = Question(id="q", question="How long?", answers=("12",), metadata={"tolerance": 1})
+
+    assert task.accepts("12.5", asked) and not task.accepts("14", asked)
+    assert (task.metrics, task.choices, task.check(asked)) == (("match",), (), None)
+
+
+def test_what_prompts_say_has_the_keys_of_our_own_tasks():
+    wording = completed("colour", Colour).wording
+    ours = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
+
+    assert wording.keys() == ours.keys()
+    assert wording["answering"].startswith("Answer with one of: red, green, blue.")
+    assert "<<answer>>" in wording["answering"]
+    for debate in ("agreeing", "disagreeing"):
+        assert wording[debate].keys() - {"choices"} == ours[debate].keys()
+    assert {reply["answer"] for reply in wording["agreeing"]["replies"]} == {"green"}
+    assert {reply["answer"] for reply in wording["disagreeing"]["replies"]} == {"green", "red"}
+    assert all(task.wording is None for task in TASKS.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"instructions": ""}, "lacks 'instructions'"),
+        ({"same": None}, "lacks 'same'"),
+        ({"examples": EXAMPLES[:1]}, "two examples with different answers"),
+        ({"examples": ({"question": "?", "answer": "red"},)}, "an example lacks 'reasoning'"),
+    ],
+)
+def test_what_is_missing_is_told(change, found):
+    with pytest.raises(UserError, match=found):
+        completed("colour", type("Other", (Colour,), change))
+
+
+def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named):
+    for name in ("not_imported:Colour", "os:system", "tempfile:TemporaryDirectory", named("nothing.at.all")):
+        with pytest.raises(UserError, match="if you trust it, give --task"):
+            get_task(name)
+
+    name = named("Colour")  # this module is imported
+    assert get_task(name).name == "colour"
+    assert get_task(name) is TASKS[name]
+    assert TASKS.code("math") is None
+    assert list(code_of(["math", name])) == [name]
+    assert code_of([name])[name].startswith(f"{name}#")
+
+
+def test_an_object_is_known_by_its_qualified_name(named):
+    task = Length()
+
+    assert TASKS.name_of(task) == TASKS.name_of(task) == named("Length")
+    assert get_task(named("Length")).name == "length"
+    assert TASKS.name_of("math") == "math"
+
+
+def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named):
+    assert METRICS[named("warm")]("red", ASKED) == 1
+    assert not METRICS[named("warm")].binary and named("warm") not in RIGHT_OR_WRONG
+    assert isinstance(loud, Metric) and METRICS[named("loud")] is loud
+    with pytest.raises(UserError, match=r"metric 'loud' is 3\.0 for question 'q'; expected 0 or 1"):
+        loud("red", ASKED)
+    with pytest.raises(UserError, match="expected a function"):
+        METRICS[named("EXAMPLES")]

@@ -1,0 +1,40 @@
+"""The example programs run as they are, and print what they promise."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parent.parent
+EXAMPLES = CHECKOUT / "examples"
+
+SAID = {
+    "own_model": ["round 1: Debater 1 says Canberra, Debater 2 says Sydney", "answer: Canberra"],
+    "own_source": ["[0] lakes: Lake Baikal", "answer: Lake Baikal"],
+    "own_task": ["match: 0.00", "within_ten_years: 0.80"],
+    "batch": ["correct: 0.67", "report: "],
+    "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
+    "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
+    "own_protocol": ["first: Jupiter", "answer: Venus"],
+    "on_ray": ["What is the deepest lake on Earth? ok, 2 rounds"],
+}
+
+
+def test_every_example_is_run_here():
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name != "on_ray" else pytest.param(name, marks=pytest.mark.slow) for name in SAID]
+)
+def test_an_example_runs_and_prints_what_it_shows(name, tmp_path):
+    # From a folder of its own, as a program that is started anywhere.
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    command = [sys.executable, EXAMPLES / f"{name}.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=240)
+    assert done.returncode == 0, done.stderr
+    places = [done.stdout.find(line) for line in SAID[name]]
+    assert -1 not in places, done.stdout
+    assert places == sorted(places)
