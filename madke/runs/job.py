@@ -21,7 +21,6 @@ from madke.data import Given
 from madke.engine.debate import debate
 from madke.llm import CallStore, Limited, Limiter, Stored, close
 from madke.llm.limiter import SLOW_START
-from madke.memory import swept_seldom
 from madke.runs.batch import Play, run_batch
 from madke.runs.budget import Budget
 from madke.runs.cast import guarded, has_endpoint, open_models
@@ -190,8 +189,7 @@ def play(
                         await close(model)
 
             try:
-                with swept_seldom():
-                    asyncio.run(played())
+                asyncio.run(played())
                 run_pools.check()
             except BaseException as error:
                 meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt) else "an error"

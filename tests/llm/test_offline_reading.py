@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.llm.offline.question import analyse
-from madke.llm.offline.spans import candidates
-from madke.llm.offline.text import normal, same, sentences, tidy
+from madke.llm.offline.candidates import candidates
+from madke.llm.offline.language import analyse, normal, same, sentences, tidy
 
 
 @pytest.mark.parametrize(

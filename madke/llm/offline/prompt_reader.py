@@ -14,7 +14,7 @@ from typing import Literal
 
 from madke.core.chat import Message
 from madke.engine.parse import Marker
-from madke.llm.offline.text import tidy
+from madke.llm.offline.language import tidy
 
 Stage = Literal["note", "select", "speak", "reflect", "digest", "judge", "pick", "summarize"]
 AnswerForm = Literal["span", "claim", "choice"]
