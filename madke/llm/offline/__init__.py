@@ -117,8 +117,7 @@ class Embeddings:
         self._encoder = encoder
         self._memory: dict[bytes, NDArray[np.float32]] = {}
         self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False)
-        self._disk.execute("PRAGMA journal_mode = WAL")
-        self._disk.execute("PRAGMA synchronous = NORMAL")
+        self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
         self._disk.execute("CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID")
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:

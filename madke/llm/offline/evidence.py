@@ -55,8 +55,7 @@ def read_lines(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list
 def _second_step(query: str, lines: list[Line], weights: dict[str, float]) -> list[Line]:
     """Raises the sentences about something that the best sentence names and the question does not.
 
-    "In which city was the architect of X born?" is answered by a sentence that shares only "born" with the question:
-    it is judged by the words that the best sentence leaves open.
+    "Where was the architect of X born?" is answered by a sentence that shares only "born" with the question.
     """
     first = max(lines, key=lambda line: line.score)
     covered = set(content(f"{first.title} {first.text}"))
@@ -89,8 +88,7 @@ def overlap(weights: dict[str, float], text: str) -> float:
 def rank_passages(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list[tuple[Knowledge, float]]:
     """The passages, best first, with scores of about 0 (unrelated) to 2.
 
-    A passage counts by its best sentence and by the words it covers as a whole. One whose title another good passage
-    mentions gains: that is the second step of a question that needs two.
+    A passage counts by its best sentence, by the words it covers, and by whether another good one mentions its title.
     """
     lines = read_lines(query, knowledge, embed)
     weights = word_weights(query, knowledge)

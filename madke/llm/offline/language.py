@@ -149,7 +149,6 @@ _FOCUS_WORDS: dict[Kind, str] = {
     "language nationality war battle treaty planet moon ship race title opera play painting poem game",
 }
 _KIND_OF = {word: kind for kind, listed in _FOCUS_WORDS.items() for word in listed.split()}
-_OF_PEOPLE = ("ist", "ician", "grapher", "sopher", "nomer")
 _NAME = r"[A-Z][\w.'-]*(?: (?:of |the |de |and )*[A-Z0-9][\w.'-]*)*"
 _EITHER = re.compile(rf"({_NAME})\"?,? or (?:the |a |an )?\"?({_NAME})")
 _BEFORE_NAME = re.compile(r"^(?:The|A|An|Is|Are|Was|Were|Did|Does|Do|Which|What|Who)\s+")
@@ -193,6 +192,6 @@ def _kind_of(focus: str) -> Kind:
     for word in reversed(words(focus)):
         if kind := _KIND_OF.get(word) or _KIND_OF.get(word.rstrip("s")):
             return kind
-        if word.rstrip("s").endswith(_OF_PEOPLE):
+        if word.rstrip("s").endswith(("ist", "ician", "grapher", "sopher", "nomer")):
             return "person"
     return "thing"

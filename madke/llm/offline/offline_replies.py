@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from madke.engine.marker import marked
 from madke.engine.parse import Marker, parse_answer
-from madke.llm.offline.candidates import Candidate
-from madke.llm.offline.deciding import answers
+from madke.llm.offline.candidates import Candidate, answers
 from madke.llm.offline.evidence import rank_passages
 from madke.llm.offline.language import content, normal, same
 from madke.llm.offline.prompt_reader import Prompt
@@ -69,10 +68,7 @@ def _selection(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
     compared = "I compared every passage of the pool with the question, by its words and by its meaning."
     if not chosen:
         search = f"\n[Search: {_plain(query)}]" if "[Search:" in prompt.closing else ""
-        return (
-            f"{compared} They share too little with what is asked, so I would rather rely on none of them.{search}"
-            "\nSelected: [No Found]"
-        )
+        return f"{compared} They share too little with what is asked to rely on any.{search}\nSelected: [No Found]"
     about = "; ".join(dict.fromkeys(_plain(passage.title or passage.text[:40]) for passage in chosen))
     numbers = " ".join(f"[{passage.number}]" for passage in chosen)
     return f"{compared} Closest to what is asked is what the pool says about: {about}.\nSelected: {numbers}"
@@ -81,12 +77,10 @@ def _selection(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
 def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
     before = stated_answer(prompt.previous, prompt.marker)
     ranked = _weighed(answers(prompt, embed), prompt, before)
-    best = max((replace(found, score=found.score + noise()) for found in ranked), key=_score, default=None)
+    noisy = [replace(found, score=found.score + noise()) for found in ranked]
+    best = max(noisy, key=lambda found: found.score, default=None)
     if best is None:
-        return (
-            "I have no knowledge to read here, and I am only a reader of given text. The question itself does not hold "
-            "its answer, so I cannot tell and give none."
-        )
+        return "I only read what I am given, and here that does not hold the answer, so I cannot tell and give none."
     answer = _plain(best.answer)
     agreeing = dict.fromkeys(who for who, said in _given(prompt) if said and same(said, answer))
     if before and same(before, answer):
@@ -100,10 +94,6 @@ def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
         rival = max((found.score for found in ranked if not same(found.answer, best.answer)), default=0.0)
         said += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
     return f"{said}\nThe answer is {marked(answer, prompt.marker)}."
-
-
-def _score(found: Candidate) -> float:
-    return found.score
 
 
 def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
@@ -125,17 +115,12 @@ def _grounds(best: Candidate, prompt: Prompt) -> str:
     if best.line is None:
         if prompt.remarks and prompt.previous:
             return "My own knowledge says nothing for or against it."
-        return (
-            "I have no knowledge to read, and all I can do is read. What I give here rests on the wording of the "
-            "question alone and is no more than a guess."
-        )
+        return "I have no knowledge to read: what I give rests on the question's wording alone and is only a guess."
     words = _plain(best.line.text).split()
     quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
     about = f", about {_plain(best.line.title)}," if best.line.title else ""
-    said = (
-        "Of the knowledge I chose, one sentence comes closest to what is asked. "
-        f'Knowledge {best.line.number}{about} says: "{quoted}"'
-    )
+    said = "Of the knowledge I chose, one sentence comes closest to what is asked. "
+    said += f'Knowledge {best.line.number}{about} says: "{quoted}"'
     if best.answer == "NOT ENOUGH INFO":
         return f"{said} This does not settle the claim."
     if prompt.form == "choice":
@@ -147,7 +132,7 @@ def _review(prompt: Prompt, embed: Embed) -> str:
     own = stated_answer(prompt.previous, prompt.marker)
     if own is None:
         return "My answer states nothing that could be checked, so it cannot stay as it is.\nVerdict: [REVISE]"
-    best = max(answers(prompt, embed), key=_score, default=None)
+    best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
     if best is None or same(best.answer, own):
         return f'Nothing that I can read speaks against "{own}".\nVerdict: [KEEP]'
     return f'Reading again, the knowledge speaks for "{_plain(best.answer)}" rather than "{own}".\nVerdict: [REVISE]'
@@ -156,12 +141,9 @@ def _review(prompt: Prompt, embed: Embed) -> str:
 def _verdict(prompt: Prompt) -> str:
     said = [answer for _, answer in _given(prompt)]
     agreed = len(said) > 1 and all(answer and same(said[0] or "", answer) for answer in said)
-    if agreed:
-        why = "These say the same thing, if perhaps in different words."
-    elif None in said or len(said) < 2:
+    why = "These say the same thing, if perhaps in different words." if agreed else "These are different answers."
+    if None in said or len(said) < 2:
         why = "Without an answer from everyone there is nothing to agree on."
-    else:
-        why = "These are different answers."
     why = f"{_account(prompt)} {why}"
     if '"settled"' in prompt.closing:
         side, answer = (_leader(prompt) or ("", "")) if agreed else ("", "")
@@ -171,8 +153,7 @@ def _verdict(prompt: Prompt) -> str:
 
 
 def _account(prompt: Prompt) -> str:
-    lines = (f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in _given(prompt))
-    return " ".join(lines)
+    return " ".join(f'{who} answers "{said}".' if said else f"{who} gives no answer." for who, said in _given(prompt))
 
 
 def _summary(prompt: Prompt) -> str:
