@@ -122,10 +122,8 @@ class Candidate:
     """None where nothing was read that speaks for it."""
 
 
-_LINES = 8
-"""Sentences that candidates are taken from."""
-_CLOZED = 10
-"""Candidates, best first by form, that are put into the question and compared with their sentence."""
+_LINES, _CLOZED = 8, 10
+"""Sentences that candidates are taken from; candidates, best first by form, that are put into the question."""
 
 
 def answer_spans(asked: Asked, knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
     """Texts in, unit vectors out."""
 
-_SECOND_STEP = 0.6
-"""How much of the best sentence's score passes to a sentence about something it names."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
@@ -66,7 +63,7 @@ def _second_step(query: str, lines: list[Line], weights: dict[str, float]) -> li
         title = plain_title(line.title)
         if not left or line.number == first.number or not title or title in asked or title not in named:
             return line.score
-        return max(line.score, _SECOND_STEP * first.score + 0.6 * overlap(left, line.text) / sum(left.values()))
+        return max(line.score, 0.6 * first.score + 0.6 * overlap(left, line.text) / sum(left.values()))
 
     return [replace(line, score=raised(line)) for line in lines]
 
