@@ -81,7 +81,8 @@ class Experiment:
         sources: Mapping[str, str | None] = self.setting.all_specs
         held = self._held() if sources else {}
         before = _read_record(self.path) if is_experiment(self.path) else None
-        if before is None or (not _uses_pools(self.path) and self._other_pools(before, sources, held)):
+        same = before is not None and (before["sources"], before["pools"]) == (sources, held) and self.pools.exists()
+        if before is None or not (same or _uses_pools(self.path)):
             # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
             self.pools.unlink(missing_ok=True)
         else:
@@ -102,9 +103,6 @@ class Experiment:
         found = lines_of(merged, self.setting.questions_of)
         merged.unlink()
         return {id_: hashed for id_, (hashed, _) in found.items()}
-
-    def _other_pools(self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: object) -> bool:
-        return before["sources"] != sources or before["pools"] != held or not self.pools.exists()
 
     def _refuse_other_pools(
         self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: Mapping[str, str]
