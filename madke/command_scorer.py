@@ -1,27 +1,6 @@
 """Scores from a program of another environment, for metrics whose packages cannot be installed beside ours.
 
-COMET and BLEURT are such metrics: their packages pin older versions of what the rest of Madke needs. Each is wired
-up once, in an environment of its own::
-
-    python -m venv comet-env
-    comet-env/bin/pip install unbabel-comet
-
-with a script of a few lines that loads the model, reads all of standard input and answers every line with one number.
-For COMET, ``comet_scorer.py`` may be::
-
-    import contextlib, json, sys
-    from comet import download_model, load_from_checkpoint
-
-    asked = [json.loads(line) for line in sys.stdin]
-    data = [{"src": a["source"], "mt": a["candidate"], "ref": "".join(a["references"][:1])} for a in asked]
-    with contextlib.redirect_stdout(sys.stderr):
-        found = load_from_checkpoint(download_model(sys.argv[1])).predict(data, gpus=0)
-    for score in found.scores:
-        print(score)
-
-and the command is ``comet-env/bin/python comet_scorer.py Unbabel/wmt21-comet-qe-da``, as ``madke run --estimator`` and
-``madke score --scorer`` take it. Whatever such a script says besides its numbers belongs on standard error. Some of
-these models ask for an account: the script's environment is that of the caller, so a token set there reaches it.
+COMET and BLEURT pin older versions of what the rest of Madke needs; ``eval/README.md`` shows how one is wired up.
 """
 
 from __future__ import annotations

@@ -14,14 +14,28 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from madke.core.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-NO_GZIP = "is not gzip, or is damaged ({}); a file that is not packed has a name without .gz"
-"""What is wrong with a ``.gz`` that cannot be unpacked, and how the unpacker puts it."""
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file; ``.gz`` is unpacked on the way.
+
+    Raises:
+        UserError: The file cannot be read, or unpacked.
+    """
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            yield cast(IO[bytes], file)
+    except gzip.BadGzipFile as error:
+        why = f"is not gzip, or is damaged ({error}); a file that is not packed has a name without .gz"
+        raise UserError(why, file=path) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -30,28 +44,20 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         UserError: The file cannot be read, or a line is no JSON object.
     """
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    item = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    why = (
-                        f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-                    )
-                    raise UserError(f"is not JSON: {why}", file=path, line=number) from None
-                if not _is_unicode(line, item):
-                    raise UserError("holds half of a surrogate pair, which is no character", file=path, line=number)
-                if not isinstance(item, dict):
-                    found = type(item).__name__
-                    raise UserError(f"expected a JSON object, found a {found}", file=path, line=number)
-                yield number, item
-    except gzip.BadGzipFile as error:
-        raise UserError(NO_GZIP.format(error), file=path) from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+    with opened(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                item = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+                raise UserError(f"is not JSON: {why}", file=path, line=number) from None
+            if not _is_unicode(line, item):
+                raise UserError("holds half of a surrogate pair, which is no character", file=path, line=number)
+            if not isinstance(item, dict):
+                raise UserError(f"expected a JSON object, found a {type(item).__name__}", file=path, line=number)
+            yield number, item
 
 
 def _is_unicode(line: bytes, item: Any) -> bool:

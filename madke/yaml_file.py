@@ -94,9 +94,9 @@ def read_yaml(path: Path, model: type[M]) -> M:
     return validated(read_mapping(path), model, file=path)
 
 
-def read_content(path: Path, text: str | None = None) -> Any:
-    """What a YAML file holds, of whatever type; see :func:`read_mapping`."""
-    return _read(path, lambda text: yaml.load(text, Loader=_Loader), text)
+def read_content(path: Path) -> tuple[Any, str]:
+    """What a YAML file holds, of whatever type, and its text; see :func:`read_mapping`."""
+    return _read(path, lambda text: (yaml.load(text, Loader=_Loader), text))
 
 
 def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
     Raises:
         UserError: The file is missing or is no YAML mapping.
     """
-    content = read_content(path, text)
+    content = _read(path, lambda text: yaml.load(text, Loader=_Loader), text)
     if content is None:
         return {}
     if not isinstance(content, dict):

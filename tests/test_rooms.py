@@ -19,7 +19,7 @@ FLOORS = [
     {"api"},
     {"cli"},
 ]
-PURE_SCORING = ("metrics", "paired", "rounds", "rows", "scores", "selection", "statistics")
+PURE_SCORING = ("debate_rows", "evidence", "metrics", "paired", "rounds", "scores", "statistics")
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from eval.benchmarks.population import Population, play, questions
 from eval.benchmarks.population_fit import changes, evouna, mirage_changes, unanimous
 from madke.core.transcript import Transcript
+from madke.scoring.debate_rows import correct
 from madke.scoring.rounds import round_rows
-from madke.scoring.rows import correct
 from madke.scoring.statistics import wilson
 from madke.variants import load_variant
 

@@ -117,7 +117,11 @@ def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[...,
 
         @wraps(command)
         def wrapper(**given: Any) -> None:
+            from madke.knowledge.named import use_sources_file
+
             options = RunOptions(**{name: given.pop(name) for name in fields})
+            if options.sources_file is not None:
+                use_sources_file(options.sources_file)
             command(**given, options=options)
 
         wrapper.__signature__ = Signature([*own, *taken])  # type: ignore[attr-defined]

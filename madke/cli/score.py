@@ -205,8 +205,8 @@ def _grader(model: str | None, base_url: str | None, concurrency: int | None) ->
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     """Name -> scorer, from ``--scorer NAME=COMMAND``."""
     from madke.command_scorer import CommandScorer
+    from madke.scoring.debate_rows import GRADER
     from madke.scoring.metrics import METRICS
-    from madke.scoring.rows import GRADER
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:

@@ -1,9 +1,12 @@
-"""Addresses of servers as names, files and logs may show them."""
+"""Addresses of servers as names, files and logs may show them, and how long a server asks its clients to wait."""
 
 from __future__ import annotations
 
+import email.utils
+import math
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -57,3 +60,27 @@ def _secrets(url: str) -> Iterator[tuple[str, str]]:
 def _shown(part: str) -> str:
     harmless = len(part) < SECRET or _API_WORDS.fullmatch(part)
     return part if harmless else f"~{sha256(part.encode()).hexdigest()[:8]}"
+
+
+def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds that a response's headers ask us to wait: ``retry-after-ms``, or Retry-After in seconds or as a date.
+
+    Args:
+        headers: The response's, by lower-case name.
+        now: Unix time; by default the present.
+
+    Returns:
+        Zero and more, finite; None where the headers say nothing, or nothing of the kind.
+    """
+    try:
+        if (milliseconds := headers.get("retry-after-ms")) is not None:
+            seconds = float(milliseconds) / 1000
+        elif (value := headers.get("retry-after")) is None:
+            return None
+        elif value.strip().replace(".", "", 1).isdigit():
+            seconds = float(value)
+        else:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - (time.time() if now is None else now)
+    except (ValueError, OverflowError, OSError):  # the last two for years that no clock has
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

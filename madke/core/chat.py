@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from hashlib import sha256
 from typing import Any, Literal, Protocol, runtime_checkable
 
 Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
@@ -94,7 +95,7 @@ class ChatModel(Protocol):
     """Whoever can answer a chat: a server, a local model, a test double, a person at a terminal."""
 
     name: str
-    """Identifies the model and its endpoint; part of the call store's key."""
+    """Identifies the model, wherever it is asked; part of the call store's key."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. A failing endpoint gives a completion with its reason; it does not raise."""
@@ -118,3 +119,30 @@ class Closable(Protocol):
     async def aclose(self) -> None:
         """Close it, in the event loop in which it was used."""
         ...
+
+
+def call_seed(seed: int | None, purpose: Purpose) -> int | None:
+    """The seed of one call: a hash of the run's seed and what the call is for, in 0 .. 2**31 - 1.
+
+    None stays None: then the server draws its own.
+    """
+    if seed is None:
+        return None
+    p = purpose
+    return _hashed((seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat))
+
+
+def retry_seed(seed: int | None, attempt: int) -> int | None:
+    """The seed of a further attempt of one call, derived from the call's own; None stays None.
+
+    Args:
+        seed: The call's seed.
+        attempt: Which attempt, from 2: the first one takes the call's own seed.
+    """
+    if seed is None:
+        return None
+    return _hashed((seed, attempt))
+
+
+def _hashed(parts: tuple[object, ...]) -> int:
+    return int.from_bytes(sha256(repr(parts).encode()).digest()[:4], "big") >> 1

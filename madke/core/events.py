@@ -76,32 +76,31 @@ class CallFinished(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SelectionMade(Event):
+class _Turn(Event):
+    n: int
+    """The round, 1-based."""
+    agent: str
+    """The debater."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelectionMade(_Turn):
     """A debater chose knowledge, or its call for that failed."""
 
-    n: int
-    """The round."""
-    agent: str
     selection: Selection
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SearchMade(Event):
+class SearchMade(_Turn):
     """A search that a debater asked for was answered; what it found is in the pool."""
 
-    n: int
-    """The round."""
-    agent: str
     search: Search
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StanceGiven(Event):
+class StanceGiven(_Turn):
     """A debater spoke, or failed to; or its stance was given from outside."""
 
-    n: int
-    """The round."""
-    agent: str
     stance: Stance
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,8 @@ from madke.data.formats import FORMATS, READERS, DatasetReader
 from madke.data.published_rows import Format, Item, Row
 from madke.data.questions import numbered_questions
 from madke.data.sampling import chosen
-from madke.tasks import TASKS
+from madke.files import opened
+from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)
 
@@ -105,51 +105,48 @@ def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) 
         raise
     except Exception as error:  # somebody else's code: whatever it raises is told, not shown as ours
         raise UserError(f"the reader {name!r} failed: {type(error).__name__}: {error}", file=path) from error
-    found: dict[str, Entry] = {}
+    found: dict[str, tuple[str, Entry]] = {}
     for number, question in enumerate(questions, start=1):
+        place = f"item {number}"
         if not isinstance(question, Question):
-            raise UserError(f"item {number} of {name!r} is a {type(question).__name__}; expected Question", file=path)
+            raise UserError(f"{place} of {name!r} is a {type(question).__name__}; expected Question", file=path)
         kept = replace(question, task=task or question.task, metadata={"dataset": name, **question.metadata})
-        if wrong := TASKS[kept.task].check(kept):
-            raise UserError(f"item {number}: {wrong}", file=path)
+        checker = TASKS[task] if task else get_task(kept.task)
+        if wrong := checker.check(kept):
+            raise UserError(f"{place}: {wrong}", file=path)
         if kept.id in found:
-            raise UserError(f"item {number}: id {kept.id!r} is there already; ids must differ", file=path)
-        found[kept.id] = Entry(question=kept)
-    return _checked([(f"item {number}", entry) for number, entry in enumerate(found.values(), start=1)], path)
+            raise UserError(f"{place}: id {kept.id!r} is that of {found[kept.id][0]} already", file=path)
+        found[kept.id] = place, Entry(question=kept)
+    return _labelled(found.values(), path)
 
 
 def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
-    """The entries of rows of a dataset.
-
-    Args:
-        format_: The dataset's.
-        rows: Of a file, or of its Hugging Face repository.
-        task: In place of the dataset's own.
-        file: Where the rows are from, for errors.
+    """The entries of a dataset's rows, of a file or of its Hugging Face repository.
 
     Raises:
         UserError: A row is wrong, or of another dataset; two have the same id, or there is none.
     """
-    checker = TASKS[task or format_.task]
+    task = task or format_.task
+    checker = TASKS[task]
     places: Counter[str | None] = Counter()
-    row_of: dict[str, Row] = {}
-    found: list[Entry] = []
+    found: dict[str, tuple[str, Entry]] = {}
     for row in rows:
         item = _item(format_, row)
-        id_ = _id(format_.name, item, places[item.series])
+        place = places[item.series]
+        counted = f"{item.series}-{place:03}" if item.series else f"{format_.name}-{place + 1:04}"
+        id_ = item.id if item.id is not None else counted
         places[item.series] += 1
-        entry = _entry(format_.name, checker.name, id_, item)
+        entry = _entry(format_.name, task, id_, item)
         if wrong := checker.check(entry.question):
             raise row.error(wrong)
-        if id_ in row_of:
-            raise row.error(f"id {id_!r} is that of item {row_of[id_].number} already; ids must differ")
-        row_of[id_] = row
-        found.append(entry)
-    return _checked([(row_of[entry.question.id].place, entry) for entry in found], file)
+        if id_ in found:
+            raise row.error(f"id {id_!r} is that of {found[id_][0]} already; ids must differ")
+        found[id_] = row.place, entry
+    return _labelled(found.values(), file)
 
 
-def _checked(found: Sequence[tuple[str, Entry]], file: Path | str) -> list[Entry]:
-    """The entries, each after its place."""
+def _labelled(found: Collection[tuple[str, Entry]], file: Path | str) -> list[Entry]:
+    """The entries, each after its place; there must be some, and what cannot be scored is told."""
     if not found:
         raise UserError("holds no question", file=file)
     _warn_unlabelled([(place, entry.question) for place, entry in found], file)
@@ -157,23 +154,14 @@ def _checked(found: Sequence[tuple[str, Entry]], file: Path | str) -> list[Entry
 
 
 def _warn_unlabelled(questions: Sequence[tuple[str, Question]], file: Path | str) -> None:
-    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost.
-
-    Args:
-        questions: Each after its place.
-        file: Where they are from.
-    """
+    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost."""
     without = [place for place, question in questions if not question.answers]
-    if len(without) == len(questions):
-        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, len(questions))
+    n = len(questions)
+    if len(without) == n:
+        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
     elif without:
-        _log.warning(
-            "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)",
-            file,
-            len(without),
-            len(questions),
-            without[0],
-        )
+        said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)"
+        _log.warning(said, file, len(without), n, without[0])
 
 
 def _item(format_: Format, row: Row) -> Item:
@@ -187,12 +175,6 @@ def _item(format_: Format, row: Row) -> Item:
         found = ", ".join(map(repr, keys))
         raise row.error(f"found the keys {found}, which are those of {best.name}; expected an entry of {format_.name}")
     return item
-
-
-def _id(dataset: str, item: Item, place: int) -> str:
-    if item.id is not None:
-        return item.id
-    return f"{item.series}-{place:03}" if item.series else f"{dataset}-{place + 1:04}"
 
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
@@ -228,9 +210,9 @@ def _formats_like(path: Path) -> list[str]:
     if path.suffix == ".zh":
         return ["commonmt"]
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with opened(path) as file:
             keys = set(_KEY.findall(file.read(_HEAD).decode("utf-8", "replace")))
-    except (OSError, EOFError):
+    except UserError:
         return []
     if "golden_answers" in keys:
         return []

@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.marker import marked
-from madke.engine.parse import parse_answer, parse_confidence, without_reasoning
+from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol, is_name
 from madke.files import read_jsonl
 from madke.tasks import get_task
@@ -153,9 +152,7 @@ def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:
         # Who reads it is shown what was said; without a text that is the answer.
         stance = Stance(text=text or f"My answer is {marked(answer, protocol.marker)}.", answer=answer, rule="given")
     else:
-        parsed = parse_answer(
-            text, lambda raw: task.read(raw, question), protocol.marker, is_math=question.task == "math"
-        )
+        parsed = answer_of(text, task, question, protocol.marker)
         stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
     confidence = parse_confidence(text).value if protocol.finish == "weighted" else None
     return Turn(agent=said.agent, stance=replace(stance, confidence=confidence))

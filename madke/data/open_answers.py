@@ -211,26 +211,23 @@ def _document(row: Row, document: Mapping[str, Any]) -> Paragraph:
 _HOTPOT_TYPES = ("bridge", "comparison")
 _WIKI_TYPES = ("compositional", "comparison", "inference", "bridge_comparison")
 
+_spans = partial(Format, task="short_answer", rows=json_rows)
+
 OPEN_ANSWERS = (
-    Format(
+    _spans(
         name="triviaqa",
-        task="short_answer",
         rows=partial(json_rows, under="Data"),
         item=_triviaqa,
         signs=signs("Question Answer", "id output answer", "question question_id answer", "question answers"),
     ),
-    Format(name="nq_open", task="short_answer", rows=json_rows, item=_nq_open, signs=signs("question answer")),
-    Format(
+    _spans(name="nq_open", item=_nq_open, signs=signs("question answer")),
+    _spans(
         name="hotpotqa",
-        task="short_answer",
-        rows=json_rows,
         item=partial(_multihop, _HOTPOT_TYPES, _answer),
         signs=signs("question answer", "question answer supporting_facts"),
     ),
-    Format(
+    _spans(
         name="2wikimultihopqa",
-        task="short_answer",
-        rows=json_rows,
         item=partial(_multihop, _WIKI_TYPES, _answer_or_list),
         signs=signs(
             "question answer",
@@ -240,11 +237,5 @@ OPEN_ANSWERS = (
         ),
     ),
     Format(name="fever", task="claim", rows=json_rows, item=_fever, signs=signs("claim label")),
-    Format(
-        name="ramdocs",
-        task="short_answer",
-        rows=json_rows,
-        item=_ramdocs,
-        signs=signs("question documents gold_answers"),
-    ),
+    _spans(name="ramdocs", item=_ramdocs, signs=signs("question documents gold_answers")),
 )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import math
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from madke.core.errors import UserError
-from madke.files import NO_GZIP, read_jsonl
+from madke.files import opened, read_jsonl
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +43,10 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """The fields of one entry as the file has them, and where that is."""
+    """The fields of one entry as the file has them, and where that is.
+
+    Its methods raise a UserError with that place for what is missing or of another form.
+    """
 
     fields: Mapping[str, Any]
     file: Path | str
@@ -59,30 +60,26 @@ class Row:
         """Its line, or its number where there are no lines."""
         return f"line {self.line}" if self.line is not None else f"item {self.number}"
 
+    @property
+    def _keys(self) -> str:
+        return ", ".join(map(repr, self.fields)) or "no keys"
+
     def error(self, message: str) -> UserError:
         """The error for what is wrong with this row."""
         where = "" if self.line is not None else f"{self.place}: "
         return UserError(where + message, file=self.file, line=self.line)
 
     def text(self, *keys: str) -> str:
-        """The text under the first of these keys that there is.
-
-        Raises:
-            UserError: There is none, or it is no text with something in it.
-        """
+        """The text under the first of these keys that there is."""
         for key in keys:
             if key in self.fields:
                 return self.checked(self.fields[key], key)
-        raise self.error(f"there is no {keys[0]!r}; expected a text; found {_keys(self.fields)}")
+        raise self.error(f"there is no {keys[0]!r}; expected a text; found {self._keys}")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The texts under a key, without those that stand there before; one text counts as a list of it.
-
-        Raises:
-            UserError: There is no such key, or what is there are no texts, or there is none.
-        """
+        """The texts under a key, without those that stand there before; one text counts as a list of it."""
         if key not in self.fields:
-            raise self.error(f"there is no {key!r}; expected a list of texts; found {_keys(self.fields)}")
+            raise self.error(f"there is no {key!r}; expected a list of texts; found {self._keys}")
         value = self.fields[key]
         entries = [value] if isinstance(value, str) else value
         if not isinstance(entries, list) or not entries:
@@ -90,33 +87,21 @@ class Row:
         return unique(self.checked(entry, key) for entry in entries)
 
     def list_of(self, key: str) -> list[Any]:
-        """The list under a key.
-
-        Raises:
-            UserError: There is no list.
-        """
+        """The list under a key."""
         value = self.fields.get(key)
         if not isinstance(value, list):
             raise self.error(f"{key!r} is {short(value)}; expected a list")
         return value
 
     def objects(self, key: str) -> list[Mapping[str, Any]]:
-        """The list of objects under a key.
-
-        Raises:
-            UserError: There is no list, or something else is in it.
-        """
+        """The list of objects under a key."""
         for entry in (found := self.list_of(key)):
             if not isinstance(entry, Mapping):
                 raise self.error(f"{key!r} holds {short(entry)}; expected objects")
         return found
 
     def checked(self, value: object, what: str) -> str:
-        """The value, if it is a text (or a number, written as one) with something in it.
-
-        Raises:
-            UserError: It is not.
-        """
+        """The value, if it is a text (or a number, written as one) with something in it."""
         if isinstance(value, float) and not math.isfinite(value):
             raise self.error(f"{what!r} is {short(value)}; expected a text or a finite number")
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -156,10 +141,6 @@ def signs(*layouts: str) -> tuple[frozenset[str], ...]:
 def unique(texts: Iterable[str]) -> tuple[str, ...]:
     """Each text once, in order."""
     return tuple(dict.fromkeys(texts))
-
-
-def _keys(fields: Mapping[str, Any]) -> str:
-    return ", ".join(repr(key) for key in fields) or "no keys"
 
 
 def short(value: object) -> str:
@@ -260,12 +241,5 @@ def lines(path: Path, *, keep_ends: bool = False) -> list[str]:
 
 
 def _bytes(path: Path) -> bytes:
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rb") as file:
-                return file.read()
-        return path.read_bytes()
-    except gzip.BadGzipFile as error:
-        raise UserError(NO_GZIP.format(error), file=path) from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+    with opened(path) as file:
+        return file.read()

@@ -39,11 +39,7 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
 
 
 def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int, Question]]:
-    """The questions of a JSONL file, each with its 1-based line; see :func:`read_questions`.
-
-    Raises:
-        UserError: The file or one of its lines is wrong.
-    """
+    """The questions of a JSONL file, each with its 1-based line; see :func:`read_questions`."""
     if task is not None:
         TASKS[task]
     questions: list[tuple[int, Question]] = []
@@ -118,33 +114,25 @@ def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
     value = item.get("metadata", {})
     if not isinstance(value, dict):
         raise UserError(f"'metadata' is {value!r}; expected an object")
-    if _depth(value) > _DEEPEST:
+    if _is_deeper(value, _DEEPEST):
         raise UserError(f"'metadata' is nested more than {_DEEPEST} levels deep")
     return value
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
-        ]
-    return depth
+def _is_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def question_to_json(question: Question) -> bytes:
     """The question as a line of a question file, without the newline; read again it is equal."""
-    item: dict[str, Any] = {
+    item = {
         "id": question.id,
         "question": question.question,
         "task": question.task,
         "golden_answers": question.answers,
+        "choices": question.choices,
+        "metadata": question.metadata,
     }
-    if question.choices:
-        item["choices"] = question.choices
-    if question.metadata:
-        item["metadata"] = question.metadata
-    return json.dumps(item, ensure_ascii=False).encode()
+    kept = {key: value for key, value in item.items() if value or key not in ("choices", "metadata")}
+    return json.dumps(kept, ensure_ascii=False).encode()

@@ -30,7 +30,7 @@ def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Calla
         if seed is not None:
             raise UserError("a sample seed needs a limit: how many questions to draw")
         return list(items[:limit])
-    drawn = set(sorted((id_of(item) for item in items), key=lambda id_: _place(id_, seed))[:limit])
+    drawn = set(sorted(map(id_of, items), key=lambda id_: (sha256(f"{seed}:{id_}".encode()).digest(), id_))[:limit])
     return [item for item in items if id_of(item) in drawn]
 
 
@@ -94,25 +94,12 @@ def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], 
 def chosen(
     items: Sequence[T], id_of: Callable[[T], str], file: Path, *, ids: str | None, limit: int | None, seed: int | None
 ) -> list[T]:
-    """The items that a command asks for: those of a list of ids, of these the first ones or a sample.
+    """The items that a command asks for: those of a list of ids (all for None), of these the first ones or a sample.
 
-    Args:
-        items: Their ids differ.
-        id_of: The id of an item.
-        file: Where the items are from, for errors.
-        ids: A list as :func:`read_ids` takes it; None: all.
-        limit: As :func:`sample` takes it.
-        seed: As :func:`sample` takes it.
-
-    Raises:
-        UserError: As :func:`read_ids`, :func:`with_ids` and :func:`sample`.
+    See :func:`read_ids`, :func:`with_ids` and :func:`sample` for the arguments and the errors raised.
     """
     listed = items if ids is None else with_ids(items, read_ids(ids), id_of, file)
     return sample(listed, limit, seed, id_of)
-
-
-def _place(id_: str, seed: int) -> tuple[bytes, str]:
-    return sha256(f"{seed}:{id_}".encode()).digest(), id_
 
 
 def ids_fingerprint(ids: Iterable[str]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import STAGES, Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,39 +38,61 @@ def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
 
 def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     """The calls of each stage that the protocol has, under the conditions of :func:`calls`; ``speak`` with replies."""
-    p, n, r, stages = protocol, len(protocol.cast), rounds, protocol.stages
-    last = r == p.rounds
-    spoken, turns = (r - 1, "n(r - 1)") if p.given else (r, "n r")
-    found = []
+    there = {stage if stage in STAGES else "prepare" for stage in protocol.stages}
+    counts = {stage: count(protocol, rounds) for stage, count in _COUNTS.items() if stage in there}
+    return tuple(
+        StageCalls(stage=stage, formula=formula, fewest=fewest, most=most)
+        for stage, (formula, fewest, most) in counts.items()
+    )
 
-    def add(stage: str, formula: str, fewest: int, most: int | None = None) -> None:
-        found.append(StageCalls(stage=stage, formula=formula, fewest=fewest, most=fewest if most is None else most))
 
-    if prepared := sum(len(debater.prepare) for debater in p.cast):
-        add("prepare", str(prepared), prepared)
-    if "select" in stages:
-        add("select", turns, n * spoken)
-    add("speak", turns, n * spoken)
-    if p.stop == "satisfied":
-        # Nothing hangs on it in the last round that there can be; given stances may be those of nobody in the cast.
-        add("reflect", "n(r - 1 or r)", n * (r - last - p.given), n * (r - last))
-    if "digest" in stages:
-        add("digest", "(r - 1)", r - 1)
+_Count = tuple[str, int, int]
+"""The formula, the fewest and the most calls."""
+
+
+def _prepare(p: Protocol, r: int) -> _Count:
+    count = sum(len(debater.prepare) for debater in p.cast)
+    return str(count), count, count
+
+
+def _turns(p: Protocol, r: int) -> _Count:
+    count = len(p.cast) * (r - p.given)
+    return "n(r - 1)" if p.given else "n r", count, count
+
+
+def _reflect(p: Protocol, r: int) -> _Count:
+    # Reflection after the last possible round is skipped; given stances may be by nobody in the cast.
+    n, last = len(p.cast), r == p.rounds
+    return "n(r - 1 or r)", n * (r - last - p.given), n * (r - last)
+
+
+def _judge(p: Protocol, r: int) -> _Count:
     if p.stop == "judge":
-        add("judge", "r", r)
-    elif p.stop == "agreement_then_judge":
-        add("judge", "(r - 1 or r)", r - 1, r - 1 if last and not p.judge_finishes else r)
-    if p.finish == "judge_extract":
-        if p.extract == "each_round":
-            add("extract", "r", r)
-        elif p.extract == "unsettled" and "judge" in stages:
-            add("extract", "(0 or 1)", 0, 1)
-        else:
-            add("extract", "1", 1)
-    if p.finish == "judge_pick":
-        add("pick", "1", 1)
+        return "r", r, r
+    return "(r - 1 or r)", r - 1, r - 1 if r == p.rounds and not p.judge_finishes else r
+
+
+def _extract(p: Protocol, r: int) -> _Count:
+    if p.extract == "each_round":
+        return "r", r, r
+    return ("(0 or 1)", 0, 1) if p.extract == "unsettled" and "judge" in p.stages else ("1", 1, 1)
+
+
+def _summarize(p: Protocol, r: int) -> _Count:
     if p.finish == "summarizer":
-        add("summarize", "1", 1)
-    elif p.finish == "agreed_or_summarizer":
-        add("summarize", "(0 or 1)", 0, 0 if p.stop == "agreement" and not last else 1)
-    return tuple(found)
+        return "1", 1, 1
+    return "(0 or 1)", 0, 0 if p.stop == "agreement" and r < p.rounds else 1
+
+
+_COUNTS: Mapping[str, Callable[[Protocol, int], _Count]] = {
+    "prepare": _prepare,
+    "select": _turns,
+    "speak": _turns,
+    "reflect": _reflect,
+    "digest": lambda p, r: ("(r - 1)", r - 1, r - 1),
+    "judge": _judge,
+    "extract": _extract,
+    "pick": lambda p, r: ("1", 1, 1),
+    "summarize": _summarize,
+}
+"""Stage -> its calls in a debate of r rounds."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from madke.core.chat import Completion
 from madke.core.transcript import Cut, Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
 from madke.engine.order import persona_of
 from madke.engine.parse import (
-    Parsed,
-    parse_answer,
+    answer_of,
     parse_confidence,
     parse_pick,
     parse_search,
@@ -70,19 +69,14 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
         "own": view.last,
     }
     completion, cut = await _ask(scene, "select", debater, round_n, values)
+    told = _told(completion, cut)
     if completion.error is not None:
-        return Selection(status="failed", text=completion.text, error=completion.error, cut=cut), None
+        return Selection(status="failed", **told), None
     shown = set(numbers) - set(cut.passages if cut else ())
     size, limit = len(scene.pool.passages), knowledge.max_selected
     parsed = parse_selection(completion.text, size=size, limit=limit, shown=shown)
-    selection = Selection(
-        ids=parsed.value.ids,
-        dropped=parsed.value.dropped,
-        status=parsed.status,
-        rule=parsed.rule,
-        text=completion.text,
-        cut=cut,
-    )
+    chosen = parsed.value
+    selection = Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, **told)
     query = parse_search(completion.text).value if knowledge.requery else None
     return selection, Search(query=query) if query else None
 
@@ -101,30 +95,24 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     }
     droppable = len(view.peers) + len(view.history)
     completion, cut = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    told = {"stage": stage, **_told(completion, cut)}
     if completion.error is not None:
-        return Stance(stage=stage, status="failed", text=completion.text, error=completion.error, cut=cut)
+        return Stance(status="failed", **told)
     shown = set(numbers) - set(cut.passages if cut else ())
-    parsed = _parsed_answer(scene, completion.text, shown)
+    parsed = answer_of(completion.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
     confidence = parse_confidence(completion.text).value if scene.protocol.finish == "weighted" else None
-    return Stance(
-        stage=stage,
-        text=completion.text,
-        answer=parsed.value,
-        status=parsed.status,
-        rule=parsed.rule,
-        confidence=confidence,
-        cut=cut,
-    )
+    return Stance(answer=parsed.value, status=parsed.status, rule=parsed.rule, confidence=confidence, **told)
 
 
 async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
     """Let a debater scrutinise its own stance and say whether it is satisfied with it."""
     values = {"knowledge": allowed(scene, debater), "own": own}
     completion, cut = await _ask(scene, "reflect", debater, round_n, values)
+    told = _told(completion, cut)
     if completion.error is not None:
-        return Reflection(satisfied=None, text=completion.text, error=completion.error, cut=cut)
+        return Reflection(satisfied=None, **told)
     parsed = parse_verdict(completion.text)
-    return Reflection(satisfied=parsed.value.consensus, text=completion.text, rule=parsed.rule, cut=cut)
+    return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **told)
 
 
 async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
@@ -132,25 +120,20 @@ async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
     before = rounds[-2].digest if len(rounds) > 1 else None
     values = {"stances": everybody(rounds), "digest": before.text if before and not before.error else None}
     completion, cut = await scene.call("digest", "summarizer", rounds[-1].n, values)
-    return Digest(text=completion.text, error=completion.error, cut=cut)
+    return Digest(**_told(completion, cut))
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
     completion, cut = await _closing(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    told = _told(completion, cut)
     if completion.error is not None:
-        return Verdict(consensus=None, text=completion.text, error=completion.error, cut=cut)
+        return Verdict(consensus=None, **told)
     sides = [debater.name for debater in scene.protocol.cast]
     parsed = parse_verdict(completion.text, sides=sides, read=scene.read)
     found = parsed.value
     return Verdict(
-        consensus=found.consensus,
-        side=found.side,
-        answer=found.answer,
-        reason=found.reason,
-        text=completion.text,
-        rule=parsed.rule,
-        cut=cut,
+        consensus=found.consensus, side=found.side, answer=found.answer, reason=found.reason, rule=parsed.rule, **told
     )
 
 
@@ -167,10 +150,11 @@ async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
     """Ask the judge which debater's last stance is the best; its name is None where none could be read."""
     completion, cut = await _closing(scene, "pick", "judge", rounds)
+    told = {"by": "judge", **_told(completion, cut)}
     if completion.error is not None:
-        return Final(by="judge", status="failed", text=completion.text, error=completion.error, cut=cut), None
+        return Final(status="failed", **told), None
     parsed = parse_pick(completion.text, [spoken.agent for spoken in everybody(rounds)])
-    return Final(by="judge", status=parsed.status, text=completion.text, rule=parsed.rule, cut=cut), parsed.value
+    return Final(status=parsed.status, rule=parsed.rule, **told), parsed.value
 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
@@ -187,23 +171,19 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
 
 async def _answer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
     completion, cut = await _closing(scene, stage, agent, rounds, history)
+    told = {"by": agent, **_told(completion, cut)}
     if completion.error is not None:
-        return Final(by=agent, status="failed", text=completion.text, error=completion.error, cut=cut)
-    parsed = _parsed_answer(scene, completion.text, _cited(scene, rounds))
+        return Final(status="failed", **told)
+    shown = _cited(scene, rounds)
+    parsed = answer_of(completion.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
     sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-    return Final(
-        by=agent,
-        text=completion.text,
-        answer=parsed.value,
-        status=parsed.status,
-        rule=parsed.rule,
-        agent=parse_side(completion.text, sides).value,
-        cut=cut,
-    )
+    side = parse_side(completion.text, sides).value
+    return Final(answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **told)
 
 
-def _parsed_answer(scene: Scene, text: str, shown: Container[int]) -> Parsed[str | None]:
-    return parse_answer(text, scene.read, scene.protocol.marker, shown=shown, is_math=scene.question.task == "math")
+def _told(completion: Completion, cut: Cut | None) -> dict[str, Any]:
+    """What every record of a call says of it."""
+    return {"text": completion.text, "error": completion.error, "cut": cut}
 
 
 def _cited(scene: Scene, rounds: Sequence[Round]) -> set[int]:

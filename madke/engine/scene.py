@@ -7,16 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Cut, PoolEntry, StageUsage
-from madke.engine.parse import without_reasoning
+from madke.engine.parse import checked, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.quoting import quoted_reply, without_tags
-from madke.engine.replies import checked
-from madke.engine.seeds import call_seed
 from madke.engine.view import Group, Spoken
 from madke.tasks.base import Task
 

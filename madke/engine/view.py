@@ -71,45 +71,52 @@ def view(
         order: All who have spoken, in the order in which this reader reads them.
         same: Groups answers.
     """
-    sees = protocol.sees
     hidden = unread(protocol, agent)
     newest = {turn.agent: (number, turn) for number, turn in _all_turns(rounds, ())}
-    mine = newest[agent][1] if agent in newest else None
-    common = View(
-        own=mine.stance.text if mine and sees.own != "none" else None,
-        last=mine.stance.text if mine else None,
-        critique=mine.reflection.text if mine and mine.reflection and mine.reflection.error is None else None,
-        digest=rounds[-1].digest.text if rounds and rounds[-1].digest and not rounds[-1].digest.error else None,
-    )
+    seen = _own(protocol, newest[agent][1] if agent in newest else None, rounds)
     # After round 1 the summary may stand for the others.
-    peers_shown = "none" if rounds and protocol.talk.later == "simultaneous_with_summary" else sees.peers
-    n = len(rounds)
-    if peers_shown == "history" or sees.own == "history":
-        kept = [
+    peers = "none" if rounds and protocol.talk.later == "simultaneous_with_summary" else protocol.sees.peers
+    if "history" in (peers, protocol.sees.own):
+        own = protocol.sees.own == "history"
+        said = [
             (number, turn)
             for number, turn in _all_turns(rounds, spoken)
-            if (sees.own == "history" if turn.agent == agent else peers_shown == "history" and turn.agent not in hidden)
+            if (own if turn.agent == agent else peers == "history" and turn.agent not in hidden)
         ]
-        history = tuple(_shown(protocol, turn, number, own=turn.agent == agent) for number, turn in kept)
-        common = replace(common, history=history, reads=tuple(t.agent for _, t in kept if t.agent != agent))
-    if peers_shown in ("history", "none"):
-        return common
-    shown = {name: found for name, found in newest.items() if found[0] == n}
-    if peers_shown == "latest":
-        shown = newest | {t.agent: (n + 1, t) for t in spoken if t.stance.status != "failed"}
+        history = tuple(_shown(protocol, turn, number, own=turn.agent == agent) for number, turn in said)
+        seen = replace(seen, history=history, reads=tuple(turn.agent for _, turn in said if turn.agent != agent))
+    if peers in ("history", "none"):
+        return seen
+    shown = {name: found for name, found in newest.items() if found[0] == len(rounds)}
+    if peers == "latest":
+        shown = newest | {t.agent: (len(rounds) + 1, t) for t in spoken if t.stance.status != "failed"}
     read = [shown[name] for name in order if name in shown and name not in hidden]
-    peers = tuple(_shown(protocol, turn, number) for number, turn in read)
-    if sees.grouped:
-        peer_of = {turn.agent: peer for (_, turn), peer in zip(read, peers, strict=True)}
-        groups = answer_groups([turn for _, turn in read], same)
-        common = replace(
-            common,
-            groups=tuple(
-                Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
-                for group in groups
-            ),
-        )
-    return replace(common, peers=peers, reads=tuple(turn.agent for _, turn in read))
+    return _with_peers(seen, protocol, read, same)
+
+
+def _own(protocol: Protocol, mine: Turn | None, rounds: Sequence[Round]) -> View:
+    """What a debater has of its own, and the summary."""
+    digest = rounds[-1].digest if rounds else None
+    summary = digest.text if digest and not digest.error else None
+    if mine is None:
+        return View(digest=summary)
+    said, found = mine.stance.text, mine.reflection
+    critique = found.text if found and found.error is None else None
+    return View(own=said if protocol.sees.own != "none" else None, last=said, critique=critique, digest=summary)
+
+
+def _with_peers(seen: View, protocol: Protocol, read: Sequence[tuple[int, Turn]], same: Same) -> View:
+    peer_of = {turn.agent: _shown(protocol, turn, number) for number, turn in read}
+    groups = answer_groups([turn for _, turn in read], same) if protocol.sees.grouped else []
+    return replace(
+        seen,
+        peers=tuple(peer_of.values()),
+        groups=tuple(
+            Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
+            for group in groups
+        ),
+        reads=tuple(peer_of),
+    )
 
 
 def everybody(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoken, ...]:

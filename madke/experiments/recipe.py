@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from madke.assets import asset
 from madke.core.errors import UserError, unknown
 from madke.data.formats import FORMATS
+from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import METRICS
-from madke.scoring.rows import GRADER
 from madke.yaml_file import line_of, read_yaml
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -36,7 +36,7 @@ _OTHERS = re.compile(
     "diversity|no_found|selected_ids|pool_recall|misinformation_selected|(sided_with|selection|share|changed)_.+|"
     "comet|bleurt"
 )
-"""What else :func:`madke.scoring.rows.row` names, and the scorers of the papers."""
+"""What else :func:`madke.scoring.debate_rows.row` names, and the scorers of the papers."""
 
 Place = tuple[str | int, ...]
 """The keys that lead to a part of a recipe's file."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from madke import encoders, memory
 from madke.core.errors import UserError
 from madke.encoders import BATCHING, Dtype, Encoder
-from madke.files import alone_in, fingerprint
+from madke.files import alone_in, fingerprint, replacing
 from madke.indexing.corpus import read_unique
 from madke.indexing.faiss_files import (
     FaissShards,
@@ -42,7 +42,6 @@ from madke.indexing.manifest import (
     describe_corpus,
     describe_files,
     read_manifest,
-    write_manifest,
 )
 from madke.indexing.passage_store import PassageStore, StoredPassage, write_passages
 from madke.indexing.vectors import encode_shards, measure_recall
@@ -251,7 +250,8 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
                 files=describe_files(index),
                 versions=versions(),
             )
-            write_manifest(index, manifest)
+            with replacing(index / MANIFEST) as file:
+                file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
             index.rename(out)
             shutil.rmtree(work)
             return manifest

@@ -13,7 +13,7 @@ import csv
 import gzip
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,25 +82,22 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
     line = 0
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            for line, passage in _tsv_passages(path, file):
+            rows = csv.reader(file, delimiter="\t", strict=True)
+            header = next(rows, [])
+            if not {"id", "text", "title"} <= set(header):
+                raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
+            columns = [header.index(name) for name in ("id", "title", "text")]
+            for row in rows:
+                line = rows.line_num
+                if len(row) != len(header):
+                    raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=line)
+                passage = StoredPassage(*(row[column] for column in columns))
+                if not passage.id:
+                    raise UserError("empty id", file=path, line=line)
                 yield line, passage
     except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"cannot be read: {reason}", file=path, line=line + 1) from error
-
-
-def _tsv_passages(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, StoredPassage]]:
-    rows = csv.reader(lines, delimiter="\t", strict=True)
-    header = next(rows, [])
-    if not {"id", "text", "title"} <= set(header):
-        raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
-    id_column, title_column, text_column = (header.index(name) for name in ("id", "title", "text"))
-    for row in rows:
-        if len(row) != len(header):
-            raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=rows.line_num)
-        if not row[id_column]:
-            raise UserError("empty id", file=path, line=rows.line_num)
-        yield rows.line_num, StoredPassage(row[id_column], row[title_column], row[text_column])
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:

@@ -44,7 +44,9 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
     import jnius  # not before the JVM has been started with its class path
 
     try:
-        indexer = indexer_class(_arguments(folder))
+        threads = str(os.cpu_count() or 1)
+        form = ["-input", "", "-collection", "JsonCollection"]  # it asks for them, and documents come from here
+        indexer = indexer_class([*form, "-index", str(folder), "-threads", threads, "-memoryBuffer", str(_BUFFER_MB)])
         try:
             # While Java indexes one chunk, Python prepares the next.
             with ThreadPoolExecutor(1) as java:
@@ -70,17 +72,6 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
             f"Lucene wrote {count:,} of {len(store):,} passages; is the disk full? Make room, then run it again",
             file=folder,
         )
-
-
-def _arguments(folder: Path) -> list[str]:
-    options = {
-        "-input": "",
-        "-collection": "JsonCollection",
-        "-index": str(folder),
-        "-threads": str(os.cpu_count() or 1),
-        "-memoryBuffer": str(_BUFFER_MB),
-    }
-    return [word for option in options.items() for word in option]
 
 
 def _add(indexer: Any, documents: list[str]) -> None:

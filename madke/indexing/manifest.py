@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
-from madke.files import fingerprint, replacing
+from madke.files import fingerprint
 from madke.indexing.passage_store import PassageStore
 
 MANIFEST = "manifest.json"
@@ -137,12 +137,6 @@ def describe_files(folder: Path) -> tuple[FileInfo, ...]:
     )
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write a folder's manifest, whole or not at all."""
-    with replacing(folder / MANIFEST) as file:
-        file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
-
-
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an index folder.
 
@@ -151,15 +145,13 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError("unreadable manifest: it is not UTF-8; build the index again", file=path) from None
-    except OSError as error:
+        return Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError:
         raise UserError(
             f"no index here ({MANIFEST} missing); build one with `madke index build`", file=folder
-        ) from error
-    try:
-        return Manifest.model_validate_json(text)
+        ) from None
+    except UnicodeDecodeError:
+        raise UserError("unreadable manifest: it is not UTF-8; build the index again", file=path) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

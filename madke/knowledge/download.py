@@ -12,8 +12,8 @@ from urllib.parse import urljoin
 import requests
 import urllib3
 
+from madke.core.addresses import retry_after
 from madke.core.errors import UserError
-from madke.core.retry_after import retry_after
 
 _ATTEMPTS = 6
 """In a row without a new byte. The waits between them add up to half a minute."""

@@ -41,14 +41,9 @@ _chosen: Path | None = None
 
 
 def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
-    """Source name -> specification (None for what the name says).
+    """Source name -> specification (None for what the name says), of ``--sources``.
 
-    Args:
-        text: As :func:`parse_sources` takes it; ``"none"`` for no source at all, None for the default ones.
-        default: The protocol's own sources.
-
-    Raises:
-        UserError: See :func:`parse_sources`.
+    ``"none"`` is no source at all, None the ``default`` ones of the protocol. Raises as :func:`parse_sources`.
     """
     if text is None:
         return dict.fromkeys(default)
@@ -105,11 +100,7 @@ def is_sample(name: str, spec: str | None) -> bool:
 
 
 def register(name: str, spec: IndexSpec) -> Path:
-    """Give an index a name for this user, whatever folder they work in.
-
-    Args:
-        name: An index of the same name is replaced.
-        spec: Relative paths are taken from the working directory.
+    """Give an index a name for this user, whatever folder they work in, in place of another of that name.
 
     Returns:
         The file that names it now, in the cache folder.
@@ -172,8 +163,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     """The files and folders that sources are read from, as far as they are named; nothing is opened or built.
 
-    Args:
-        specs: As :func:`source_specs` returns them.
+    ``specs`` is as :func:`source_specs` returns it.
 
     Raises:
         UserError: A file of sources cannot be read, or an entry or a specification is wrong.
@@ -181,37 +171,30 @@ def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     declared = _declared()
     seen: set[str] = set()
 
-    def named(name: str, entry: Entry | None) -> Iterator[Path]:
-        if (own := declared.get(name)) is None:
-            yield _folder(entry) / at_home(Path(name))
-        elif name not in seen:
-            seen.add(name)
-            yield from within(own.spec, own)
-
-    def within(spec: SourceSpec, entry: Entry | None) -> Iterator[Path]:
+    def within(spec: SourceSpec | str, entry: Entry | None) -> Iterator[Path]:
         if isinstance(spec, HybridSpec):
             for part in spec.hybrid:
-                yield from named(part, entry) if isinstance(part, str) else within(part, entry)
-        else:
+                yield from within(part, entry)
+        elif not isinstance(spec, str):
             yield from (value for _, value in spec.under(_folder(entry)) if isinstance(value, Path))
+        elif (own := declared.get(spec)) is None:
+            yield _folder(entry) / at_home(Path(spec))
+        elif spec not in seen:
+            seen.add(spec)
+            yield from within(own.spec, own)
 
     found: list[Path] = []
     for name, text in specs.items():
-        spec = None if text is None else parse_spec(text)
-        if spec is None or isinstance(spec, IndexSpec):
-            found += [] if text is None and name not in declared else named(text or name, None)
-        else:
-            found += within(spec, None)
+        spec = parse_spec(text) if text else name
+        if text or name in declared:
+            found += within(text if text and isinstance(spec, IndexSpec) else spec, None)
     return found
 
 
 def _resolved(spec: SourceSpec, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
     """The specification with its names and paths resolved.
 
-    Args:
-        spec: It, or a part of it.
-        entry: Where it stands; None for the command line.
-        above: The declared names that it is a part of, outermost first.
+    It stands in ``entry`` (None: on the command line), as a part of the declared names ``above``, outermost first.
     """
     if not isinstance(spec, HybridSpec):
         return spec.under(_folder(entry))
@@ -273,11 +256,7 @@ def _built_in(name: str) -> SourceSpec | None:
 
 
 def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
-    """The BM25 or the dense index over the sample passages, built if the cache folder does not hold it.
-
-    Raises:
-        UserError: A package or Java is missing.
-    """
+    """The BM25 or the dense index over the sample passages, built if the cache folder does not hold it."""
     corpus = asset("indexes", "sample", "passages.jsonl")
     folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
     build_index(corpus, folder, kind)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.files import read_jsonl, replacing
+from madke.yaml_file import validated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,13 +85,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, int, PoolRecord]]:
 def _explained(path: Path) -> Iterator[tuple[int, PoolRecord]]:
     """(1-based line number, record) of each line; it takes three times as long, and says what is wrong."""
     for number, item in read_jsonl(path):
-        try:
-            record = _Line.model_validate(item).record()
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise UserError(f"{where!r}: {first['msg']}; expected a pool record", file=path, line=number) from error
-        yield number, record
+        yield number, validated(item, _Line, file=f"{path}:{number}").record()
 
 
 def _changed(path: Path) -> UserError:
@@ -112,12 +106,10 @@ class PoolLines:
 
     def __init__(self, path: Path, only: Container[str], starts: Mapping[str, int] | None = None) -> None:
         self._path = path
-        self._held: dict[str, PoolRecord] | None = None
+        self._held = read_pools(path, only=only) if path.suffix == ".gz" else None
+        if starts is None and self._held is None:
+            starts = {record.id: start for start, record in pool_records(path) if record.id in only}
         self._starts = starts or {}
-        if path.suffix == ".gz":
-            self._held = read_pools(path, only=only)
-        elif starts is None:
-            self._starts = _starts(path, only)
 
     def __getitem__(self, question: str) -> PoolRecord:
         """The record of a question id.
@@ -136,17 +128,6 @@ class PoolLines:
         if record is None or record.id != question:
             raise _changed(self._path)
         return record
-
-
-def _starts(path: Path, only: Container[str]) -> dict[str, int]:
-    starts: dict[str, int] = {}
-    start = 0
-    with path.open("rb") as file:
-        for line in file:
-            if line.strip() and (found := str(from_json(line)["id"])) in only:
-                starts[found] = start
-            start += len(line)
-    return starts
 
 
 def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,16 +29,13 @@ from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
 
-_FIRST_WORDS = re.compile(r"(\w+)(?:\W+(\w+))?(?:\W+(\w+))?")
-
 _Marked = tuple[Passage, set[str]]
 """A passage, and what it may have in common with another one: see :attr:`madke.core.knowledge.Passage.marks`."""
 
 _CHUNK = 500
-"""Questions that each source is asked at a time, here or by a worker, and that a kill loses. (A web search stores each
-answer for itself.) It is fixed, as the last bits of a query's vector depend on the queries that are encoded with it:
-whoever does the work, and however many do, the pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a
-flat index five times as long."""
+"""Questions that each source is asked at a time, and that a kill loses. (A web search stores each answer for itself.)
+It is fixed, as the last bits of a query's vector depend on those that are encoded with it: whoever does the work, the
+pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
 
 
 def build_pools(
@@ -62,10 +57,10 @@ def build_pools(
 
     Args:
         questions: Their order is the file's; the query is the question, verbatim.
-        sources: At least one, with different names.
+        sources: At least one, with different names; yours too, see :class:`madke.core.knowledge.Source`.
         k: Passages per source and question.
         out: The file to write.
-        remote: Names of sources that the workers ask -> what they open for it, which must hold the same there. The
+        remote: Names of sources that ``workers`` ask -> what they open for it, which must hold the same there. The
             other sources are asked by this process.
         workers: Who asks the remote sources.
         progress: Called with the questions done and their number.
@@ -258,7 +253,7 @@ def load_pool(
     Passages are duplicates when their words are the same, or their URL is; the first one stays.
     """
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
-    marked = _marked([passage for passage in record.passages if passage.source in limits])
+    marked = [(passage, passage.marks) for passage in record.passages if passage.source in limits]
     if fusion == "none":
         seen: set[str] = set()
         passages = [passage for name, limit in limits.items() for passage, _ in _first(marked, name, limit, seen)]
@@ -267,20 +262,6 @@ def load_pool(
         passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:most]
     partial = {name: reason for name, reason in record.partial.items() if name in sources}
     return KnowledgePool(passages=tuple(passages), partial=partial)
-
-
-def _marked(passages: Sequence[Passage]) -> list[_Marked]:
-    """Each with its marks; with none where its URL and its first words show that no other has one of them.
-
-    Reading all words of every text takes several times as long.
-    """
-    openings = [_FIRST_WORDS.search(passage.text.casefold()) for passage in passages]
-    words = [opening and opening.groups() for opening in openings]
-    times, urls = Counter(words), Counter(passage.url for passage in passages if passage.url)
-    return [
-        (passage, passage.marks if times[first] > 1 or urls[passage.url or ""] > 1 else set())
-        for passage, first in zip(passages, words, strict=True)
-    ]
 
 
 def _first(marked: Sequence[_Marked], source: str, limit: int, seen: set[str]) -> list[_Marked]:

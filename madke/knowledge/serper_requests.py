@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import requests
 import urllib3
 
-from madke.core.retry_after import retry_after
+from madke.core.addresses import retry_after
 from madke.knowledge.serper_options import SerperReply, parse_reply
 
 _CONCURRENCY = 8

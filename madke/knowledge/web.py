@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.files import fingerprint, read_jsonl
+from madke.yaml_file import validated
 
 
 class WebResult(BaseModel):
@@ -79,12 +80,7 @@ class SnippetsSource:
         self.name = name
         self._results: dict[str, tuple[WebResult, ...]] = {}
         for number, item in read_jsonl(path):
-            try:
-                line = _Line.model_validate(item)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise UserError(f"{where}: {first['msg']}", file=path, line=number) from error
+            line = validated(item, _Line, file=f"{path}:{number}")
             key = _normalised(line.query)
             if key in self._results:
                 raise UserError(f"query {line.query!r} occurs twice", file=path, line=number)

@@ -3,21 +3,82 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.core.chat import Purpose
 from madke.core.question import Question
+from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import debate as play_debate
+from madke.engine.finish import overlaps
+from madke.engine.parse import parse_pick
 from madke.engine.protocol import CLOSERS, Debater, Protocol
-from madke.lemmas.calls import Ask, Call, Caller, in_this_thread, span
-from madke.lemmas.records import DebateResult, DebateRound, Tracer
-from madke.lemmas.winner import converged, picked
+from madke.lemmas.functions import Ask, Call, Caller, Tracer, in_this_thread, span
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
+
+
+@dataclass
+class DebateRound:
+    """All drafts of one round."""
+
+    round_index: int
+    """0 for the independent drafts, 1 for the first revision, ..."""
+    drafts: dict[str, str]
+    """Label -> draft, verbatim but for white space around it."""
+
+
+@dataclass
+class DebateResult:
+    """What a debate came to."""
+
+    final: str
+    """The winner's last draft."""
+    winner_label: str
+    rounds: list[DebateRound] = field(default_factory=list)
+    judgment: str = ""
+    """The judge's words, or a note that there was none."""
+    usage: Mapping[str, StageUsage] = field(default_factory=dict)
+    """Stage (``speak``, ``reply``, ``pick``) -> calls and tokens. Not in the package. Tokens are the provider's where
+    :mod:`madke.adapters` made the function, else estimates, marked so."""
+    transcript: Transcript | None = field(default=None, repr=False)
+    """The engine's record of the debate. Not in the package. Its ``final`` is what the engine makes of the last round
+    by its own rules, in which a verdict that cannot be read picks nobody."""
+
+
+def picked(verdict: str, labels: Sequence[str], *, whole_words: bool = False) -> str:
+    """The label that the judge's words pick.
+
+    That is the label that they start with, a colon behind it; else the first label that stands anywhere in them; else,
+    without a word, the first label of all. Case does not matter.
+
+    Args:
+        verdict: What the judge said.
+        labels: The agents' labels, in order.
+        whole_words: Labels count only as whole words (``AGENT_1`` does not stand in "AGENT_10 is best", nor ``A`` in
+            "Because"), and one that the engine's own reader finds picked comes before others that are named.
+    """
+    said = verdict.upper()
+    for label in labels:
+        if said.startswith(f"{label.upper()}:"):
+            return label
+    if not whole_words:
+        return next((label for label in labels if label.upper() in said), labels[0])
+    if (found := parse_pick(verdict, labels).value) is not None:
+        return found
+    named = (label for label in labels if re.search(rf"(?<!\w){re.escape(label.upper())}(?!\w)", said))
+    return next(named, labels[0])
+
+
+def converged(drafts: Mapping[str, str]) -> str:
+    """The label whose draft overlaps most with the others' (:func:`madke.engine.finish.overlaps`); first of equals."""
+    scores = dict(zip(drafts, overlaps(list(drafts.values())), strict=True))
+    return max(scores, key=scores.__getitem__)
+
 
 AnyCompleteFn = CompleteFn | AsyncCompleteFn
 

@@ -14,6 +14,7 @@ from madke.llm.models import (
     as_chat_model,
     close,
     kind_of,
+    names_code,
     open_model,
     split_address,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "endpoints_of",
     "kind_of",
     "moved",
+    "names_code",
     "open_model",
     "probe",
     "read_models",

@@ -107,11 +107,8 @@ class Models:
         if entry is not None and not self.named:
             wrong = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
             if wrong is not None:
-                raise UserError(
-                    f"{name}: {wrong} counts only in a file that you name: --models-file {_FILE}, or {_VARIABLE}",
-                    file=self.file,
-                    line=self.lines.get(name),
-                )
+                why = f"counts only in a file that you name: --models-file {_FILE}, or {_VARIABLE}"
+                raise UserError(f"{name}: {wrong} {why}", file=self.file, line=self.lines.get(name))
         return entry
 
     @property
@@ -134,8 +131,8 @@ def read_models(file: Path | None = None) -> Models:
         return Models()
     entries, lines = {}, {}
     for name, (line, content) in read_entries(path).items():
-        if not re.fullmatch(r"[\w.:-]+", name):
-            found = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens, colons and underscores"
+        if not re.fullmatch(r"[\w.-]+", name):
+            found = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens and underscores"
             raise UserError(found, file=path, line=line)
         entries[name] = validated(content or {}, ModelEntry, file=path, within=(name,))
         lines[name] = line
@@ -187,13 +184,12 @@ def openai_endpoint(
     """The endpoint of a model at OpenAI or at any server that speaks its protocol.
 
     Args:
-        name: The model's, for errors.
-        at: Its own address, as ``openai/NAME@URL`` has it. It gets ``OPENAI_API_KEY`` only if its origin is that of
-            the base URL.
-        base_url: That of all models without an address of their own. Default: ``OPENAI_BASE_URL``, else OpenAI's.
-        entry: What ``models.yaml`` says of the model.
-        named: Whether that file was named: if not, its address gets no key but where it is the base URL itself.
+        name: The model's.
+        at: The model's own address.
+        base_url: That of models without one.
+        entry: What ``models.yaml`` says.
         needs_key: False for a model that will not be called.
+        named: Whether the entry's file was named: if not, its address gets a key only as the base URL itself.
 
     Raises:
         UserError: An address is no URL, or a key or a header is needed and its variable is not set.
@@ -208,10 +204,8 @@ def openai_endpoint(
     at_openai = urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
     if key is None and needs_key and not entry.headers and (entry.key or at_openai):
         if variable is None:
-            raise UserError(
-                f"{name} is asked at OpenAI, which gets OPENAI_API_KEY only where it is the base URL too; give the "
-                f"model a name and its key in {_FILE}"
-            )
+            why = "is asked at OpenAI, which gets OPENAI_API_KEY only where it is the base URL too"
+            raise UserError(f"{name} {why}; give the model a name and its key in {_FILE}")
         raise UserError(f"{variable} is not set, and {name} needs it; for a server without keys give its base URL")
     headers = {header: from_environment(value) for header, value in entry.headers.items()}
     if needs_key and (unset := [header for header, value in headers.items() if value is None]):
@@ -249,14 +243,12 @@ def checked_url(url: str, *, model: str) -> str:
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
     except ValueError:
         valid = False
+    shown = repr(public_url(url))
     if not valid:
-        raise UserError(
-            f"{public_url(url)!r} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1"
-        )
+        raise UserError(f"{shown} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1")
     if parts.username or parts.password or parts.query:
-        raise UserError(
-            f"the endpoint of {model}, {public_url(url)!r}, came with a user or a query; keys come from the environment"
-        )
+        why = "came with a user or a query; keys come from the environment"
+        raise UserError(f"the endpoint of {model}, {shown}, {why}")
     return url
 
 
@@ -294,12 +286,10 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
     addresses: dict[str, str] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
-            known = addresses.setdefault(model.name, model.endpoint.address)
-            if known.rstrip("/") != model.endpoint.address.rstrip("/"):
-                raise UserError(
-                    f"{model.name} is asked at {public_url(known)} and at {public_url(model.endpoint.address)}; give "
-                    f"each a name of its own in {_FILE}, since calls are known by the model's name"
-                )
+            here = public_url(model.endpoint.address)
+            if (known := addresses.setdefault(model.name, here)) != here:
+                why = f"give each a name of its own in {_FILE}, since calls are known by the model's name"
+                raise UserError(f"{model.name} is asked at {known} and at {here}; {why}")
 
 
 def probe(models: Iterable[object]) -> None:

@@ -8,6 +8,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
@@ -41,15 +42,21 @@ PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
 
 _ADDRESS = re.compile(r"(.+)@(https?://.*)")
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_CHAT_NAMES = re.compile(
-    r"(?:gpt|o\d|chatgpt|claude|gemini|llama|mistral|mixtral|qwen|deepseek|grok|phi|gemma)[\w.:-]*"
-)
+_CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok)[\w.:-]*")
 """Names that people give without the kind."""
+
+_THREADS = 256
+"""Of one synchronous function at most: calls at once."""
 
 
 def kind_of(name: str) -> str:
     """The kind of a model, by its name: ``openai`` of ``openai/gpt-4o``."""
     return name.partition("/")[0]
+
+
+def names_code(name: str) -> bool:
+    """Whether the name is one of an object in a module, which is imported, and so run, when it is opened."""
+    return kind_of(name) not in MODEL_FORMS and _CODE.fullmatch(name) is not None
 
 
 def split_address(name: str) -> tuple[str, str | None]:
@@ -114,7 +121,7 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
         at = entry.model or name
         return OpenAIChat(at, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
     code = entry.python if entry is not None and entry.python else name
-    if code in PLUGINS or _CODE.fullmatch(code):
+    if code in PLUGINS or names_code(code):
         try:
             return as_chat_model(PLUGINS[code], name)
         except UserError:
@@ -194,26 +201,26 @@ class FunctionChat:
         self._function = function
         call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
         self._later = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        # The loop's own threads are a few for each CPU; these mostly wait for a network.
+        self._threads = ThreadPoolExecutor(_THREADS, "model")
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Call the function.
-
-        Raises:
-            CallError: It raised, or returned no text.
-        """
+        """Call the function; CallError if it raises, or returns no text."""
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         started = time.monotonic()
         try:
-            said = self._function(messages) if self._later else await asyncio.to_thread(self._function, messages)
+            if self._later:
+                said = self._function(messages)
+            else:
+                said = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
             if inspect.isawaitable(said):
                 said = await said
         except (CallError, UserError):
             raise
         except Exception as error:
-            status = getattr(error, "status_code", None)
-            passing = status in (408, 409, 429) or (isinstance(status, int) and status >= 500)
-            lasting = not passing and not isinstance(error, OSError)
-            raise CallError(f"{self.name}: {type(error).__name__}: {error}", retryable=not lasting) from error
+            status = getattr(error, "status_code", 0)
+            passing = isinstance(error, OSError) or status in (408, 409, 429) or status >= 500
+            raise CallError(f"{self.name}: {type(error).__name__}: {error}", retryable=passing) from error
         if isinstance(said, Completion):
             return said
         if said is not None and not isinstance(said, str):
@@ -223,11 +230,13 @@ class FunctionChat:
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
         return Completion(text=text, usage=usage, seconds=time.monotonic() - started)
 
+    async def aclose(self) -> None:
+        """Let the threads go, once those at work are done."""
+        self._threads.shutdown(wait=False)
+        self._threads = ThreadPoolExecutor(_THREADS, "model")
+
 
 async def close(model: ChatModel) -> None:
-    """Close what a model of :func:`open_model` holds open (connections, a thread); the others need nothing.
-
-    Call it in the event loop in which the model was used.
-    """
+    """Close what a model holds open (connections, a thread), in the event loop in which it was used."""
     if isinstance(model, Closable):
         await model.aclose()

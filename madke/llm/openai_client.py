@@ -9,7 +9,6 @@ import os
 import re
 import time
 import urllib.request
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -50,39 +49,65 @@ _NOWHERE = "https://azure.invalid"
 """The address of a deployment that will not be called."""
 
 
-class _Chat(ABC):
-    """What both kinds of endpoints share: one request, its dialect, its failures.
+class OpenAIChat:
+    """A chat model at OpenAI or at any server that speaks its protocol.
+
+    Keys come from the environment only, and a server other than OpenAI's needs none. The name holds no address: a
+    server may move. One client belongs to one event loop.
 
     A refusal that says what the server does not take changes the dialect of this client, and the request is repeated
     at once, as are those that were under way in the old one; one log line tells what was found out.
 
     Requests go by the package's ``post``, and replies come as bytes: its typed way, which we do not need, copies and
     rebuilds both.
+
+    Args:
+        model: The model's name at the endpoint.
+        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
+        at: The model's own address, which gets ``OPENAI_API_KEY`` only if its origin is that of the base URL.
+        name: By default ``openai/MODEL``; the name of an entry of ``models.yaml`` where it has one.
+        entry: That entry; ``named`` tells whether its file was named.
+        named: See ``entry``.
+        endpoint: Instead of all that says where: the endpoint itself.
+        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300. What is not
+            there by then is asked for once more at most, see :class:`madke.llm.RetryPolicy`.
+        needs_key: False for a model that will not be called.
+        transport: Default: :func:`chosen_transport`.
+
+    Raises:
+        UserError: See :func:`madke.llm.endpoints.openai_endpoint`; or ``MADKE_TIMEOUT`` is no number of seconds.
     """
 
     def __init__(
-        self, model: str, endpoint: Endpoint, *, name: str, timeout: float | None, transport: Transport | None
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        at: str | None = None,
+        name: str | None = None,
+        entry: ModelEntry | None = None,
+        named: bool = True,
+        endpoint: Endpoint | None = None,
+        timeout: float | None = None,
+        needs_key: bool = True,
+        transport: Transport | None = None,
     ) -> None:
-        self.name = name
-        self.endpoint = endpoint
-        self.dialect: Dialect = endpoint.dialect
+        self.name = name or f"openai/{model}"
+        self.endpoint = endpoint or openai_endpoint(
+            self.name, at=at, base_url=base_url, entry=entry, named=named, needs_key=needs_key
+        )
+        self.dialect: Dialect = self.endpoint.dialect
         """What the server takes, as far as it is known by now."""
-        self._told = endpoint.dialect
+        self._told = self.dialect
         self._model = model
-        self._timeout = timeout or endpoint.timeout or chosen_timeout()
+        self._timeout = timeout or self.endpoint.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
+        self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._free_at = 0.0
         self._client: AsyncOpenAI | None = None
 
-    @abstractmethod
-    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
-        """The package's client."""
-
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make one attempt.
-
-        What the model said is returned as it is. A reply that holds the API key is a failed attempt, since replies are
-        stored; a key of less than eight characters is a placeholder, and may be a word of the reply.
+        """Make one attempt. A reply that holds a key is a failed one, since replies are stored.
 
         Raises:
             CallError: It failed; :class:`madke.llm.Retrying` turns that into a value.
@@ -101,9 +126,10 @@ class _Chat(ABC):
         return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
-        """Close the connections, in the event loop that used them."""
-        if self._client is not None:
-            await self._client.close()
+        """Close the connections, in the event loop that used them; another loop may use the model then."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
@@ -121,22 +147,13 @@ class _Chat(ABC):
             try:
                 # The package's own timeout is between two reads: a slow drip would outlive it.
                 async with asyncio.timeout(self._timeout):
-                    body = await self._client.post(
-                        "/chat/completions",
-                        cast_to=bytes,
-                        body=sent,
-                        options={
-                            "headers": {**_HEADERS, **self.endpoint.headers},
-                            "security": {"bearer_auth": True},
-                        },
-                    )
+                    body = await self._client.post("/chat/completions", cast_to=bytes, body=sent, options=self._options)
             except openai.APIStatusError as error:
                 told = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS and self._adapted(told, dialect, sent, request):
                     continue
                 if field := missing_field(told, sent):
-                    hint = f"{told.message} (give {field!r} under extra_body in models.yaml)"
-                    told = replace(told, message=hint)
+                    told = replace(told, message=f"{told.message} (give {field!r} under extra_body in models.yaml)")
                 return read_refusal(told, error.response, attempts=requests)
             except Exception as error:
                 failure = read_broken(error)
@@ -144,10 +161,8 @@ class _Chat(ABC):
                     raise
                 raise failure from None
             self._tell()
-            seconds = time.monotonic() - started
-            completion = read_completion(
-                assembled(body) if dialect.stream else body, request, seconds=seconds, attempts=requests
-            )
+            body = assembled(body) if dialect.stream else body
+            completion = read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
             return completion if dialect.stop else _stopped(completion, request.stop)
 
     def _adapted(self, told: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
@@ -179,59 +194,15 @@ class _Chat(ABC):
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
         return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
 
-
-class OpenAIChat(_Chat):
-    """A chat model at OpenAI or at any server that speaks its protocol.
-
-    Keys come from the environment only, and a server other than OpenAI's needs none. The name holds no address: a
-    server may move. One client belongs to one event loop.
-
-    Args:
-        model: The model's name at the endpoint.
-        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
-        at: The model's own address, which gets ``OPENAI_API_KEY`` only if its origin is that of the base URL.
-        name: By default ``openai/MODEL``; the name of an entry of ``models.yaml`` where it has one.
-        entry: That entry.
-        named: Whether that file was named.
-        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300. What is not
-            there by then is asked for once more at most, see :class:`madke.llm.RetryPolicy`.
-        needs_key: False for a model that will not be called.
-        transport: Default: :func:`chosen_transport`.
-
-    Raises:
-        UserError: See :func:`madke.llm.endpoints.openai_endpoint`; or ``MADKE_TIMEOUT`` is no number of seconds.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        at: str | None = None,
-        name: str | None = None,
-        entry: ModelEntry | None = None,
-        named: bool = True,
-        timeout: float | None = None,
-        needs_key: bool = True,
-        transport: Transport | None = None,
-    ) -> None:
-        name = name or f"openai/{model}"
-        endpoint = openai_endpoint(name, at=at, base_url=base_url, entry=entry, named=named, needs_key=needs_key)
-        super().__init__(model, endpoint, name=name, timeout=timeout, transport=transport)
-
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
         # The package refuses to start without a key; local servers ignore it.
-        return AsyncOpenAI(
-            api_key=self.endpoint.key or "no-key",
-            base_url=self.endpoint.address,
-            max_retries=0,
-            http_client=http_client,
-        )
+        key = self.endpoint.key or "no-key"
+        return AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http_client)
 
 
-class AzureChat(_Chat):
+class AzureChat(OpenAIChat):
     """A chat model deployed on Azure OpenAI.
 
     The key is ``AZURE_OPENAI_API_KEY``, from the environment only. One client belongs to one event loop.
@@ -241,9 +212,7 @@ class AzureChat(_Chat):
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
         at: The deployment's own URL, which gets the key only if its origin is that of the endpoint.
         api_version: The API version to ask for. Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
-        timeout: As for :class:`OpenAIChat`.
-        needs_key: False for a model that will not be called.
-        transport: Default: :func:`chosen_transport`.
+        timeout, needs_key, transport: As for :class:`OpenAIChat`.
 
     Raises:
         UserError: There is no endpoint, it is no URL, ``MADKE_TIMEOUT`` is no number of seconds, or there is no key.
@@ -270,7 +239,7 @@ class AzureChat(_Chat):
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
         place = Endpoint(address=address, limited_as=address, key=key)
-        super().__init__(deployment, place, name=name, timeout=timeout, transport=transport)
+        super().__init__(deployment, name=name, endpoint=place, timeout=timeout, transport=transport)
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
@@ -296,12 +265,10 @@ def chosen_transport() -> Transport:
     Raises:
         UserError: It names none.
     """
-    match os.environ.get("MADKE_TRANSPORT"):
-        case "aiohttp":
-            return "aiohttp"
-        case "httpx":
-            return "httpx"
-        case None | "":
+    match os.environ.get("MADKE_TRANSPORT") or None:
+        case "aiohttp" | "httpx" as chosen:
+            return chosen
+        case None:
             proxies = urllib.request.getproxies()
             urls = [proxies.get(scheme, "") for scheme in ("http", "https", "all")]
             return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"

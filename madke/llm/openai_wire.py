@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from madke.core.addresses import bare_url
+from madke.core.addresses import bare_url, retry_after
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
-from madke.core.retry_after import retry_after
-from madke.engine.replies import checked
+from madke.engine.parse import checked
 from madke.llm.prices import estimated_usage
 from madke.llm.refusals import ServerError, as_text, field, outcome_of, read_failure, text_of
 

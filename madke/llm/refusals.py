@@ -328,6 +328,8 @@ _CONTEXT = re.compile(r"maximum context length (?:is|of) ([\d,]+)|max_new_tokens
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _FEWEST = 16
 """A smaller number in a refusal is no bound on a reply."""
+_READ = 20_000
+"""Characters of a refusal that are read."""
 _MISSING = re.compile(
     r"missing required (?:parameter|field|argument)s?:? (\w+)|missing field (\w+)|parameter\.(\w+) must be"
     r"|[\[(]body, ?(\w+)[\])][^}]{0,80}?(?:field required|missing)|missing,[^}]{0,40}?[\[(]body, ?(\w+)[\])]"
@@ -337,7 +339,7 @@ _MISSING = re.compile(
 
 def _plain(text: str) -> str:
     """The text in lower case, without quotes and escapes, which servers set as they like."""
-    return " ".join(re.sub(r"[\"'`\\]", "", text.lower()).split())
+    return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ].lower()).split())
 
 
 def _refused(said: str, sent: Mapping[str, Any]) -> str | None:
@@ -353,5 +355,7 @@ def _number(match: re.Match[str] | None) -> int | None:
 def _largest_below(said: str, bound: int) -> int | None:
     """The bound that a refusal names: the largest number in it that is smaller than what was asked for."""
     found = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(said) if len(match[1]) < 12)
-    limits = [number - bool(exclusive) for number, exclusive in found if _FEWEST <= number < bound]
+    limits = [
+        number - bool(exclusive) for number, exclusive in found if _FEWEST <= number < bound and number not in REFUSALS
+    ]
     return max(limits, default=None)

@@ -7,10 +7,9 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed
 from madke.core.errors import CallError
-from madke.engine.replies import CUT, checked
-from madke.engine.seeds import retry_seed
+from madke.engine.parse import CUT, checked
 from madke.llm.human import SILENCE
 from madke.llm.prices import added
 

@@ -27,9 +27,8 @@ _Waiting = tuple[ChatRequest, "asyncio.Future[Completion | CallError]"]
 class HFChat:
     """Any causal chat model of the Hugging Face Hub, or of a folder, in this process.
 
-    One thread runs the model. Requests that came while it was busy form its next batch, in the order in which they
-    came, of whatever question, stage, temperature, ``max_tokens`` and stop strings. See
-    :class:`LocalModel` for sampling, seeds and usage. One HFChat belongs to one event loop.
+    One thread runs the model; requests that came while it was busy form its next batch. See :class:`LocalModel` for
+    sampling, seeds and usage. One HFChat belongs to one event loop.
 
     Args:
         model: A folder, or a name on the Hub.
@@ -52,11 +51,7 @@ class HFChat:
         self._worker: asyncio.Task[None] | None = None
 
     def load(self) -> LocalModel:
-        """Load the weights now; by default the first request does it.
-
-        Raises:
-            UserError: They cannot be loaded; see :class:`LocalModel`.
-        """
+        """Load the weights now, see :class:`LocalModel`; by default the first request does it."""
         if self._local is None:
             self._local = LocalModel(self._path, self._device, batch_size=self._batch_size)
         return self._local
@@ -132,21 +127,11 @@ class LocalModel:
     for a server. Each reply has a random generator of its own, seeded with the request's seed: which requests share
     a batch changes a reply no more than the rounding of batched arithmetic does.
 
-    Messages hold text of the web and of other models. Where it spells one of the model's control tokens (``<|im_end|>``
-    would end the message), a space after the first character makes plain text of it. Code that comes with a model is
-    never run.
-
-    Args:
-        name: A folder, or a name on the Hugging Face Hub.
-        device: ``cuda``, ``cpu``, ...; by default ``cuda`` where there is one.
-        batch_size: Requests computed together at most.
+    Code that comes with a model is never run. ``batch_size`` is as given, until memory ran out with so many.
 
     Raises:
         UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
     """
-
-    batch_size: int
-    """Requests computed together at most: as given, until memory ran out with so many."""
 
     def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
         try:
@@ -202,12 +187,8 @@ class LocalModel:
             batch = self._generate([prompts[i] for i in rows], [requests[i] for i in rows])
             if batch is None:
                 self.batch_size = max(1, len(rows) // 2)
-                _log.warning(
-                    "out of memory on %s with %d requests in a batch; %d from now on",
-                    self.device,
-                    len(rows),
-                    self.batch_size,
-                )
+                why = f"out of memory on {self.device} with {len(rows)} requests in a batch"
+                _log.warning("%s; %d from now on", why, self.batch_size)
                 continue
             for i, result in zip(rows, batch, strict=True):
                 results[i] = result

@@ -22,9 +22,9 @@ from madke.core.transcript import Transcript
 from madke.files import replacing
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
+from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
 from madke.scoring.outside import external_values
-from madke.scoring.rows import over_repeats
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.choice import lettered

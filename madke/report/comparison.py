@@ -12,10 +12,10 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
+from madke.scoring.debate_rows import NOTHING_SAID, Said
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
-from madke.scoring.rows import NOTHING_SAID, Said
 from madke.scoring.scores import Scores, score, total_usage
 from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task
@@ -96,11 +96,9 @@ class Comparison:
     """Run -> its scores on these questions, those of graders and scorers outside among the metrics."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-        """Paired tests over questions: see :func:`family`.
+        """Paired tests over questions, of these values (by default the runs' own), Holm-corrected together.
 
-        Args:
-            metrics: Names of values; empty for the runs' own.
-            all_pairs: Whether each two of more than three runs are tested too, and not only each with the first.
+        Each two of up to three runs are tested, of more each with the first, unless ``all_pairs``.
 
         Raises:
             UserError: No run has such a value.
@@ -176,11 +174,6 @@ def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs:
     """The paired tests of some arms that stand in one table: :func:`madke.scoring.paired.paired_tests` of their pairs.
 
     Each two of up to three arms, of more each with the first; on the questions that all of them hold.
-
-    Args:
-        arms: In the order in which they were given; one alone has no tests.
-        metrics: Names of values; empty for the arms' own.
-        all_pairs: Whether each two of more than three arms are tested too.
     """
     shared = shared_questions(arms)
     return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from madke.report.score_tables import grades_missing
 from madke.report.tables import ORACLE, in_percent, interval, percent
-from madke.scoring.rows import NO_SHARES
+from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable

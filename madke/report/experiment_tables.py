@@ -11,8 +11,8 @@ from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import Paid
 from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell
 from madke.scoring.arms import ArmValues, Results, open_results, read_arm
+from madke.scoring.debate_rows import NO_SHARES, over_repeats
 from madke.scoring.outside import external_values
-from madke.scoring.rows import NO_SHARES, over_repeats
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 

@@ -31,10 +31,6 @@ class Blocks:
     """Numbered items, so many to a block: item ``n`` is item ``n % size`` of block ``n // size``.
 
     A block is an element that a browser neither runs nor shows, and base64 cannot end it early.
-
-    Args:
-        name: Block ``n`` has the element id ``NAME-n``.
-        size: Items to a block.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -245,10 +241,6 @@ def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iter
     """Elements to be written into the page one after the other, the index last.
 
     What stays in memory is a block, one pool file and a small row for each debate and passage.
-
-    Args:
-        results: The arms' transcripts.
-        arms: Their values, in the same order.
 
     Raises:
         UserError: A transcript is none, or names a task that does not exist.

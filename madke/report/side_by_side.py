@@ -58,13 +58,7 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
 
 
 def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
-    """The debates of one question in columns whose rounds stand side by side, as many in a row as there is room for.
-
-    Args:
-        compared: The question.
-        transcripts: A debate of each run, in the order of ``compared.runs``.
-        width: Characters there is room for.
-    """
+    """The debates of one question in columns whose rounds stand side by side, as many in a row as there is room for."""
     head = [f"Question ({compared.id}): {compared.question}"]
     head += [f"({letter}) {choice}" for letter, choice in lettered(transcripts[0].choices)]
     head += [f"Gold: {' | '.join(compared.answers)}"] if compared.answers else []

@@ -17,7 +17,7 @@ from madke.core.transcript import Transcript
 from madke.files import replacing
 from madke.report.tables import NOTHING, Cell, Table, csv_cell
 from madke.scoring.arms import Results
-from madke.scoring.rows import correct
+from madke.scoring.debate_rows import correct
 from madke.terminal import printable
 
 _Column = tuple[str, Sequence[str | float | None]]

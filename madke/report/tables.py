@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import METRICS
-from madke.scoring.rows import GRADER
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
 

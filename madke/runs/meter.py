@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
-from madke.engine.replies import CUT
+from madke.engine.parse import CUT
 from madke.llm import Limiter, Limits
 from madke.runs.budget import Budget
 from madke.runs.run_json import Session

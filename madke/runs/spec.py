@@ -99,6 +99,9 @@ class RunOptions(BaseModel):
     models_file: Path | None = _option(
         None, "A models.yaml: names for endpoints. Default: MADKE_MODELS, else ./models.yaml."
     )
+    sources_file: Path | None = _option(
+        None, "A sources.yaml: names for sources; it may name code. Default: MADKE_SOURCES, else ./sources.yaml."
+    )
     rpm: int | None = _option(None, "Calls a minute, at most, to each endpoint.", ge=1)
     tpm: int | None = _option(None, "Tokens a minute, at most, to each endpoint.", ge=1)
     prices: Path | None = _option(

@@ -14,9 +14,9 @@ from madke.core.transcript import Transcript
 from madke.runs.run_json import read_spec
 from madke.runs.spec import RunSpec
 from madke.runs.transcripts import read_transcripts
+from madke.scoring.debate_rows import NOTHING_SAID, Said, joined, of_one_arm, row
 from madke.scoring.metrics import METRICS
 from madke.scoring.predictions import read_predictions
-from madke.scoring.rows import NOTHING_SAID, Said, joined, of_one_arm, row
 from madke.tasks import get_task
 
 QuestionKey = tuple[str, str]
@@ -92,7 +92,7 @@ class ArmValues:
 
     name: str
     values: Mapping[str, Values]
-    """By name, those of :func:`madke.scoring.rows.row`, and of graders and scorers outside where they are added."""
+    """By name: those of :func:`madke.scoring.debate_rows.row`, and of graders and scorers outside."""
     questions: Mapping[QuestionKey, str | None]
     """Every question it holds, failed ones too, with the name of its dataset where it has one."""
     first_metric: str
@@ -110,11 +110,6 @@ class ArmValues:
 
 def read_arm(name: str, transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> ArmValues:
     """The values of all transcripts of an arm, in one pass.
-
-    Args:
-        name: The arm's.
-        transcripts: Its debates.
-        said: What graders and scorers outside said of their answers.
 
     Raises:
         UserError: A transcript names a task that does not exist.

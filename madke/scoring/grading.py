@@ -37,8 +37,8 @@ from madke.runs.cast import guarded
 from madke.runs.meter import Meter, Watch
 from madke.runs.stopping import drained, until_stopped
 from madke.scoring.arms import Results
+from madke.scoring.debate_rows import GRADER
 from madke.scoring.outside import answers_of, beside, keep_scores
-from madke.scoring.rows import GRADER
 from madke.tasks.choice import lettered
 from madke.yaml_file import read_yaml
 

@@ -21,8 +21,8 @@ from madke.core.transcript import Transcript
 from madke.files import replacing
 from madke.runs.transcripts import Key
 from madke.scoring.arms import ArmValues, Results, read_arm
+from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import question_of
-from madke.scoring.rows import GRADER
 from madke.terminal import without_keys
 
 _log = logging.getLogger(__name__)
@@ -57,13 +57,10 @@ class _Scored:
 
 
 def external_values(arm: Results) -> dict[str, dict[Key, float]]:
-    """What was said of an arm's answers outside: by the name of a scorer, or :data:`madke.scoring.rows.GRADER`.
+    """What was said of an arm's answers outside: by the name of a scorer, or :data:`madke.scoring.debate_rows.GRADER`.
 
     What was said of other answers than the arm holds now is left out, and a warning says so; another says how many
     answers have no value. To the grader an abstained answer to a question with references is wrong.
-
-    Args:
-        arm: A run, or results from elsewhere.
 
     Raises:
         UserError: Its ``external.json`` is not one of ours.

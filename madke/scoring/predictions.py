@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn
-from madke.engine.parse import parse_answer, without_reasoning
+from madke.engine.parse import answer_of, without_reasoning
 from madke.files import read_jsonl
 from madke.tasks import get_task
 
@@ -179,7 +179,7 @@ def _stance(line: _Line, question: Question) -> Stance:
     task = get_task(question.task)
     if "output" in line.model_fields_set:
         text = without_reasoning(line.output or "")
-        parsed = parse_answer(text, lambda raw: task.read(raw, question), is_math=question.task == "math")
+        parsed = answer_of(text, task, question)
         return Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
     said = line.answer or ""
     if not said.strip():

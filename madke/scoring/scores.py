@@ -13,9 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
-from madke.scoring.metrics import METRICS
-from madke.scoring.rounds import round_rows
-from madke.scoring.rows import (
+from madke.scoring.debate_rows import (
     GRADER,
     NOTHING_SAID,
     Row,
@@ -28,6 +26,8 @@ from madke.scoring.rows import (
     over_rounds,
     row,
 )
+from madke.scoring.metrics import METRICS
+from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate, Spread, between_repeats
 
 
@@ -94,11 +94,11 @@ class Scores:
     """By stage, over all transcripts, failed ones too."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
     """What is no metric of the answer, by name, each over the questions that it applies to: the other values of
-    :func:`madke.scoring.rows.row`."""
+    :func:`madke.scoring.debate_rows.row`."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
     """Name -> the value after round 1, 2, ... of the longest debate; None where no debate has one. The names stand with
     :func:`madke.scoring.rounds.round_rows`; debates that have ended count as
-    :func:`madke.scoring.rows.over_rounds` says."""
+    :func:`madke.scoring.debate_rows.over_rounds` says."""
     corpus: Mapping[str, float] = field(default_factory=dict)
     """``bleu`` and ``chrf`` of all translations as one corpus: :func:`corpus_scores`."""
     co2_judge_grader: Estimate | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -69,6 +70,9 @@ class BaseTask:
     """Names of metrics (:data:`madke.scoring.metrics.METRICS`, or ``module:object``); the first is "correct or not"."""
     choices: Sequence[str] = ()
     """The only answers there are, where that does not depend on the question."""
+    reads_last_number: bool = False
+    """Whether answers are numbers or expressions: then a number in brackets cites nothing, and the last number of a
+    reply counts where it marks no answer."""
 
     def read(self, text: str, question: Question) -> str | None:
         """The text without emphasis, quotes or a full stop around it; a choice in the task's own spelling.
@@ -159,6 +163,15 @@ def completed(name: str, value: Any) -> BaseTask:
     if len({example["answer"] for example in task.examples}) < 2:
         raise UserError(f"task {name!r}: expected at least two examples with different answers")
     return task if isinstance(task, BaseTask) else _Completed(task)
+
+
+def is_task_here(name: str) -> bool:
+    """Whether ``module:object`` is a task, or the class of one, in a module that has been imported."""
+    module, _, path = name.partition(":")
+    value: Any = sys.modules.get(module)
+    for part in path.split("."):
+        value = getattr(value, part, None)
+    return all(hasattr(value, part) for part in _REQUIRED)
 
 
 def require(package: str, task: str) -> None:

@@ -25,6 +25,7 @@ class Math(BaseTask):
 
     name = "math"
     metrics = ("math_equivalence",)
+    reads_last_number = True
 
     def read(self, text: str, question: Question) -> str | None:
         r"""The text without ``$``, ``\boxed{}``, emphasis, quotes or a full stop around it.

@@ -17,8 +17,7 @@ import yaml
 from madke.assets import asset
 from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
-from madke.engine.marker import marked
-from madke.engine.parse import Marker
+from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Knowledge, Protocol
 from madke.engine.quoting import without_tags
 from madke.tasks.base import Task

@@ -42,55 +42,17 @@ _BODY = 20
 _MAX_RANGE = 1000
 _MAX_NUMBER = 1e15
 
-_GROWING = frozenset(
-    (
-        "center",
-        "encode",
-        "expandtabs",
-        "format",
-        "format_map",
-        "join",
-        "ljust",
-        "replace",
-        "rjust",
-        "translate",
-        "zfill",
-    )
-)
+_GROWING = frozenset((
+    "center", "encode", "expandtabs", "format", "format_map", "join", "ljust", "replace", "rjust",
+    "translate", "zfill",
+))  # fmt: skip
 """Methods of texts that no template may call: their result can be far longer than the text."""
 
 _FILTERS = (
-    "abs",
-    "capitalize",
-    "count",
-    "d",
-    "default",
-    "dictsort",
-    "first",
-    "groupby",
-    "int",
-    "items",
-    "last",
-    "length",
-    "list",
-    "lower",
-    "map",
-    "max",
-    "min",
-    "reject",
-    "rejectattr",
-    "reverse",
-    "select",
-    "selectattr",
-    "sort",
-    "string",
-    "trim",
-    "truncate",
-    "unique",
-    "upper",
-    "title",
-    "wordcount",
-)
+    "abs", "capitalize", "count", "d", "default", "dictsort", "first", "groupby", "int", "items", "last",
+    "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select",
+    "selectattr", "sort", "string", "trim", "truncate", "unique", "upper", "title", "wordcount",
+)  # fmt: skip
 
 _STATE = ("varargs", "kwargs")
 """Names through which macros could nest tuples in each other."""

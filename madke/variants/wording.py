@@ -11,8 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from madke.assets import asset
-from madke.engine.marker import marked
-from madke.engine.parse import Marker
+from madke.engine.parse import Marker, marked
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.yaml_file import read_yaml, validated

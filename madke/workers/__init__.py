@@ -1,15 +1,14 @@
 """Where work over shards is done: in this process, in several, or on a Ray cluster.
 
-Work is a function of one task that writes no files: tasks and results travel, and whoever maps is the only writer, so a
-cluster needs no shared disk but for what the function itself reads. Function and tasks are pickled unless they stay in
-this process.
+Work is a function of one task that writes no files: tasks and results travel (pickled), and whoever maps is the only
+writer, so a cluster needs no shared disk but for what the function itself reads.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol, TypeVar
 
 from madke.core.errors import UserError
@@ -25,10 +24,9 @@ class Workers(Protocol):
     """Whoever does the work."""
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        """The results of all tasks, in the order of the tasks.
+        """The results of all tasks, in the order of the tasks, which are taken a few ahead of their results.
 
-        Tasks are taken as results are, a few ahead of them, so memory holds no more than those. When the iterator is
-        closed before its end, what is under way is given up.
+        When the iterator is closed before its end, what is under way is given up.
 
         Raises:
             UserError: The work cannot go on. What the function raises passes through.
@@ -39,8 +37,7 @@ class Workers(Protocol):
 class InProcess:
     """Does the work in this process, one task after the other: for functions that use all cores by themselves."""
 
-    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        """The results in the order of the tasks."""
+    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:  # noqa: D102  (as Workers.map)
         return map(function, tasks)
 
 
@@ -55,10 +52,9 @@ def open_workers(
     Args:
         engine: ``local``: this process, or ``processes`` of them. ``ray``: a Ray cluster.
         processes: Processes for the engine ``local``; None does the work in this one.
-        address: ``HOST:PORT`` of the cluster's head, or ``auto``; None takes ``RAY_ADDRESS``, or starts a cluster on
-            this machine.
-        gpus: For work that uses a GPU, or else all cores by itself: on a cluster each task gets a GPU or, where there
-            are none, as many CPUs as the smallest node has. Otherwise a task gets one CPU.
+        address: ``HOST:PORT`` of the cluster's head, or ``auto``; None takes ``RAY_ADDRESS``, or starts a cluster.
+        gpus: For work that uses a GPU, or else all cores by itself: on a cluster each task gets a GPU or, without any,
+            as many CPUs as the smallest node has. Otherwise a task gets one CPU.
 
     Raises:
         UserError: ray is missing, the cluster cannot be reached, or an address is given for the engine ``local``.
@@ -69,6 +65,8 @@ def open_workers(
         return ray_workers(address, gpus=gpus)
     if address is not None:
         raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
+    if processes is None:
+        return nullcontext(IN_THIS_PROCESS)
     from madke.workers.local import local_workers
 
     return local_workers(processes)

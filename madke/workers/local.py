@@ -20,15 +20,12 @@ from queue import SimpleQueue
 from typing import cast
 
 from madke.core.errors import UserError
-from madke.workers import InProcess, R, T, Workers, in_order
+from madke.workers import R, T, Workers, in_order
 
 
 @contextmanager
-def local_workers(processes: int | None) -> Iterator[Workers]:
-    """So many processes (None: this one alone), killed at the end of the block: they hold nothing by then."""
-    if processes is None:
-        yield InProcess()
-        return
+def local_workers(processes: int) -> Iterator[Workers]:
+    """So many processes, killed at the end of the block: they hold nothing by then."""
     # A process that has started a JVM or torch's threads must not fork.
     context = multiprocessing.get_context("spawn")
     started = []
@@ -69,10 +66,8 @@ class _Processes:
             pipe.send_bytes(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
             answer = pipe.recv_bytes()
         except (EOFError, OSError):
-            raise UserError(
-                "a worker process ended abruptly, perhaps for want of memory; what is finished is kept, and the same "
-                "command again goes on from there"
-            ) from None
+            kept = "what is finished is kept, and the same command again goes on from there"
+            raise UserError(f"a worker process ended abruptly, perhaps because memory ran out; {kept}") from None
         finally:
             self.idle.put(pipe)
         done, value = pickle.loads(answer)
@@ -102,7 +97,6 @@ def _answer(request: bytes) -> bytes:
 
 def _end_with_parent() -> None:
     """A parent that is killed cannot tell its workers, and one in the middle of a task would not notice."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -32,9 +32,8 @@ _ENOUGH = 512
 def _fault_signals_kept() -> Iterator[None]:
     """Whoever handled memory faults before the block handles them after it.
 
-    The Java virtual machine lets itself be interrupted by faults on purpose, many times a second. Ray takes their
-    signals when it connects, and lets go of them when it disconnects; either would end a process in which Lucene is
-    open.
+    The Java virtual machine faults on purpose, many times a second. Ray takes the signals of faults when it connects,
+    and lets go of them when it disconnects; either would end a process in which Lucene is open.
     """
     libc = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
@@ -48,16 +47,11 @@ def _fault_signals_kept() -> Iterator[None]:
 
 
 _RETRIES = 3
-"""So often (Ray's default) a task is done again that was lost with its worker or node; a task that kills its worker
-must not go on forever. What a task raises ends the work."""
+"""Of a task that was lost with its worker or node (Ray's default); one that kills its worker must not go on forever."""
 _SECONDS = 5.0
 """How long the cluster's head may take to accept a connection; Ray itself would try for two minutes."""
-_SETTINGS = {
-    # Without it Ray warns that a later version will hide GPUs from tasks that ask for none otherwise than today.
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Clusters that are started here report to nobody.
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
+# Ray warns without the first that a later version will hide GPUs; clusters that are started here report to nobody.
+_SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @contextmanager
@@ -69,9 +63,8 @@ def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """The package ``ray``, connected to the cluster at ``address``.
+    """The package ``ray``, connected to the cluster at ``address``, that of ``RAY_ADDRESS``, or one started here.
 
-    Without an address, and without ``RAY_ADDRESS``, a cluster is started on this machine, for the length of the block.
     Where this process is connected to a cluster already, that connection is used, and left open. Whatever is printed
     during the block, by Ray above all, goes to stderr.
 
@@ -86,25 +79,22 @@ def connected(address: str | None) -> Iterator[Any]:
         raise UserError("--engine ray needs ray: pip install 'madke[ray]'") from error
     # Scripts read what commands print; Ray tells the driver of lost tasks there.
     with redirect_stdout(sys.stderr):
-        ours = not ray.is_initialized()
-        if ours:
-            with _fault_signals_kept():
-                _connect(ray, address or os.environ.get("RAY_ADDRESS"))
+        if ray.is_initialized():
+            yield ray
+            return
+        with _fault_signals_kept():
+            _connect(ray, address or os.environ.get("RAY_ADDRESS"))
         try:
             yield ray
         finally:
-            if ours:
-                with _fault_signals_kept():
-                    ray.shutdown()
+            with _fault_signals_kept():
+                ray.shutdown()
 
 
 def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
     """A check that a node makes before its first work, which raises UserError where its versions are others.
 
     It travels whole and names nothing of madke: where that is missing, it can say so. See :func:`cause`.
-
-    Args:
-        expected: This machine's :func:`madke.versions.versions`.
     """
 
     def check() -> None:
@@ -112,25 +102,22 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
         from madke.versions import versions
 
         found = versions()
-        others = [
-            f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})"
-            for name in sorted(found.keys() | expected.keys())
-            if found.get(name) != expected.get(name)
-        ]
+        names = (name for name in sorted(found.keys() | expected.keys()) if found.get(name) != expected.get(name))
+        others = ", ".join(
+            f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})" for name in names
+        )
         if others:
-            raise UserError(
-                f"Ray: the node {socket.gethostname()} has other versions than this machine: "
-                f"{', '.join(others)}; install the same on every node"
-            )
+            here = f"the node {socket.gethostname()} has other versions than this machine"
+            raise UserError(f"Ray: {here}: {others}; install the same on every node")
 
     return check
 
 
 def cause(error: Any) -> BaseException:
     """What was raised on a node, from Ray's ``RayTaskError``."""
-    if isinstance(error.cause, ModuleNotFoundError):
-        return UserError(f"Ray: {error.cause} on a worker; every node needs madke and its extras")
     raised: BaseException = error.cause
+    if isinstance(raised, ModuleNotFoundError):
+        return UserError(f"Ray: {raised} on a worker; every node needs madke and its extras")
     return raised
 
 
@@ -153,24 +140,18 @@ def _check_answers(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
     except (OSError, OverflowError, UnicodeError) as error:
-        raise UserError(
-            f"Ray cluster at {address}: no answer ({error}); is it running, and is this its head's address?"
-        ) from None
+        why = f"no answer ({error}); is it running, and is this its head's address?"
+        raise UserError(f"Ray cluster at {address}: {why}") from None
 
 
 class _Cluster:
     def __init__(self, ray: Any, *, gpus: bool) -> None:
         self._ray = ray
-        resources = ray.cluster_resources()
-        cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-        smallest = min((count for count in cpus if count), default=1)
-        if gpus and resources.get("GPU", 0) >= 1:
-            self._needs = {"num_cpus": 1, "num_gpus": 1}
-            self._slots = int(resources["GPU"])
-        else:
-            each = smallest if gpus else 1
-            self._needs = {"num_cpus": each}
-            self._slots = sum(count // each for count in cpus)
+        self._needs, self._slots = {"num_cpus": 1, "num_gpus": 1}, int(ray.cluster_resources().get("GPU", 0))
+        if not (gpus and self._slots):
+            cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+            each = min((count for count in cpus if count), default=1) if gpus else 1
+            self._needs, self._slots = {"num_cpus": each}, sum(count // each for count in cpus)
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         pickled = self._ray.cloudpickle.dumps(function)
@@ -185,15 +166,9 @@ class _Cluster:
                 loaded.append(pickle.loads(pickled))
             return loaded[0](task)
 
-        # A result stays with the node that made it until it is asked for here; where it is lost with the node, Ray
-        # does the task again.
-        return in_order(
-            work.remote,
-            self._result,
-            tasks,
-            ahead=2 * max(1, self._slots),
-            cancel=partial(self._ray.cancel, force=True),
-        )
+        # A result stays with the node that made it until it is asked for here; if it is lost, Ray does the task again.
+        cancel = partial(self._ray.cancel, force=True)
+        return in_order(work.remote, self._result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)
 
     def _result(self, reference: Any) -> Any:
         try:

@@ -1,6 +1,7 @@
 """A call store on a disk that is full, and in a folder that nobody may write to."""
 
 import asyncio
+from random import Random
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.support.small_disk import fill_up
 
 
 def long_reply(n):
-    return Completion(text=f"{n}: " + "because of this, " * 2_000)
+    return Completion(text=f"{n}: {Random(n).randbytes(16_000).hex()}")
 
 
 def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_stored(small_disk):

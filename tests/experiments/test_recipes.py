@@ -17,7 +17,7 @@ from madke.experiments.recipe import read_recipe, recipe_files
 from madke.experiments.setting import Setting
 from madke.llm import ScriptedChat
 from madke.runs.job import with_given
-from madke.scoring.rows import GRADER
+from madke.scoring.debate_rows import GRADER
 from madke.tasks import get_task
 
 QUESTIONS = [

@@ -13,8 +13,8 @@ from functools import partial
 
 import pytest
 
+from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
-from madke.engine.seeds import retry_seed
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
 from madke.llm.transport import MAX_REPLY
 from madke.runs import cast

@@ -253,7 +253,7 @@ def test_vectors_outlive_everything_until_the_index_has_its_name(
     def power_cut(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    for stage in ("describe_files", "write_manifest"):
+    for stage in ("describe_files", "versions"):
         monkeypatch.setattr(f"madke.indexing.build.{stage}", power_cut)
         with pytest.raises(KeyboardInterrupt):
             dense(corpus)

@@ -1,9 +1,7 @@
 import asyncio
-import json
 import sqlite3
 from contextlib import closing
-from dataclasses import asdict, replace
-from hashlib import sha256
+from dataclasses import replace
 
 import pytest
 
@@ -122,36 +120,26 @@ def test_everything_is_recorded_in_order_whatever_its_outcome(store):
     assert second == (odd.purpose, odd.messages, BAD, "scripted")
 
 
-def stored_characters(store):
+def stored_texts(store):
     with closing(sqlite3.connect(store.path)) as db:
-        (size,) = db.execute("SELECT sum(length(text)) FROM pieces").fetchone()
-    return size
+        (texts,) = db.execute("SELECT count(*) FROM texts").fetchone()
+    return texts
 
 
 def test_a_text_that_many_prompts_share_is_stored_once(store):
     pool = "A long pool of passages. " * 400
     ask(Stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
-    assert len(pool) <= stored_characters(store) < len(pool) + 100
+    assert stored_texts(store) == 20 + 1
 
 
-def test_a_passage_inside_prompts_that_differ_is_stored_once(store):
-    passages = [f"[{n}] " + f"Passage {n} of a pool. " * 20 for n in range(10)]
-    prompts = [f"Task {n}\n" + "\n".join([*passages[n:], *passages[:n]]) + f"\nQuestion {n}?" for n in range(10)]
-    ask(Stored(ScriptedChat(["yes"] * 10), store), *map(chat_request, prompts))
-    assert [call.messages[-1].content for call in store.recorded()] == prompts
-    assert stored_characters(store) < 1.1 * sum(map(len, passages))
+def test_texts_are_compressed(tmp_path):
+    with CallStore(tmp_path / "calls.sqlite") as store:
+        prompt, reply = ("".join(f"{word} {n}, " for n in range(9_000)) for word in ("Passage", "Because"))
+        ask(Stored(ScriptedChat([reply]), store), chat_request(prompt))
+    assert (tmp_path / "calls.sqlite").stat().st_size < (len(prompt) + len(reply)) / 2
 
 
-def test_a_reply_that_comes_back_in_a_prompt_is_stored_once(store):
-    reply = "\n".join(f"Step {n}: " + "reasons, " * 20 for n in range(5))
-    ask(Stored(ScriptedChat([reply, "yes"]), store), chat_request(), chat_request(f"Debater 1:\n{reply}\n\nAgree?"))
-    assert [call.completion.text for call in store.recorded()] == [reply, "yes"]
-    assert stored_characters(store) < len(reply) + 100
-
-
-@pytest.mark.parametrize(
-    "text", ["", "\n", "\n\n\n", "short\n", "a" * 60, "a" * 60 + "\n", "\n" + "a" * 60, "x\r\ny\u2028z\n" * 9, "\0"]
-)
+@pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
 def test_a_text_comes_back_as_it_was_whatever_its_lines(store, text):
     ask(Stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
     (call,) = store.recorded()
@@ -243,15 +231,12 @@ def test_two_processes_may_share_a_store(store):
 
 def test_processes_that_share_a_store_share_its_texts_whoever_wrote_them_first(store):
     """Each remembers which texts it wrote, and must find out about those of the other."""
-    lines = [f"passage {number} " + "of some length " * 6 for number in range(4)]
-    asked = ["\n".join(lines[:2]), "\n".join(lines[1:3]), "\n".join(lines)]
+    asked = ["one", "two", "one", "two"]
     with CallStore(store.path) as other:
-        for number, (text, opened) in enumerate(zip(asked, [store, other, store], strict=True)):
-            ask(Stored(ScriptedChat([GOOD]), opened), chat_request(text, about=purpose(agent=str(number))))
+        for number, (text, opened) in enumerate(zip(asked, [store, other, other, store], strict=True)):
+            ask(Stored(ScriptedChat([GOOD]), opened), chat_request(text, system=None, about=purpose(round=number)))
     assert [call.messages[-1].content for call in store.recorded()] == asked
-    with closing(sqlite3.connect(store.path)) as db:
-        count = "SELECT count(*) FROM pieces WHERE CAST(text AS TEXT) LIKE 'passage %'"
-        assert db.execute(count).fetchone() == (4,)
+    assert stored_texts(store) == 2
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
@@ -272,80 +257,21 @@ def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_store_of_a_newer_madke_is_refused(tmp_path):
+@pytest.mark.parametrize("written", [2, 99])
+def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp_path, written):
     path = tmp_path / "calls.sqlite"
     CallStore(path).close()
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(UserError, match="update madke"):
+        db.execute(f"PRAGMA user_version = {written}")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match=rf"calls\.sqlite: .* another madke \(format {written}, not 3\); move it away"):
         CallStore(path)
+    assert path.read_bytes() == before
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):
     with pytest.raises(UserError, match=r"nowhere/calls\.sqlite"):
         CallStore(tmp_path / "nowhere" / "calls.sqlite")
-
-
-def write_old_store(path, calls):
-    """A store of the first schema, with whole texts, as madke 0.1.0 wrote it before there were pieces."""
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("PRAGMA application_id = 0x4D41444B")
-        db.execute("PRAGMA user_version = 1")
-        db.execute("CREATE TABLE texts (hash TEXT PRIMARY KEY, text BLOB NOT NULL)")
-        db.execute(
-            "CREATE TABLE calls (id INTEGER PRIMARY KEY, key TEXT NOT NULL, outcome TEXT NOT NULL, "
-            "payer TEXT NOT NULL, model TEXT NOT NULL, request TEXT NOT NULL, completion TEXT NOT NULL, "
-            "written TEXT NOT NULL)"
-        )
-        db.execute("CREATE INDEX calls_by_key ON calls (key, id)")
-        for request, completion in calls:
-            texts = [message.content.encode("utf-8", "surrogatepass") for message in request.messages]
-            hashes = [sha256(text).hexdigest() for text in texts]
-            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", zip(hashes, texts, strict=True))
-            roles = [message.role for message in request.messages]
-            fields = ("temperature", "max_tokens", "stop", "seed")
-            record = {"purpose": asdict(request.purpose), **{name: getattr(request, name) for name in fields}}
-            asked = json.dumps({**record, "messages": list(zip(roles, hashes, strict=True))})
-            key, said = call_key("m", request), json.dumps(asdict(completion))
-            row = (key, completion.outcome, "me", "m", asked, said, "2026-01-01T00:00:00.000Z")
-            db.execute(
-                "INSERT INTO calls (key, outcome, payer, model, request, completion, written) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-
-
-def test_an_older_store_opens_is_read_and_goes_on(tmp_path):
-    calls = [
-        (chat_request("lone \ud83d surrogate\n" + "long " * 50), GOOD),
-        (chat_request("failed", about=purpose(repeat=2)), BAD),
-    ]
-    write_old_store(tmp_path / "calls.sqlite", calls)
-    for _ in range(2):
-        with CallStore(tmp_path / "calls.sqlite") as store:
-            stored = Stored(ScriptedChat([], name="m"), store, payer="me")
-            assert ask(stored, calls[0][0]) == [GOOD]
-            read = [(call.purpose, call.messages, call.completion) for call in store.recorded(payer="me")]
-            assert read[:2] == [(request.purpose, request.messages, completion) for request, completion in calls]
-            assert store.paid()["me", "m"] == (2, GOOD.usage)
-    with CallStore(tmp_path / "calls.sqlite") as store:
-        ask(Stored(ScriptedChat([GOOD], name="m"), store), chat_request("new"))
-        assert [call.messages[-1].content for call in store.recorded()][2] == "new"
-
-
-NO_TEXT = "UPDATE calls SET completion = CAST(x'80' AS TEXT)"
-
-
-@pytest.mark.parametrize("harm", ["DELETE FROM texts", "UPDATE calls SET request = '{'", NO_TEXT])
-def test_an_older_store_that_is_damaged_is_refused_and_left_alone(tmp_path, harm):
-    path = tmp_path / "calls.sqlite"
-    write_old_store(path, [(chat_request(), GOOD)])
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(harm)
-    before = path.read_bytes()[100:]
-    with pytest.raises(UserError, match="is damaged, and no call in it can be read"):
-        CallStore(path)
-    assert path.read_bytes()[100:] == before
 
 
 def log_frames(store):
@@ -392,9 +318,19 @@ def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store):
     assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
 
 
-def test_the_order_is_that_of_writing_whatever_the_clock_says(store):
+def test_replay_takes_what_was_written_last(store):
     ask(Stored(ScriptedChat([BAD, "first", "second"]), store), *[chat_request()] * 2, chat_request("other"))
-    with closing(sqlite3.connect(store.path)) as db, db:
-        db.execute("UPDATE calls SET written = '20' || (99 - id) || '-01-01T00:00:00.000Z'")
     assert [call.completion.text for call in store.recorded()] == ["", "first", "second"]
     assert ask(Stored(ScriptedChat([]), store, replay=True), chat_request())[0].text == "first"
+
+
+def test_what_was_paid_is_added_up_by_payer_and_model_without_some_stages(store):
+    for payer, model in (("one", "m"), ("two", "m"), ("one", "n"), ("one", "m")):
+        ask(Stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
+        ask(Stored(ScriptedChat([GOOD], name=model), store, payer=payer), chat_request(about=purpose(stage="search")))
+    assert store.paid(without={"search"}) == {
+        ("one", "m"): (1, GOOD.usage),
+        ("two", "m"): (1, GOOD.usage),
+        ("one", "n"): (1, GOOD.usage),
+    }
+    assert sum(paid.calls for paid in store.paid().values()) == 3 + 2

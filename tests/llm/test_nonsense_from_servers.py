@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
+from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
-from madke.core.retry_after import retry_after
 from madke.llm import AzureChat, OpenAIChat, close, transport
 from madke.llm.openai_client import chosen_timeout
 from madke.llm.openai_wire import read_completion

@@ -60,7 +60,6 @@ def test_what_it_lacks_is_told_with_what_there_is(installed, colours, tmp_path):
     assert "ValueError" in refused("datasets", "convert", "plugin-dataset", wrong, *out, **installed)
 
 
-@pytest.mark.xfail(strict=False, reason="models, sources and the wording of tasks are looked up in other rooms")
 def test_all_five_play_one_run_from_the_command_line(installed, colours, tmp_path):
     names = ("--dataset", "plugin-dataset", "--task", "plugin-task", "--model", "plugin-model")
     done = madke("run", colours, *names, "--sources", "plugin-source", "--out", tmp_path / "run", **installed)

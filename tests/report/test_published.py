@@ -5,8 +5,8 @@ import pytest
 from madke.experiments.recipe import Recipe
 from madke.report.experiment_tables import published_table
 from madke.report.tables import interval
+from madke.scoring.debate_rows import GRADER
 from madke.scoring.outside import answers_of, keep_scores
-from madke.scoring.rows import GRADER
 from madke.scoring.statistics import estimate
 from tests.report.run_folders import debate, write_run
 

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from madke.core.chat import Completion, Purpose, Usage
+from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
-from madke.engine.seeds import call_seed
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
 from madke.runs.run_pools import RunPools, depth
@@ -28,6 +27,14 @@ def test_a_debaters_own_model_gives_way_to_the_command_line():
     protocol = load_variant("madke").with_settings(settings).protocol
     names = role_models(protocol, "offline", {"bo": "human"})
     assert (names["Ada"], names["Bo"], names["judge"]) == ("hf/a", "human", "offline")
+
+
+def test_a_protocol_reaches_no_code():
+    settings = {"debaters": [{"name": "Ada", "model": "os:getcwd"}, {"name": "Bo"}]}
+    protocol = load_variant("madke").with_settings(settings).protocol
+    with pytest.raises(UserError, match="the protocol asks for code as the model of Ada, 'os:getcwd'"):
+        role_models(protocol, "offline", {})
+    assert role_models(load_variant("madke").protocol, "offline", {"judge": "os:getcwd"})["judge"] == "os:getcwd"
 
 
 def test_an_unknown_role_is_refused():

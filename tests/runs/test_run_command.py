@@ -6,6 +6,7 @@ import re
 import signal
 import sqlite3
 import threading
+import zlib
 from collections import Counter
 
 import pytest
@@ -29,9 +30,9 @@ def finished_ids(folder):
 
 def stored_seeds(folder):
     with sqlite3.connect(folder / "out" / "calls.sqlite") as db:
-        seeds = {json.loads(row[0])["seed"] for row in db.execute("SELECT request FROM calls WHERE outcome = 'ok'")}
+        bodies = db.execute("SELECT body FROM calls WHERE outcome = 'ok'").fetchall()
     db.close()
-    return seeds
+    return {json.loads(zlib.decompress(body))["seed"] for (body,) in bodies}
 
 
 def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path):

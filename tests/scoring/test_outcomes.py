@@ -3,7 +3,7 @@
 import pytest
 
 from madke.core.transcript import Final, Verdict
-from madke.scoring.rows import row
+from madke.scoring.debate_rows import row
 from madke.scoring.scores import score
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
 

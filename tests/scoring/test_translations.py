@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from madke.core.transcript import Reflection
-from madke.scoring.rows import diversity, row
+from madke.scoring.debate_rows import diversity, row
 from madke.scoring.scores import corpus_scores, score, scores_to_json
 from tests.scoring.hand_made import debate
 

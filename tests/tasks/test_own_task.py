@@ -7,7 +7,7 @@ from madke.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, Metric, metric
-from madke.tasks import TASKS, BaseTask, get_task
+from madke.tasks import TASKS, BaseTask, code_of, get_task
 from madke.tasks.base import completed
 
 EXAMPLES = (
@@ -103,15 +103,16 @@ def test_what_is_missing_is_told(change, found):
 
 
 def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named):
-    name = named("Colour")
-    TASKS._values.pop(name, None)
-    with pytest.raises(UserError, match="if you trust it, give --task"):
-        get_task(name)
+    for name in ("not_imported:Colour", "os:system", "tempfile:TemporaryDirectory", named("nothing.at.all")):
+        with pytest.raises(UserError, match="if you trust it, give --task"):
+            get_task(name)
 
-    assert TASKS[name].name == "colour"
+    name = named("Colour")  # this module is imported
+    assert get_task(name).name == "colour"
     assert get_task(name) is TASKS[name]
-    assert TASKS.code(name) == name
     assert TASKS.code("math") is None
+    assert list(code_of(["math", name])) == [name]
+    assert code_of([name])[name].startswith(f"{name}#")
 
 
 def test_an_object_is_known_by_its_qualified_name(named):

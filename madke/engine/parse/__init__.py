@@ -13,18 +13,20 @@ grammar abstains where a text settles on nothing. The markers:
 Call :func:`without_reasoning` first. ``eval/parser.md`` holds the figures on recorded text.
 """
 
-from madke.engine.parse.answer import Marker, parse_answer
-from madke.engine.parse.asides import parse_confidence, parse_search, without_reasoning
-from madke.engine.parse.pick import parse_pick
-from madke.engine.parse.result import Parsed
-from madke.engine.parse.selection import SelectedIds, parse_selection
-from madke.engine.parse.verdict import Judged, parse_grade, parse_side, parse_verdict
+from madke.engine.parse.answer import Marker, answer_of, marked, parse_answer, parse_confidence
+from madke.engine.parse.result import CUT, Parsed, checked, without_reasoning
+from madke.engine.parse.selected_ids import SelectedIds, parse_search, parse_selection
+from madke.engine.parse.verdict import Judged, parse_grade, parse_pick, parse_side, parse_verdict
 
 __all__ = [
+    "CUT",
     "Judged",
     "Marker",
     "Parsed",
     "SelectedIds",
+    "answer_of",
+    "checked",
+    "marked",
     "parse_answer",
     "parse_confidence",
     "parse_grade",

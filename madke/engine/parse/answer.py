@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Container, Sequence
 from typing import Literal
 
-from madke.engine.parse.content import Reader, is_formula, is_placeholder, unwrap
-from madke.engine.parse.marks import Mark, bracketed, stated_forms, without_citations
-from madke.engine.parse.places import NEAR, before, last_sentence, tail
+from madke.core.question import Question
+from madke.engine.parse.context import NEAR, Reader, before, is_formula, is_placeholder, last_sentence, tail, unwrap
+from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
 from madke.tasks.answer_text import declines
+from madke.tasks.base import Task
 
 Marker = Literal["brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the whole reply."""
@@ -30,6 +32,14 @@ _BEFORE_RESULT = re.compile(r"(?:\b(?:is|are|was|were|equals|be)|[=:])[\s*_]*\Z"
 _AFTER = r"[ \t*_`\"'”’$\\]*"  # noqa: RUF001
 _ENDS_SENTENCE = re.compile(rf"{_AFTER}(?:[.!]?{_AFTER}(?:\n|\Z)|[.!][ \t])")
 _JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|and/or))[\s*_`\"'$]*", re.IGNORECASE)
+_CONFIDENCE = re.compile(
+    r"\bconfidence(?:\s+(?:level|score|rating|value))?(?:\s+(?:in|that|for)\s+[^.:\n]{0,60}?)?"
+    r"(?:\s?\([^()\n]{0,60}\))?[\s*_`\"']{0,9}(?:is|of|at|=|:)?[\s*_`\"'\[(:~]{0,9}"
+    r"(?P<number>-?(?:\d{1,9}(?:[.,]\d{1,20})?|\.\d{1,20}))"
+    r"\s?(?P<share>%|percent\b|(?:/|out\s+of)\s?(?P<total>\d{1,4}))?(?!\s?[-\u2013]\s?\d|[\w/]|[.,]\d)"
+    r"|(?<![\w.,/-])(?P<sure>\d{1,3}(?:\.\d{1,6})?)\s?(?:%|percent)\s+(?:confident|sure|certain)\b",
+    re.IGNORECASE,
+)
 
 
 @windowed
@@ -81,6 +91,14 @@ def parse_answer(
         or (last_number(said, reader) if is_math else None)
         or abstained(None)
     )
+
+
+def answer_of(
+    text: str, task: Task, question: Question, marker: Marker = "brackets", *, shown: Container[int] = ()
+) -> Parsed[str | None]:
+    """The final answer of a reply to a question of a task: :func:`parse_answer` with the task's reader."""
+    is_math = getattr(task, "reads_last_number", False)
+    return parse_answer(text, lambda raw: task.read(raw, question), marker, shown=shown, is_math=is_math)
 
 
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
@@ -159,3 +177,38 @@ def _are_joined(text: str, mark: Mark, other: Mark) -> bool:
     """Whether two markers are alternatives, or a list: "[A] or [B]", "(A) tin and (B)"."""
     left, right = mark.span[1], other.span[0]
     return right - left < NEAR and bool(_JOINED.fullmatch(text, left, right))
+
+
+@windowed
+def parse_confidence(text: str) -> Parsed[float | None]:
+    """The confidence that a reply states last, as a number from 0 to 1.
+
+    Args:
+        text: The reply, reasoning left out.
+
+    Returns:
+        "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8 (rule ``stated``). None where none is stated (``none``)
+        or the last one lies outside 0 to 1 (``out_of_range``).
+    """
+    last = deque(_CONFIDENCE.finditer(text), maxlen=1)
+    if not last:
+        return abstained(None)
+    stated = last[0]
+    number = float((stated["number"] or stated["sure"]).replace(",", "."))
+    total = float(stated["total"] or (100 if stated["share"] or stated["sure"] else 1))
+    if not 0 <= number <= total or not total:
+        return abstained(None, "out_of_range")
+    return found(number / total, "stated", stated.span())
+
+
+def marked(answer: str, marker: Marker) -> str:
+    """An answer in its marker."""
+    match marker:
+        case "brackets":
+            return f"[{answer}]"
+        case "parentheses":
+            return f"({answer})"
+        case "boxed":
+            return rf"\boxed{{{answer}}}"
+        case "text":
+            return answer

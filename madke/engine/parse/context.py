@@ -1,12 +1,164 @@
-"""What the words around a marker make of it: one notion of "which markers count" for every grammar."""
+"""Where marks stand in a text, what is in them, and what the words around them make of them. It takes linear time."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
 from typing import Literal
 
-from madke.engine.parse.places import NEAR, before, lead, tail
+NEAR = 200
+"""Characters around a mark that can bear on it."""
+MOST = 200
+"""Marks looked at, from the end of a text."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'“*(]*[A-Z\[])|\n+")
+_BRACKETS = {kind: re.compile(rf"\\?[{re.escape(kind)}]") for kind in ("[]", "()", "{}")}
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of the sentences of a text; a line break ends one."""
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        yield start, end.start()
+        start = end.end()
+    yield start, len(text)
+
+
+def last_sentence(text: str) -> int:
+    """Where the last sentence with a letter or a digit begins; 0 if there is none."""
+    return next((start for start, end in reversed(list(sentences(text))) if re.search(r"\w", text[start:end])), 0)
+
+
+def before(text: str, at: int) -> str:
+    """The characters near a place, up to it."""
+    return text[max(0, at - NEAR) : at]
+
+
+def lead(text: str, at: int) -> str:
+    """The part of a place's sentence that comes before it."""
+    near = before(text, at)
+    return near[max(start for start, _ in sentences(near)) :]
+
+
+def tail(text: str, at: int) -> str:
+    """The rest of a place's line."""
+    return text[at : at + NEAR].split("\n", 1)[0]
+
+
+def pairs(text: str, kind: str) -> dict[int, int]:
+    r"""Start -> end of balanced brackets of a kind (``"[]"``, ``"()"``, ``"{}"``).
+
+    An escaped bracket such as LaTeX's ``\[`` does not count, and an unclosed one hides nothing.
+    """
+    opened: list[int] = []
+    closed: dict[int, int] = {}
+    for bracket in _BRACKETS[kind].finditer(text):
+        if bracket.group() == kind[0]:
+            opened.append(bracket.start())
+        elif bracket.group() == kind[1] and opened:
+            closed[opened.pop()] = bracket.end()
+    return closed
+
+
+def outermost(text: str, kind: str = "[]") -> list[tuple[int, int]]:
+    """Spans of the last balanced brackets that stand in no other, in order."""
+    other = "()" if kind == "[]" else "[]"
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for start, stop in sorted(pairs(text, kind).items()):
+        if start >= end:
+            # "[[0, 1)]" and "[(0, 1]]" are half-open intervals in a marker: the odd bracket belongs to them.
+            odd_left = start > end and text[start - 1] == kind[0] and text[stop - 2] == other[1]
+            odd_right = text.startswith(kind[1], stop) and text[start + 1] == other[0]
+            spans.append((start - odd_left, stop + odd_right))
+            end = stop + odd_right
+    return spans[-MOST:]
+
+
+LONGEST = 1000
+"""Characters of a final answer. A longer text is no answer."""
+EMPHASIS = " \t\n*_`\"'“”‘’"  # noqa: RUF001
+
+_S = r"[\s_]+"
+_PLACEHOLDER = re.compile(
+    rf"<?(?:(?:the|your|my|an?|final|correct|short|exact|best){_S}){{0,4}}answers?(?:{_S}(?:here|only|goes{_S}here))?:?>?"
+    rf"|<?(?:(?:your|insert|chosen|final|correct|the{_S}chosen){_S}){{0,3}}"
+    rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response|query)(?:{_S}here)?>?"
+    rf"|(?:answer|option){_S}letter|letter{_S}of{_S}(?:the|your){_S}\w+|(?:your{_S})?name|(?-i:\(X\))|\.{{2,}}|…|_+"
+    rf"|an?{_S}number{_S}(?:from|between)\b.*|yes\s*(?:or|/|\|)\s*no|true\s*(?:or|/|\|)\s*false"
+    r"|no\s+found|citation\s+needed|(?:search|confidence)\s*:.*",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:|=)[\s:]*(?=\S)", re.IGNORECASE)
+_LATEX_WRAP = re.compile(r"\\(?:boxed|fbox|text\w{0,2}|mathrm|mathbf)\s*(?=\{)")
+_MATH_WRAPS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+_CITED = re.compile(r"\s{1,9}(?:\[\d{1,3}(?:\s?[,-]\s?\d{1,3})*\]\s*)+\Z")
+_MATHS = r"(?:[^A-Za-z,\\]|\\(?:[A-Za-z]+|(?![A-Za-z]))|\b(?<!\\)[A-Za-z]\b)*"
+_TUPLE = re.compile(rf"{_MATHS}(?:,{_MATHS})+")
+_FORMULA = re.compile(rf"(?=[^\d\\=^]{{0,60}}[\d\\=^]){_MATHS}(?:,{_MATHS})*")
+_ALTERNATIVES = re.compile(r"\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s", re.DOTALL)
+_ANY_WORDS = "words that stand for no answer"
+
+
+def unwrap(content: str) -> str:
+    """The content without emphasis, a lead-in, or a second marker around it all."""
+    for _ in range(4 if len(content) <= LONGEST else 0):
+        stripped = _once(content)
+        if stripped == content:
+            break
+        content = stripped
+    return content
+
+
+def _once(content: str) -> str:
+    content = _CITED.sub("", content.strip(EMPHASIS))
+    for opening, closing in _MATH_WRAPS if content.startswith(("$", "\\")) else ():
+        if len(content) > len(opening + closing) and content.startswith(opening) and content.endswith(closing):
+            inner = content[len(opening) : -len(closing)]
+            return content if opening in inner else inner
+    if content.startswith("[") and not _TUPLE.fullmatch(content[1:-1]) and pairs(content, "[]").get(0) == len(content):
+        return content[1:-1]
+    wrap = _LATEX_WRAP.match(content)
+    if wrap and pairs(content, "{}").get(wrap.end()) == len(content):
+        return content[wrap.end() + 1 : -1]
+    lead_in = _LEAD_IN.match(content)
+    return content[lead_in.end() :] if lead_in else content
+
+
+def is_placeholder(content: str) -> bool:
+    """Whether a content echoes the form that was asked for, or belongs to another grammar, such as a search."""
+    return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
+
+
+def is_formula(content: str) -> bool:
+    """Whether a content is mathematics and nothing else: ``(x+1)(x-2)``, ``y = 3``."""
+    return bool(_FORMULA.fullmatch(content))
+
+
+def offers_several(content: str) -> bool:
+    """Whether a content offers several options: "(C) and (E)", "A. tin or B. mercury"."""
+    return bool(_ALTERNATIVES.match(content))
+
+
+class Reader:
+    """A task's reader, for contents as models write them."""
+
+    def __init__(self, read: Callable[[str], str | None]) -> None:
+        self._read = read
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether it takes any words, as for a name; a reader of labels or letters takes only those."""
+        return self._read(_ANY_WORDS) is not None
+
+    def __call__(self, content: str) -> str | None:
+        """The answer that a marker's content is; None if it is none."""
+        content = unwrap(content)
+        if len(content) > LONGEST or is_placeholder(content) or (offers_several(content) and not self.is_open):
+            return None
+        return self._read(content)
+
 
 Standing = Literal["stated", "plain", "quoted", "none"]
 """``stated``: the words right before it say "the answer is". ``plain``: they say nothing. ``quoted``: somebody else's

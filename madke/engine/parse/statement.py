@@ -9,9 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from madke.engine.parse.content import EMPHASIS, Reader, is_formula, is_placeholder, offers_several
-from madke.engine.parse.context import standing
-from madke.engine.parse.places import MOST, before, last_sentence, sentences
+from madke.engine.parse.context import (
+    EMPHASIS,
+    MOST,
+    Reader,
+    before,
+    is_formula,
+    is_placeholder,
+    last_sentence,
+    offers_several,
+    sentences,
+    standing,
+)
 from madke.engine.parse.result import Parsed, found
 from madke.tasks.answer_text import declines
 

@@ -219,15 +219,13 @@ def _refuse_others(out: Path, found: PassagesManifest, asked: Settings) -> None:
     """Refuse to go on in a folder that was made from something else."""
     if not found.shards or found.settings == asked:
         return
-    if found.settings.sources != asked.sources:
-        names = ", ".join(source.name for source in found.settings.sources[:3])
+    had = found.settings
+    if had.sources != asked.sources:
+        names = ", ".join(source.name for source in had.sources[:3])
         what = f"the passages of another source, or of {names} before it changed"
     else:
-        what = ", ".join(
-            f"passages with {name} = {getattr(found.settings, name)}"
-            for name in ("kind", "words", "rules")
-            if getattr(found.settings, name) != getattr(asked, name)
-        )
+        others = (name for name in ("kind", "words", "rules") if getattr(had, name) != getattr(asked, name))
+        what = ", ".join(f"passages with {name} = {getattr(had, name)}" for name in others)
     raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
 
 

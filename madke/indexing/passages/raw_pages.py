@@ -174,7 +174,8 @@ def read_pages(sources: Sequence[Path], kind: Kind) -> tuple[Iterator[RawPage | 
     """
     if kind == "wikipedia":
         return _dump_pages(sources), HIDDEN.union(*map(silent_namespaces, sources))
-    return _book_pages(sources), HIDDEN
+    books = find_books(sources)
+    return (RawPage(book.name, "", "", read_book(book)) for book in books), HIDDEN
 
 
 def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
@@ -189,11 +190,6 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
                 yield "redirects"
             else:
                 yield RawPage(str(page.id), str(page.revision), page.title, page.text)
-
-
-def _book_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
-    for book in find_books(sources):
-        yield RawPage(book.name, "", "", read_book(book))
 
 
 def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:

@@ -119,7 +119,7 @@ def read_folder(folder: Path) -> PassagesFolder | None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValidationError, UnicodeDecodeError) as error:
-            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise UserError(
                 f"unreadable manifest: {why}; make the passages again in another folder", file=path
             ) from None

@@ -8,8 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from madke.engine.marker import marked
-from madke.engine.parse import Marker, parse_answer
+from madke.engine.parse import Marker, marked, parse_answer
 from madke.llm.offline.decide import answers
 from madke.llm.offline.passages import rank_passages
 from madke.llm.offline.prompt import Prompt

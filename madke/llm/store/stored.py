@@ -6,18 +6,17 @@ import asyncio
 from dataclasses import replace
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
-from madke.engine.replies import checked
-from madke.llm.store.calls import CallStore
-from madke.llm.store.key import call_key
+from madke.llm.store.call_rows import call_key
+from madke.llm.store.call_store import CallStore
 
 
 class Stored:
     """A model whose calls go through a call store.
 
-    A live look-up is answered by a stored completion whose outcome is ``ok`` and which has visible text (older stores
-    hold some without); anything else is asked anew. What the store answers carries the usage of the call that was
-    made. It is ``paid`` if this run made it (before a kill, or in the run that is replayed), and not if another run
-    that shares the store did. Calls with equal keys that are under way at the same time become one.
+    A live look-up is answered by a stored completion whose outcome is ``ok``; anything else is asked anew. What the
+    store answers carries the usage of the call that was made. It is ``paid`` if this run made it (before a kill, or in
+    the run that is replayed), and not if another run that shares the store did. Calls with equal keys that are under
+    way at the same time become one.
 
     Args:
         model: Who is asked when the store has no answer.
@@ -39,7 +38,7 @@ class Stored:
         key = call_key(self.name, request)
         while True:
             known = self._store.find(key, payer=self._payer, only_ok=not self._replay)
-            if known is not None and (self._replay or checked(known, request.max_tokens).outcome == "ok"):
+            if known is not None:
                 return known
             if self._replay:
                 return Completion(outcome="failed", error="not in the call store", attempts=0, paid=False)

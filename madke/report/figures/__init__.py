@@ -53,10 +53,6 @@ def available() -> bool:
 def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figure]:
     """All figures that the arms give something for, in the order in which a report shows them.
 
-    Args:
-        results: The arms. Transcripts are read once, of those with several rounds or repeats.
-        scores: The scores of each arm, by its name.
-
     Raises:
         UserError: matplotlib is not installed.
     """

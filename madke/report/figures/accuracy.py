@@ -164,10 +164,6 @@ def label_points(axis: Axes, points: Sequence[tuple[float, Estimate, str]]) -> N
     """Label each point of a panel.
 
     The panel must be finished; the layout of its figure stays as it is.
-
-    Args:
-        axis: The panel.
-        points: Of each its place on the horizontal axis, its estimate and its label.
     """
     from matplotlib.transforms import Bbox
 

@@ -26,9 +26,9 @@ from madke.report.figures.canvas import (
     percent_axis,
     rows_in_blocks,
 )
+from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import RIGHT_OR_WRONG
 from madke.scoring.rounds import round_rows
-from madke.scoring.rows import correct
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
@@ -209,12 +209,7 @@ _LEGIBLE = 0.045
 
 
 def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
-    """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds.
-
-    Args:
-        arms: Those with debates of more than one round are drawn.
-        tallies: The counts of each, by its name.
-    """
+    """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds."""
     steps: list[tuple[DrawnArm, dict[str, Mapping[str, int]]]] = []
     for arm in arms:
         counted = tallies.get(arm.results.name)
@@ -265,12 +260,7 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
 
 
 def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
-    """A row for each arm with repeats: a dot for each, and their mean with its interval.
-
-    Args:
-        arms: Those of which some have repeats.
-        tallies: The counts of each, by its name.
-    """
+    """A row for each arm with repeats: a dot for each, and their mean with its interval."""
     rows: list[tuple[DrawnArm, list[float], Estimate]] = []
     for arm in arms:
         counted = tallies.get(arm.results.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from madke.engine.knowledge import Knowledge
+from madke.engine.knowledge_rules import Knowledge
 from madke.engine.protocol import Protocol
 from madke.report.figures.canvas import (
     COLOURS,
@@ -61,12 +61,7 @@ def _flat(path: str, value: Any) -> list[tuple[str, str]]:
 
 
 def groups(arms: Sequence[DrawnArm], apart: Callable[[str], bool]) -> list[tuple[Facts, list[DrawnArm]]]:
-    """Arms that share every setting but those that may differ: of each group what it shares, and its arms.
-
-    Args:
-        arms: Those without a configuration are in no group.
-        apart: Whether a setting, given its path, may differ within a group.
-    """
+    """Arms that share every setting but those that may differ: of each group what it shares, and its arms."""
     found: dict[tuple[tuple[str, str], ...], list[DrawnArm]] = {}
     for arm in arms:
         if arm.results.config is not None:
@@ -103,7 +98,6 @@ def _told(path: str, value: str) -> str:
     return f"{value} {name}" if name == "rounds" else f"{name} {value}"
 
 
-_KNOWLEDGE = "protocol.knowledge"
 _BY_SOURCE = tuple(f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source.", "weights", "per_debater_sources"))
 _BY_SELECTION = (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected")
 

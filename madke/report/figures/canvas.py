@@ -119,14 +119,7 @@ _CHARACTER = 5.0
 
 
 def percent_axis(axis: Axes, found: Sequence[Estimate], *, which: Literal["x", "y"], zero: bool = False) -> None:
-    """Let an axis of shares, 0 .. 1, read in percent, its limits whole tens around all intervals, 20 points at least.
-
-    Args:
-        axis: The panel.
-        found: What is drawn on it.
-        which: Its horizontal or its vertical axis.
-        zero: Whether it begins at 0, as bars must.
-    """
+    """Let an axis of shares, 0 .. 1, read in percent, its limits tens around all intervals, 20 points at least."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low = 0 if zero else floor(10 * min(one.low for one in found) + 1e-9)
@@ -203,10 +196,6 @@ def patch_key(figure: Figure, areas: Mapping[str, str]) -> None:
 def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[list[float]], float]:
     """Lay out rows in blocks, each under its heading; an empty heading takes no room.
 
-    Args:
-        axis: The panel; its rows get their names.
-        blocks: Of each its heading and the names of its rows.
-
     Returns:
         Of each block the heights of its rows, and how many rows high the panel is, headings and gaps included.
     """
@@ -240,12 +229,7 @@ class DrawnArm:
 
 
 def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[DrawnArm]:
-    """The arms, in order.
-
-    Args:
-        results: Where settings and transcripts come from.
-        scores: The scores of each, by its name.
-    """
+    """The arms, in order."""
     labels = _distinct(one_line(one.name) for one in results)
     return [
         DrawnArm(

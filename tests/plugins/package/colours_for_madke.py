@@ -10,7 +10,7 @@ from madke.tasks import BaseTask
 
 
 class Parrot:
-    """A model that says the colour that it reads in the knowledge."""
+    """A model that says the colour that it reads in the knowledge, or that others say."""
 
     name = "parrot"
 
@@ -18,8 +18,8 @@ class Parrot:
         text = request.messages[-1].content
         if request.purpose.stage == "judge":
             return Completion(text="Verdict: [SAME]")
-        said = re.search(r"The sky is (\w+)", text)
-        return Completion(text=f"I read it. [0] The answer is [{said[1] if said else 'blue'}].")
+        known = re.search(r"The sky is (\w+)|<reply>.*The answer is \[(\w+)\]", text)
+        return Completion(text=f"I read it. [0] The answer is [{known[1] or known[2] if known else 'blue'}].")
 
 
 class Almanac:

@@ -7,9 +7,9 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import Transcript
+from madke.scoring.evidence import selection_values
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, listed, question_of, sentence_bleu
 from madke.scoring.rounds import carried, round_rows
-from madke.scoring.selection import selection_values
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
 
@@ -43,7 +43,7 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
     and ``co2_matcher``; ``rounds``, where somebody counted: not of answers from elsewhere; ``entropy``,
     ``log_likelihood`` and ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and what
-    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :mod:`madke.scoring.selection` name.
+    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :mod:`madke.scoring.evidence` name.
 
     Args:
         transcript: One that has an outcome.
@@ -109,12 +109,7 @@ def of_one_arm(rows: Sequence[Row]) -> list[Row]:
 
 
 def over_questions(rows: Rows, name: str) -> Estimate | None:
-    """The mean of one value over questions, repeats of each averaged first; None where no row holds it.
-
-    Args:
-        rows: Question id -> a row of named values for each repeat.
-        name: Which of them.
-    """
+    """The mean of one value over questions, repeats of each averaged first; None where no row holds it."""
     found = (held for repeats in rows.values() if (held := [row[name] for row in repeats if name in row]))
     return over_repeats(list(found), shares=name not in NO_SHARES)
 
@@ -134,9 +129,6 @@ def over_rounds(debates: Mapping[str, Sequence[Sequence[Row]]]) -> dict[str, tup
 
     A debate that has ended keeps its last values, so that a figure is over the same questions in all rounds. Changes
     between two rounds are not kept: they are over the debates that played both.
-
-    Args:
-        debates: Question id -> for each repeat, its rows by round (:func:`madke.scoring.rounds.round_rows`).
     """
     longest = max((len(rounds) for repeats in debates.values() for rounds in repeats), default=0)
     names = dict.fromkeys(name for repeats in debates.values() for rounds in repeats for row in rounds for name in row)
@@ -179,11 +171,6 @@ def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, 
         Some debater was right in round 1: what a perfect choice among them would reach.
     ``repaired``
         No debater was right in round 1, and the final answer is right.
-
-    Args:
-        transcript: A finished debate with gold answers.
-        correct: The task's first metric on its final answer.
-        rounds: See :func:`madke.scoring.rounds.round_rows`.
     """
     if get_task(transcript.task).metrics[0] not in RIGHT_OR_WRONG or sum(len(r.turns) for r in transcript.rounds) < 2:
         return {}

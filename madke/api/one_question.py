@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,12 +18,12 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
+from madke.knowledge.named import use_sources_file
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits, close, read_models
 from madke.runs.cast import guarded, open_models
 from madke.runs.job import Job, Model, Models, Sources, prepared
-from madke.runs.run_pools import depth, pool_of
-from madke.runs.runner import from_thread
+from madke.runs.run_pools import depth, from_thread, pool_of
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.spec import USUAL, RunOptions
 from madke.tasks import get_task
@@ -89,7 +90,7 @@ async def stream(
     estimator: str | None = None,
     seed: int | None = None,
     options: RunOptions = USUAL,
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     """Debate one question and tell what happens.
 
     Nothing is written to disk. Leaving the loop early cancels the debate.
@@ -108,7 +109,7 @@ async def stream(
         prompts: A folder of your own protocols, searched first.
         estimator: The command of a quality estimator, for ``finish: rerank``.
         seed: Sampling seed; each call derives its own. Default: the server's.
-        options: Of these ``base_url``, ``models_file``, ``concurrency``, ``rpm`` and ``tpm`` count.
+        options: Of these ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` count.
 
     Yields:
         :class:`madke.events.PoolReady`, the debate's events, and last :class:`madke.events.DebateFinished`.
@@ -116,6 +117,8 @@ async def stream(
     Raises:
         UserError: Something is not there or cannot be so.
     """
+    if options.sources_file is not None:
+        use_sources_file(options.sources_file)
     asked: Question | Mapping[str, Any] = question if isinstance(question, Question) else {"question": question}
     if choices and not isinstance(question, Question):
         asked = {"question": question, "choices": tuple(choices)}
@@ -131,11 +134,12 @@ async def stream(
         estimator=estimator,
         seed=seed,
     )
-    async for event in told(job, options):
-        yield event
+    async with aclosing(told(job, options)) as events:
+        async for event in events:
+            yield event
 
 
-async def told(job: Job, options: RunOptions) -> AsyncIterator[Event]:
+async def told(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
     """The events of a job's only question."""
     events: asyncio.Queue[Event | None] = asyncio.Queue()
     work = asyncio.create_task(_debated(job, options, events))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 from madke.api.in_thread import finished
 from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.core.transcript import Transcript
+from madke.knowledge.named import use_sources_file
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
@@ -38,8 +41,6 @@ class Run:
     path: Path
     meter: Meter | None = None
     """What this process did for it; None for a run that was only opened."""
-    _temporary: TemporaryDirectory[str] | None = field(default=None, repr=False)
-    """Where nobody named a directory: it is removed with this object."""
 
     @property
     def spec(self) -> RunSpec:
@@ -142,6 +143,8 @@ async def arun(
     Raises:
         UserError: Something is not there, cannot be so, or the directory holds another run.
     """
+    if options.sources_file is not None:
+        use_sources_file(options.sources_file)
     job = prepared(
         questions,
         protocol=protocol,
@@ -161,11 +164,13 @@ async def arun(
         repeats=repeats,
     )
     check_pools(job, pools)
-    temporary = TemporaryDirectory(prefix="madke-run-") if out is None else None
-    path = Path(temporary.name, "run") if temporary is not None else Path(str(out))
+    path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     with RunDirectory(path, replay=options.replay) as directory:
         meter = await play(job, directory, options, pools=pools, listen=listen)
-    return Run(path, meter, temporary)
+    made = Run(path, meter)
+    if out is None:
+        finalize(made, rmtree, path, ignore_errors=True)
+    return made
 
 
 def check_pools(job: Job, pools: Path | None) -> None:

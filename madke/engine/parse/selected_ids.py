@@ -7,9 +7,13 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from madke.engine.parse.marks import ID_LIST, IDS, NUMBERS
-from madke.engine.parse.places import NEAR, sentences
+from madke.engine.parse.context import NEAR, is_placeholder, outermost, sentences
+from madke.engine.parse.forms import ID_LIST, IDS, NUMBERS
 from madke.engine.parse.result import Parsed, abstained, found, windowed
+
+LONGEST_QUERY = 300
+"""Characters of a query; a longer one is cut."""
+_SEARCH = re.compile(r"\s*search\s*:\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,3 +118,22 @@ def _in_sentences(text: str, valid: Container[int]) -> Iterator[_Named]:
 def _numbers(content: str, valid: Container[int]) -> list[int]:
     ends = ((int(first), int(last or first)) for first, last in NUMBERS.findall(content))
     return list(dict.fromkeys(n for low, high in ends for n in range(low, min(high, low + NEAR) + 1) if n in valid))
+
+
+@windowed
+def parse_search(text: str) -> Parsed[str | None]:
+    """The query of the last ``[Search: query]`` of a reply.
+
+    Args:
+        text: The reply, reasoning left out.
+
+    Returns:
+        The query, white space folded, of at most 300 characters (rule ``marker``); None where there is none
+        or only an echo of the form (``none``).
+    """
+    for start, end in reversed(outermost(text)):
+        marker = _SEARCH.match(text, start + 1, end - 1)
+        query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
+        if not is_placeholder(query):
+            return found(query[:LONGEST_QUERY].rstrip(), "marker", (start, end))
+    return abstained(None)

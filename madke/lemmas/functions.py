@@ -10,14 +10,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from madke.adapters import ChatMessages
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
-from madke.lemmas.records import Tracer
 from madke.llm.prices import estimated_usage
 
 T = TypeVar("T")
+
+
+class Tracer(Protocol):
+    """Whoever is told of the call and of each completion in it."""
+
+    def start_span(self, name: str, **attrs: Any) -> Any:
+        """Something begins; what is returned is handed to :meth:`end_span`."""
+
+    def end_span(self, span: Any, **attrs: Any) -> None:
+        """It ended, well or with an exception."""
 
 
 @contextmanager

@@ -1,0 +1,253 @@
+r"""Marked forms of a final answer: ``[X]``, ``(X)``, ``\boxed{X}``, ``<answer>X</answer>``, ``#### X``, and records.
+
+A record is JSON, a Python dict, fenced, sloppily quoted or cut off; or a list of ``key: value`` lines. It is read in
+one pass from left to right, without recursion, and nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+
+from madke.engine.parse.context import (
+    LONGEST,
+    MOST,
+    NEAR,
+    Standing,
+    before,
+    last_sentence,
+    lead,
+    outermost,
+    pairs,
+    standing,
+    states,
+)
+
+_PASSAGE = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
+JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001
+IDS = rf"{_PASSAGE}?[#(]?\d{{1,4}}\)?(?:{JOIN}{_PASSAGE}?[#(]?\d{{1,4}}\)?)*"
+"""Pool numbers: one, several, or a range."""
+ID_LIST = re.compile(rf"\s*{IDS}[\s,;]*", re.IGNORECASE)
+NUMBERS = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF001
+"""A number, or the ends of a range."""
+
+_FOLLOWS_SENTENCE = re.compile(r"[.!?](?:\s*\[[\d, -]{1,20}\])*\s*\Z")
+_SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|evidence|relevant|know)\b", re.IGNORECASE)
+_RESULT = re.compile(
+    r"(?:\b(?:is|are|was|were|equals)|=|\b(?:so|thus|hence|therefore|total|result)\W{0,3}:)[\s*_]*\Z", re.IGNORECASE
+)
+_FORM = "X"
+"""What prompts write for the answer in the forms ``(X)`` and ``\\boxed{X}``."""
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s{0,9}(?=\{)")
+_TAG = re.compile(
+    r"<((?:final_?)?answer)>(?P<said>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
+)
+_HASHES = re.compile(r"^####\s{0,9}([-+$€£]?\d[^\n]{0,60})$", re.MULTILINE)
+_TUPLE = re.compile(r"(?![(\[]|\d{1,3}(?:,\d{3})+\Z)[^,]+(?:,[^,]+)+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """Something in a text that may be its final answer."""
+
+    content: str
+    span: tuple[int, int]
+    rule: str
+    """The name of the form."""
+    standing: Standing = "stated"
+
+
+def bracketed(text: str, kind: str) -> Iterator[Mark]:
+    """The last brackets of a text, in order, and what the words around each make of it."""
+    for start, end in outermost(text, kind):
+        content = text[start + 1 : end - 1].removesuffix("\\right")
+        if kind == "()" and content == _FORM:
+            continue
+        if kind == "()" and _TUPLE.fullmatch(content):
+            content = f"({content})"
+        yield Mark(content=content, span=(start, end), rule="cue", standing=standing(text, start, end))
+
+
+def stated_forms(text: str) -> Iterator[Mark]:
+    """The marks that state an answer whatever words surround them."""
+    braces = pairs(text, "{}")
+    for box in _BOXED.finditer(text) if braces else ():
+        end = braces.get(box.end())
+        # Boxes may stand in boxes, so that their contents could be many times the text.
+        if end is not None and end - box.end() <= LONGEST and text[box.end() + 1 : end - 1] != _FORM:
+            yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
+    for tag in _TAG.finditer(text):
+        yield Mark(content=tag["said"], span=tag.span(), rule="tag")
+    for line in _HASHES.finditer(text):
+        yield Mark(content=line.group(1), span=line.span(), rule="hashes")
+    for record in records(text):
+        told = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
+        # The record's own answer, not that of a record inside it.
+        outer = min((field.depth for field in told), default=0)
+        for field in told:
+            if field.whole and field.depth == outer:
+                yield Mark(content=field.value, span=field.span, rule="record")
+
+
+def without_citations(text: str, shown: Container[int]) -> str:
+    """The text with its citations blanked, so that citing changes no answer and every other character keeps its place.
+
+    A bracket of numbers cites only if all of them were shown. It is kept where it closes the reply or is stated as the
+    answer ("the answer is [7]"), and inside another bracket, unless it follows a sentence there.
+    """
+    characters, outer = list(text), 0
+    spans = sorted(pairs(text, "[]").items())
+    closing = last_sentence(text) if spans else 0
+    for n, (start, end) in enumerate(spans):
+        near, nested, outer = before(text, start), start < outer, max(outer, end)
+        if not cites(text[start + 1 : end - 1], shown) or (nested and not _FOLLOWS_SENTENCE.search(near)):
+            continue
+        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing)):
+            continue
+        characters[start:end] = " " * (end - start)
+        if text.startswith(".", end):  # It moves to the sentence that it ends, if that has not ended yet.
+            characters[end] = " "
+            while start and characters[start - 1] in " \t":
+                start -= 1
+            characters[start] = " " if _FOLLOWS_SENTENCE.search(near) else "."
+    return "".join(characters)
+
+
+def cites(content: str, shown: Container[int]) -> bool:
+    """Whether a bracket's content refers to sources: numbers that were all shown."""
+    if len(content) > NEAR:
+        return False
+    ids = re.sub(r"[\[\]\"']", "", content)
+    return bool(ID_LIST.fullmatch(ids)) and all(int(n) in shown for range_ in NUMBERS.findall(ids) for n in range_ if n)
+
+
+def _closes(text: str, start: int, end: int, closing: int) -> bool:
+    """Whether a number is the result that a reply ends with: alone on its last line, or behind "is", "=" or "so:"."""
+    if not text[start + 1 : end - 1].isdecimal() or re.search(r"\w", text[end:]):
+        return False
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    if not re.search(r"\w", line):
+        return not text[: start - len(line)].rstrip().endswith(":")
+    said = lead(text, start).rpartition(",")[2]
+    return start >= closing and bool(_RESULT.search(said)) and not _SOURCE.search(said)
+
+
+REASON_KEY = re.compile(r"\b(?:reason|explan|rational|thought|think|justif|analy|evidence|comment|why|because|step)")
+"""Finds keys of reasons in :attr:`Field.key`."""
+ANSWER_KEY = re.compile(
+    r"^(?!.*\b(?:base|question|confidence|previous|wrong|incorrect|other|alternative|gold)\b)"
+    r".*\b(?:answer|choice|translation|solution|label|option|conclusion|prediction)\b"
+)
+"""Finds keys of answers in :attr:`Field.key`; those of a reason may match too."""
+
+_CLOSING = {'"': '"', "'": "'", "“": "”"}
+_MARKS = {quote: re.compile(rf"\\.|{closing}", re.DOTALL) for quote, closing in _CLOSING.items()}
+_NAME = r"[\"'“]([^\"'“”{}\n:]{1,80})[\"'”]\s{0,9}:"
+_TOKEN = re.compile(rf"[{{}}]|{_NAME}\s{{0,99}}")
+_AFTER_VALUE = re.compile(rf"\s{{0,99}}(?:\}}|\Z|```|(?:,\s{{0,99}})?{_NAME})")
+_BARE_VALUE = re.compile(r"\[[^\[\]{}]{0,300}\]|[^,{}\n]{0,300}")
+_LINE = re.compile(r"^[ \t*_#>-]{0,9}([A-Za-z][A-Za-z ]{0,30})[*_]{0,3}:[*_ \t]{0,9}([^\n]{0,1000})$", re.MULTILINE)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"'\\/])|([nt])(?![a-z]))")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """A key and its value."""
+
+    key: str
+    """Lower case, words separated by single spaces."""
+    value: str
+    """Empty for ``null`` and ``None``."""
+    span: tuple[int, int]
+    whole: bool = True
+    """False where the text breaks off inside the value."""
+    depth: int = 1
+    """How many braces are open around it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """The fields of one record, those of records inside it included."""
+
+    fields: tuple[Field, ...]
+    span: tuple[int, int]
+    whole: bool = True
+    """Whether it is closed."""
+
+
+def records(text: str) -> Iterator[Record]:
+    """The records of a text, in order. Braces around no ``key: value`` are not records."""
+    fields: list[Field] = []
+    start = at = max(0, text.find("{"))
+    depth = 0
+    while token := _TOKEN.search(text, at) if "{" in text else None:
+        at = token.end()
+        if token[0] == "{":
+            start, depth = start if depth else token.start(), depth + 1
+        elif token[0] == "}":
+            depth = max(0, depth - 1)
+            if fields and not depth:
+                yield Record(fields=tuple(fields), span=(start, at))
+                fields = []
+        elif depth:
+            at, whole = _value_end(text, token.end())
+            if at > token.end():
+                name, value = _key(token[1]), _decoded(text[token.end() : at])
+                fields.append(Field(key=name, value=value, span=(token.end(), at), whole=whole, depth=depth))
+    if fields:
+        yield Record(fields=tuple(fields), span=(start, at), whole=False)
+
+
+def listed(text: str) -> Record:
+    """The lines ``key: value`` of a text, bulleted or bold, as one record."""
+    lines = list(_LINE.finditer(text))[-MOST:]
+    fields = tuple(Field(key=_key(line[1]), value=line[2].strip(" *_`\t"), span=line.span(2)) for line in lines)
+    return Record(fields=fields, span=(lines[0].start(), lines[-1].end()) if lines else (0, 0))
+
+
+def _key(name: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def _value_end(text: str, start: int) -> tuple[int, bool]:
+    """Where the value that begins at ``start`` ends, and whether it is whole. A nested record is no value."""
+    first = text[start : start + 1]
+    if first == "{":
+        return start, True
+    if first in _MARKS:
+        return _string_end(text, start)
+    value = _BARE_VALUE.match(text, start)
+    end = value.end() if value else start
+    return end, end < len(text)
+
+
+def _string_end(text: str, start: int) -> tuple[int, bool]:
+    """The end of a string: a quotation mark after which the record goes on or ends.
+
+    Models forget to escape quotation marks and apostrophes, so one in the middle of a sentence ends nothing. Where
+    no mark closes the string, the first one at the end of a line does, and the record with it.
+    """
+    line_end = None
+    for mark in _MARKS[text[start]].finditer(text, start + 1):
+        if mark.group().startswith("\\"):
+            continue
+        if _AFTER_VALUE.match(text, mark.end()):
+            return mark.end(), True
+        if line_end is None and text.startswith("\n", mark.end()):
+            line_end = mark.end()
+    return (len(text), False) if line_end is None else (line_end, True)
+
+
+def _decoded(raw: str) -> str:
+    if raw[:1] in _CLOSING:
+        inner = raw[1:-1] if len(raw) > 1 and raw.endswith(_CLOSING[raw[0]]) else raw[1:]
+        return _ESCAPE.sub(_unescaped, inner).strip()
+    value = raw.strip()
+    return "" if value.lower() in ("none", "null", "n/a") else value
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    # Half a surrogate pair is no character.
+    character = chr(int(escape[1], 16)) if escape[1] else escape[2] or {"n": "\n", "t": "\t"}[escape[3]]
+    return "?" if "\ud800" <= character <= "\udfff" else character

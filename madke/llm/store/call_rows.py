@@ -1,0 +1,127 @@
+"""Which calls are the same, and how a call lies in the file.
+
+A call is one row: columns that are looked up or added up, and all of it as compressed JSON. The texts of its messages
+are rows of their own, named by their hash, so that a text that many calls share is stored once. A row ends with a
+checksum over the rest of it, and a text's name is its checksum: what was altered is noticed when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
+
+SCHEMA = """
+    CREATE TABLE IF NOT EXISTS texts (hash BLOB PRIMARY KEY, body BLOB);
+    CREATE TABLE IF NOT EXISTS calls (
+        id INTEGER PRIMARY KEY, key BLOB, outcome TEXT, payer TEXT, model TEXT, stage TEXT, prompt_tokens INTEGER,
+        cached_tokens INTEGER, completion_tokens INTEGER, reasoning_tokens INTEGER, body BLOB, checksum INTEGER
+    );
+    CREATE INDEX IF NOT EXISTS calls_by_key ON calls (key);
+"""
+"""``payer``: which of the runs that share the file made the call."""
+COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+"""The figures of :class:`madke.core.chat.Usage` that can be added up."""
+COLUMNS = ("key", "outcome", "payer", "model", "stage", *COUNTS, "body", "checksum")
+LOST = "[this text of the call store is lost: the file was damaged]"
+
+_to_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+"""Escapes, not characters: a lone surrogate, which models do emit, has no UTF-8."""
+
+
+class Damage(Exception):
+    """What is read from the file is not what was written."""
+
+
+class Recorded(NamedTuple):
+    """One call of a store."""
+
+    purpose: Purpose
+    messages: tuple[Message, ...]
+    completion: Completion
+    model: str
+    """The model's name."""
+
+
+def call_key(model: str, request: ChatRequest) -> str:
+    """The key of a call, SHA-256 in hexadecimal: calls with equal keys are the same call.
+
+    **In it**: the model's name, the messages, temperature, ``max_tokens``, stop strings, seed, and the purpose: two
+    debaters with identical prompts must not become clones of each other, nor two repeats of one question.
+
+    **Left out**: the endpoint's address (a server may move), credentials, the time, settings of retries and concurrency
+    (they change no reply), the dataset and the variant (what they change is in the messages), and versions of servers
+    and of madke. Whoever wants fresh replies takes a fresh store.
+    """
+    messages = [[message.role, message.content] for message in request.messages]
+    purpose = list(asdict(request.purpose).values())
+    asked = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
+    return sha256(_to_json(asked).encode("ascii")).hexdigest()
+
+
+def short_hash(content: bytes) -> bytes:
+    """Half a SHA-256, 16 bytes: nobody can make two texts agree in it."""
+    return sha256(content).digest()[:16]
+
+
+def packed(content: bytes) -> bytes:
+    """The body of a text or a call; a higher level takes a tenth less space, and a multiple of the time."""
+    return zlib.compress(content, level=1)
+
+
+def call_row(
+    key: str, payer: str, model: str, request: ChatRequest, completion: Completion
+) -> tuple[tuple[Any, ...], dict[bytes, bytes]]:
+    """The values of :data:`COLUMNS`; and hash -> text of its messages."""
+    texts = [message.content.encode("utf-8", "surrogatepass") for message in request.messages]
+    names = [short_hash(text) for text in texts]
+    prompt = [(message.role, name.hex()) for message, name in zip(request.messages, names, strict=True)]
+    record = {**asdict(request), "messages": prompt, "completion": asdict(completion)}
+    counts = (getattr(completion.usage, name) for name in COUNTS)
+    columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
+    values = (*columns, packed(_to_json(record).encode("ascii")))
+    return (*values, _checksum(values)), dict(zip(names, texts, strict=True))
+
+
+def _checksum(values: Sequence[Any]) -> int:
+    return zlib.crc32(repr(tuple(values)).encode("ascii", "backslashreplace"))
+
+
+def read_record(row: Sequence[Any]) -> dict[str, Any]:
+    """What the row of a call holds; :class:`Damage` if it is not what was written."""
+    *values, checksum = row
+    if _checksum(values) != checksum:
+        raise Damage("a call is not what was written")
+    record: dict[str, Any] = json.loads(zlib.decompress(values[-1]))
+    return record
+
+
+def read_completion(record: dict[str, Any]) -> Completion:
+    """The completion in a record."""
+    return Completion(**{**record["completion"], "usage": Usage(**record["completion"]["usage"])})
+
+
+def read_text(name: bytes, body: bytes) -> str:
+    """The text in a row; :class:`Damage` if it is not what was written."""
+    with suppress(zlib.error, TypeError):
+        content = zlib.decompress(body)
+        if short_hash(content) == name:
+            return content.decode("utf-8", "surrogatepass")
+    raise Damage("a text is not what was written")
+
+
+def read_call(row: Sequence[Any], db: sqlite3.Connection) -> Recorded:
+    """The call in a row; :class:`Damage` if it is not what was written. A text that the file has lost is LOST."""
+    record, messages = read_record(row), []
+    for role, name in record["messages"]:
+        found = db.execute("SELECT hash, body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()
+        messages.append(Message(role=role, content=read_text(*found) if found else LOST))
+    model = row[COLUMNS.index("model")]
+    return Recorded(Purpose(**record["purpose"]), tuple(messages), read_completion(record), model)

@@ -1,0 +1,296 @@
+"""The open call store: finding, writing and reading calls; and what is done when the file is damaged.
+
+Damage shows when SQLite stumbles over a page or when a row is not what was written. The file is then set aside under a
+new name, at the opening or, noticed later, when the command that noticed it has ended. What SQL still reads of it, and
+whose checksum is right, is copied into a fresh file; the rest is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.errors import UserError
+from madke.files import disk_full
+from madke.llm.store import call_rows
+from madke.llm.store.call_rows import COLUMNS, COUNTS, Damage, Recorded, read_record
+
+_log = logging.getLogger(__name__)
+
+_APPLICATION = 0x4D41444B
+"""``MADK``; SQLite keeps it in the file's header."""
+_FORMAT = 3
+"""Kept as ``user_version``."""
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"
+_INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+_INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
+_KNOWN = 20_000
+"""Texts of which a process remembers that they are in the file."""
+_END = 10_000
+"""Ids without a call, one after another, after which a damaged file is taken to have no more of them."""
+
+_FAILURES = (sqlite3.Error, Damage, UnicodeDecodeError, OverflowError)
+"""What goes wrong with a file; the last two where a damaged one gives a text that is no UTF-8, or a huge number."""
+_DAMAGED = (
+    *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
+    # Our statements and values are right, so what does not fit them is the file.
+    *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG),
+)
+_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+
+
+class Paid(NamedTuple):
+    """Some calls of one model."""
+
+    calls: int
+    usage: Usage
+
+
+class CallStore:
+    """An open call store. Close it, or use it as a context manager; several processes may have it open.
+
+    Args:
+        path: The file; made if missing, in a folder that exists.
+
+    Raises:
+        UserError: The file is no call store, cannot be written, or has the format of another madke.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.in_flight: dict[str, asyncio.Future[Completion]] = {}
+        """Calls that :class:`Stored` models of this process are making now, by key."""
+        self._waiting: list[tuple[tuple[Any, ...], dict[bytes, bytes], asyncio.Future[None]]] = []
+        self._known: set[bytes] = set()
+        self._damaged = False
+        with self._errors():
+            try:
+                self._db = _opened(path)
+            except _FAILURES as error:
+                if not _is_damage(error):
+                    raise
+                if path.suffix != ".sqlite":  # ours have it; this one was named by a slip
+                    raise UserError("is no call store of madke; name another file", file=path) from error
+                _set_aside(path)
+                self._db = _opened(path)
+        self._file = path.stat()
+
+    def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
+        """The completion that was stored last under the key, or None.
+
+        It counts as paid if ``payer`` made the call: what a run paid for before a kill it has still paid for.
+
+        Args:
+            key: See :func:`madke.llm.store.call_key`.
+            payer: The run that asks.
+            only_ok: Pass over completions whose outcome is not ``ok``.
+        """
+        column = call_rows.short_hash(key.encode())
+        with self._errors():
+            which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
+            row = self._db.execute(f"{_SELECT} {which}", (column, not only_ok)).fetchone()
+            if row is None:
+                return None
+            found, _, made_by, *_ = row
+            if found != column:
+                raise Damage("its index names another call")
+            return replace(call_rows.read_completion(read_record(row)), paid=made_by == payer)
+
+    async def write(
+        self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
+    ) -> None:
+        """Add a finished call of a run; it survives a kill of this process when this returns.
+
+        Calls that end in the same turn of the event loop are one transaction. One that is cancelled while it waits is
+        written all the same: it is paid for.
+
+        Raises:
+            UserError: The file was removed or replaced, or cannot be written.
+        """
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        self._waiting.append((*call_rows.call_row(key, payer, model, request, completion), written))
+        loop.call_soon(self._commit_waiting)
+        await written
+
+    def recorded(self, *, payer: str | None = None) -> Iterator[Recorded]:
+        """Every stored call, or those that one run made, in the order in which they were written.
+
+        Args:
+            payer: The run; None for all.
+        """
+        with self._errors():
+            for row in self._db.execute(f"{_SELECT} WHERE ?1 IS NULL OR payer = ?1 ORDER BY id", (payer,)):
+                yield call_rows.read_call(row, self._db)
+
+    def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
+        """(Payer, model's name) -> all calls that were made, repeated and failed ones too.
+
+        Args:
+            without: Stages whose calls are left out.
+        """
+        sums = ", ".join(f"sum({name})" for name in COUNTS)
+        which = f"stage NOT IN ({', '.join('?' * len(without))})"
+        query = f"SELECT payer, model, count(*), {sums} FROM calls WHERE {which} GROUP BY 1, 2 ORDER BY min(id)"
+        with self._errors():
+            return {
+                (payer, model): Paid(calls, Usage(**dict(zip(COUNTS, counts, strict=True))))
+                for payer, model, calls, *counts in self._db.execute(query, tuple(without))
+            }
+
+    def close(self) -> None:
+        """Close the file; one in which damage was noticed is set aside."""
+        try:
+            self._commit_waiting()
+        finally:
+            self._db.close()
+            if self._damaged and self._is_there():
+                with self._errors():
+                    _set_aside(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _commit_waiting(self) -> None:
+        """Write all calls that wait, and tell those who wait how it went."""
+        group, self._waiting = self._waiting, []
+        failure = None
+        try:
+            if group:
+                self._commit([row for row, _, _ in group], ChainMap(*(texts for _, texts, _ in group)))
+        except UserError as error:
+            failure = error
+        for _, _, written in group:
+            if written.done():  # cancelled
+                continue
+            if failure is None:
+                written.set_result(None)
+            else:
+                written.set_exception(failure)
+
+    def _commit(self, rows: Sequence[tuple[Any, ...]], texts: Mapping[bytes, bytes]) -> None:
+        if not self._is_there():  # SQLite would go on writing into a file without a name, and all would be lost
+            why = "was removed or replaced while it was in use; the same command again goes on with what is there now"
+            raise UserError(why, file=self.path)
+        new = [(name, call_rows.packed(text)) for name, text in texts.items() if name not in self._known]
+        with self._errors(), self._db:
+            self._db.executemany(_INSERT_TEXT, new)
+            self._db.executemany(_INSERT, rows)
+        if len(self._known) > _KNOWN:
+            self._known.clear()
+        self._known.update(texts)
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(self._file, self.path.stat())
+        except OSError:
+            return False
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """What goes wrong with the file, as one line for the user."""
+        try:
+            yield
+        except _FAILURES as error:
+            if _is_damage(error):
+                self._damaged = True
+                why = f"is damaged ({error}); the same command again goes on with what can be read of it"
+            elif _code(error) == sqlite3.SQLITE_FULL:
+                raise disk_full(self.path) from error
+            else:
+                hint = "; it and its folder must be there and writable" if _code(error) in _UNWRITABLE else ""
+                why = f"cannot be used as a call store: {error}{hint}"
+            raise UserError(why, file=self.path) from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection to a store, made if missing; UserError for a file of another kind or of another madke."""
+    db = sqlite3.connect(path, timeout=30)
+    try:
+        # Nothing may be written, not even the journal mode, before the file is known to be ours.
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+            raise UserError("is an SQLite file, but no call store of madke; name another file", file=path)
+        (written,) = db.execute("PRAGMA user_version").fetchone()
+        if tables and written != _FORMAT:
+            todo = "move it away to begin anew, or go on with the madke that wrote it"
+            raise UserError(f"is a call store of another madke (format {written}, not {_FORMAT}); {todo}", file=path)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        if not tables:
+            header = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_FORMAT}"
+            db.executescript(f"BEGIN IMMEDIATE; {header}; {call_rows.SCHEMA} COMMIT")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _set_aside(path: Path) -> None:
+    """Give a damaged store a new name, put what can be read of it in its place, and warn of it."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
+    aside = next(each for n in count(1) if not (each := path.with_name(f"{path.name}.damaged-{n}")).exists())
+    try:
+        with closing(_opened(fresh)) as db, closing(sqlite3.connect(path)) as damaged, db:
+            damaged.execute("PRAGMA writable_schema = ON")  # has SQLite read a file that was cut off
+            kept = _copy(damaged, db)
+        for suffix in ("-shm", "-wal", ""):
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
+        fresh.replace(path)
+    except OSError as error:
+        raise UserError(f"is damaged, and cannot be set aside: {error.strerror}", file=path) from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    _log.warning("%s was damaged: %d calls could be read and are kept; the damaged file is now %s", path, kept, aside)
+
+
+def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
+    """Copy each call and each text that is right; how many calls they were."""
+    kept = 0
+    for row in _readable(damaged, f"{_SELECT} WHERE id = ?"):
+        with suppress(Damage):
+            read_record(row)
+            fresh.execute(_INSERT, row)
+            kept += 1
+    for row in _readable(damaged, "SELECT hash, body FROM texts WHERE rowid = ?"):
+        with suppress(Damage):
+            call_rows.read_text(*row)
+            fresh.execute(_INSERT_TEXT, row)
+    return kept
+
+
+def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """The rows that SQL reads, each asked for by itself, until there are no more for long."""
+    missed = number = 0
+    while missed < _END:
+        number, missed = number + 1, missed + 1
+        with suppress(*_FAILURES):
+            if row := damaged.execute(query, (number,)).fetchone():
+                missed = 0
+                yield row
+
+
+def _code(error: Exception) -> int:
+    """SQLite's primary result code; 0 for an error of the module's own."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _is_damage(error: Exception) -> bool:
+    if not isinstance(error, sqlite3.Error):
+        return True
+    # Without a code: the module's own, of a text that is no UTF-8.
+    return _code(error) in _DAMAGED or (type(error) is sqlite3.OperationalError and not _code(error))

@@ -1,0 +1,215 @@
+"""``import madke``: what it offers, against what the command line does."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import madke
+from madke.core.transcript import to_json
+from tests.support.cli import madke as command
+from tests.support.cli import refused
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import openai_server
+
+DEEPEST = "Which lake is the deepest, in survey 0?"
+
+
+class Counting:
+    """A model that answers everything alike, and counts."""
+
+    def __init__(self, name="counting", answer="Lake Baikal"):
+        self.name = name
+        self.answer = answer
+        self.asked = []
+
+    async def complete(self, request):
+        self.asked.append(request.purpose)
+        text = {"select": "Selected: [0]", "judge": "Verdict: [SAME]"}.get(request.purpose.stage)
+        return madke.Completion(text=text or f"The answer is [{self.answer}].")
+
+
+class Searching:
+    name = "wiki"
+    description = "a list"
+
+    def __init__(self, *, coroutine=False):
+        self.queries = []
+        if coroutine:
+            self.search = self.search_later
+
+    def search(self, queries, k):
+        self.queries += queries
+        passage = madke.Passage(source=self.name, key="b", title="Baikal", text="It is deep.", score=1.0, rank=0)
+        return [madke.Hits(passages=(passage,)) for _ in queries]
+
+    async def search_later(self, queries, k):
+        await asyncio.sleep(0)
+        return Searching.search(self, queries, k)
+
+
+def plain(transcript):
+    """A transcript without how long it took."""
+    record = json.loads(to_json(transcript) if not isinstance(transcript, dict) else json.dumps(transcript))
+    for used in record["usage"].values():
+        used.pop("seconds", None)
+        used.pop("paid", None)
+    return record | {"id": ""}
+
+
+def test_import_loads_nothing_and_names_are_there():
+    heavy = {"pydantic", "openai", "jinja2", "torch", "typer"}
+    program = f"import sys, madke; print({heavy} & set(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "set()"
+    for name in madke.__all__:
+        assert getattr(madke, name) is not None
+    assert (Path(madke.__file__).parent / "py.typed").is_file()
+    with pytest.raises(AttributeError, match="no attribute 'aks'"):
+        _ = madke.aks
+
+
+def test_the_same_debate_through_api_command_line_and_stream(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    questions, _ = write_dataset(tmp_path, 1)
+    (tmp_path / "web.jsonl").write_text("")
+    with openai_server(debating) as server:
+        options = madke.RunOptions(base_url=server.url, concurrency=4)
+        same = {"sources": f"google={tmp_path / 'web.jsonl'}", "model": "openai/m"}
+        by_run = madke.run(questions, out="api", options=options, seed=7, **same)
+        args = ("--model", "openai/m", "--base-url", server.url, "--sources", same["sources"])
+        done = command("run", questions, "--out", "cli", "--seed", 7, *args)
+        assert done.returncode == 0, done.stderr
+        asked = madke.Question(id="q0", question=DEEPEST, answers=("Lake Baikal",))
+
+        async def streamed():
+            return [event async for event in madke.stream(asked, options=options, seed=7, **same)]
+
+        *_, last = asyncio.run(streamed())
+        by_ask = madke.ask(asked, options=options, seed=7, **same)
+    (from_run,) = by_run.transcripts()
+    (from_cli,) = madke.api.batch.Run(tmp_path / "cli").transcripts()
+    assert plain(from_run) == plain(from_cli) == plain(last.transcript) == plain(by_ask.transcript)
+    assert from_run.answer == "Lake Baikal"
+    assert by_run.spec == madke.api.batch.Run(tmp_path / "cli").spec
+
+
+def test_it_works_inside_a_running_event_loop():
+    async def notebook():
+        debate = madke.ask("Which is deeper?", model=Counting(), protocol="cot")
+        run = madke.run(["Which is deeper?"], model=Counting(), protocol="cot")
+        return debate.answer, [transcript.answer for transcript in run.transcripts()]
+
+    assert asyncio.run(notebook()) == ("Lake Baikal", ["Lake Baikal"])
+
+
+@pytest.mark.parametrize("coroutine", [False, True])
+def test_own_sources_are_asked_once_a_question(coroutine):
+    source = Searching(coroutine=coroutine)
+    run = madke.run(["Which is deeper?", "Which is colder?"], model=Counting(), sources=[source])
+    assert sorted(source.queries) == ["Which is colder?", "Which is deeper?"]
+    assert {entry.title for transcript in run.transcripts() for entry in transcript.pool} == {"Baikal"}
+
+
+def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path):
+    model, source = Counting(), Searching()
+    questions = [f"Which lake is the deepest, in survey {n}?" for n in range(4)]
+    same = {"model": model, "sources": [source], "out": tmp_path / "out"}
+    madke.run(questions, limit=2, **same)
+    calls, kept = len(model.asked), (tmp_path / "out" / "transcripts.jsonl").read_bytes()
+    run = madke.run(questions, **same)
+    assert len(model.asked) == 2 * calls
+    assert source.queries == questions
+    assert (tmp_path / "out" / "transcripts.jsonl").read_bytes().startswith(kept)
+    assert [*run.spec.questions] == [transcript.id for transcript in run.transcripts()]
+    assert run.scores == {}
+    madke.run(questions, limit=1, **same)
+    assert (len(model.asked), len(source.queries)) == (2 * calls, 4)
+
+
+def test_other_texts_or_another_model_are_refused(tmp_path):
+    records = [{"id": "a", "question": "Which is deeper?"}]
+    same = {"protocol": "cot", "out": tmp_path / "out"}
+    madke.run(records, model=Counting(), **same)
+    with pytest.raises(madke.UserError, match=r"holds another run: questions\.a"):
+        madke.run([{"id": "a", "question": "Which is colder?"}], model=Counting(), **same)
+    with pytest.raises(madke.UserError, match="holds another run: models"):
+        madke.run(records, model=Counting("another"), **same)
+    with pytest.raises(madke.UserError, match="1 questions, of which 0 are among these 1"):
+        madke.run([{"id": "b", "question": "Which is deeper?"}], model=Counting(), **same)
+
+
+def test_what_cannot_be_asked_is_told(tmp_path):
+    with pytest.raises(madke.UserError, match="question 1 is empty"):
+        madke.ask(" ", model=Counting())
+    with pytest.raises(madke.UserError, match="two questions have the same id"):
+        madke.run(["Why?", "Why?"], model=Counting())
+    with pytest.raises(madke.UserError, match="there is no question"):
+        madke.run([], model=Counting())
+    with pytest.raises(madke.UserError, match=r"question 1: .*unexpected keyword argument 'answer'"):
+        madke.run([{"question": "Why?", "answer": "so"}], model=Counting())
+    with pytest.raises(madke.UserError, match="two models have the name 'counting'"):
+        madke.ask("Why?", model={"*": Counting(), "judge": Counting()})
+
+
+def test_roles_take_their_own_models():
+    judge, others = Counting("judge"), Counting("others")
+    madke.ask("Which is deeper?", model={"*": others, "judge": judge}, sources="none", settings={"stop": "judge"})
+    assert {purpose.stage for purpose in judge.asked} == {"judge"}
+    assert "judge" not in {purpose.stage for purpose in others.asked}
+
+
+def test_leaving_a_stream_ends_its_debate():
+    model = Counting()
+
+    async def first_stance():
+        events = madke.stream("Which is deeper?", model=model, protocol="mad")
+        async for event in events:
+            if isinstance(event, madke.events.StanceGiven):
+                break
+        await events.aclose()
+        asked = len(model.asked)
+        await asyncio.sleep(0.05)
+        return asked
+
+    assert asyncio.run(first_stance()) == len(model.asked)
+
+
+def test_scores_table_report_and_comparison(tmp_path):
+    questions = [{"id": "a", "question": "Which is deeper?", "answers": ["Lake Baikal"]}]
+    one = madke.run(questions, model=Counting(), protocol="cot", out=tmp_path / "one")
+    other = madke.run(questions, model=Counting(answer="Lake Geneva"), protocol="cot", out=tmp_path / "other")
+    assert (one.scores["correct"].value, other.scores["correct"].value) == (1.0, 0.0)
+    assert "100" in one.table()
+    assert "<html" in one.report(tmp_path / "report.html").read_text()
+    assert len(madke.compare(one, tmp_path / "other").questions) == 1
+    assert madke.score(one).correct.value == 1.0
+
+
+def test_a_temporary_run_is_gone_with_its_object():
+    run = madke.run(["Which is deeper?"], model=Counting(), protocol="cot")
+    path = run.path
+    assert path.is_dir()
+    del run
+    assert not path.exists()
+
+
+def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path):
+    folder = tmp_path / "old"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"config": {}, "files": {}}))
+    (folder / "transcripts.jsonl").write_text("")
+    for verb in (("report", folder, "--question", "x"), ("score", folder)):
+        said = refused(*verb)
+        assert "is of format 1, and this version of madke reads 2" in said
+        assert said.count("\n") == 1
+
+
+def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api():
+    shown = command("run", "--help", COLUMNS="200").stdout
+    for name in madke.RunOptions.model_fields:
+        assert f"--{name.replace('_', '-')}" in shown, name
