@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from madke.engine.marker import marked
-from madke.engine.parse import Marker, parse_answer
+from madke.engine.parse import Marker, marked, parse_answer
 from madke.llm.offline.candidates import Candidate, answers
 from madke.llm.offline.evidence import rank_passages
 from madke.llm.offline.language import content, normal, same
