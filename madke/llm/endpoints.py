@@ -23,7 +23,9 @@ from madke.llm.refusals import Dialect
 OPENAI_URL = "https://api.openai.com/v1"
 
 PROBE_SECONDS = 4.0
-"""For which an endpoint may stay silent before it counts as not there."""
+"""For which a connection is tried before an endpoint counts as not there."""
+_ANSWER_SECONDS = 0.9
+"""For which an answer is waited for, to see that it is HTTP; a connected server that is slower is there."""
 
 _FILE = "models.yaml"
 _VARIABLE = "MADKE_MODELS"
@@ -301,17 +303,17 @@ def probe(models: Iterable[object]) -> None:
         UserError: One is not there; with its address and the reason.
     """
     found = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
+    if found:
+        import httpx2  # noqa: F401 - it takes its time, which is none of the servers'
     reasons: dict[str, str] = {}
-    # Threads that may stay behind: nothing bounds how long a name takes to resolve.
+    # Threads that may stay behind: nothing bounds how long a name takes to resolve. Whoever is not done says nothing.
     asking = [threading.Thread(target=_ask, args=(address, reasons), daemon=True) for address in found]
     for thread in asking:
         thread.start()
-    end = time.monotonic() + PROBE_SECONDS + 0.5
-    for thread, address in zip(asking, found, strict=True):
+    end = time.monotonic() + PROBE_SECONDS + _ANSWER_SECONDS
+    for thread in asking:
         thread.join(max(0.0, end - time.monotonic()))
-        if thread.is_alive():
-            reasons[address] = "its name cannot be resolved in time"
-    for address, reason in reasons.items():
+    for address, reason in list(reasons.items()):
         raise UserError(f"the endpoint of {found[address]}, {public_url(address)}, is not there: {reason}")
 
 
@@ -321,7 +323,7 @@ def _ask(address: str, reasons: dict[str, str]) -> None:
 
     try:
         with (
-            httpx2.Client(timeout=PROBE_SECONDS, follow_redirects=False) as client,
+            httpx2.Client(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)) as client,
             client.stream("GET", f"{address.rstrip('/')}/models"),
         ):
             pass

@@ -185,8 +185,7 @@ def test_a_server_that_takes_no_connections_is_found_in_five_seconds(monkeypatch
             one.close()
 
 
-def test_any_http_answer_and_slowness_too_show_that_a_server_is_there(monkeypatch):
-    monkeypatch.setattr("madke.llm.endpoints.PROBE_SECONDS", 0.3)
+def test_any_http_answer_and_slowness_too_show_that_a_server_is_there():
     with openai_server(chat()) as server, socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
