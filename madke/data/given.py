@@ -127,7 +127,9 @@ def first_rounds(transcripts: Iterable[Transcript], questions: Sequence[Question
         if question.question != transcript.question:
             found = f"its question {question.id!r} is {transcript.question!r}, not {question.question!r}"
             raise UserError(found, file=path)
-        turns = [_spoken(turn) for turn in transcript.rounds[0].turns]
+        # What was said, without how it came about.
+        said = [(turn.agent, replace(turn.stance, stage="speak", cut=None)) for turn in transcript.rounds[0].turns]
+        turns = [Turn(agent=agent, stance=stance) for agent, stance in said]
         if any(turn.stance.status != "failed" for turn in turns):
             rounds.setdefault(transcript.id, {})[transcript.repeat] = _distinct(turns)
     return _complete(rounds, questions, repeats, path)
@@ -156,11 +158,6 @@ def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:
         stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
     confidence = parse_confidence(text).value if protocol.finish == "weighted" else None
     return Turn(agent=said.agent, stance=replace(stance, confidence=confidence))
-
-
-def _spoken(turn: Turn) -> Turn:
-    """What was said, without how it came about."""
-    return Turn(agent=turn.agent, stance=replace(turn.stance, stage="speak", cut=None))
 
 
 def _moved(turns: tuple[Turn, ...], *, reverse: bool) -> tuple[Turn, ...]:

@@ -208,14 +208,12 @@ def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Ro
             if not cells:
                 continue
             if len(cells) != len(columns):
-                raise UserError(
-                    f"expected {len(columns)} columns ({', '.join(columns)}), found {len(cells)}", file=path, line=line
-                )
+                expected = f"expected {len(columns)} columns ({', '.join(columns)})"
+                raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
             if header and line == 1:
                 if [cell.strip() for cell in cells] != list(columns):
-                    raise UserError(
-                        f"expected the header {','.join(columns)}, found {','.join(cells)}", file=path, line=1
-                    )
+                    found = ",".join(cells)
+                    raise UserError(f"expected the header {','.join(columns)}, found {found}", file=path, line=1)
                 continue
             number += 1
             yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)

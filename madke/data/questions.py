@@ -50,10 +50,8 @@ def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int
         except UserError as error:
             raise UserError(str(error), file=path, line=number) from None
         if question.id in line_of:
-            first = line_of[question.id]
-            raise UserError(
-                f"id {question.id!r} stands on line {first} already; ids must differ", file=path, line=number
-            )
+            said = f"id {question.id!r} stands on line {line_of[question.id]} already; ids must differ"
+            raise UserError(said, file=path, line=number)
         line_of[question.id] = number
         questions.append((number, question))
     if not questions:

@@ -83,11 +83,8 @@ def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], 
     if len(chosen) < len(wanted) and len(items) == len(wanted):
         return list(items)
     if missing := sorted(wanted - {id_of(item) for item in items}):
-        raise UserError(
-            f"lacks {len(missing)} of the {len(wanted)} ids asked for, {missing[0]!r} first; it holds {len(items)} "
-            "questions",
-            file=file,
-        )
+        some = f"{len(missing)} of the {len(wanted)} ids asked for, {missing[0]!r} first"
+        raise UserError(f"lacks {some}; it holds {len(items)} questions", file=file)
     return chosen
 
 
