@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from madke.api.asking import Debate, aask, ask, stream
-    from madke.api.running import Run, arun, run
+    from madke.api.batch import Run, arun, run
+    from madke.api.one_question import Debate, aask, ask, stream
     from madke.api.tools import build_index, build_pools, compare, score
     from madke.core import events
     from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Usage
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
-    "madke.api.asking": ("Debate", "aask", "ask", "stream"),
-    "madke.api.running": ("Run", "arun", "run"),
+    "madke.api.one_question": ("Debate", "aask", "ask", "stream"),
+    "madke.api.batch": ("Run", "arun", "run"),
     "madke.api.tools": ("build_index", "build_pools", "compare", "score"),
     "madke.core.chat": ("ChatModel", "ChatRequest", "Completion", "Message", "Usage"),
     "madke.core.errors": ("UserError",),

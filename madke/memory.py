@@ -1,11 +1,8 @@
-"""How much memory this machine, or the container that this process is in, has; and how often it is swept."""
+"""How much memory this machine, or the container that this process is in, has."""
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -26,21 +23,3 @@ def available() -> int:
     except (OSError, StopIteration):
         return total() // 2
     return min(free, total())
-
-
-@contextmanager
-def swept_seldom() -> Iterator[None]:
-    """Let Python look for cycles of garbage a seventieth as often while the block runs, and not in what is there now.
-
-    Debates leave next to no cycles behind (0.2 objects a call were measured), but each search for them walks through
-    all debates that are under way: with 64 of them that took 0.15 ms of CPU a call.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()

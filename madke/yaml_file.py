@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from inspect import isclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -15,7 +15,6 @@ from pydantic import BaseModel, RootModel, ValidationError
 from madke.core.errors import UserError
 
 M = TypeVar("M", bound=BaseModel)
-T = TypeVar("T")
 
 _QUOTED = 200
 """Characters that an error quotes of a value."""
@@ -94,9 +93,20 @@ def read_yaml(path: Path, model: type[M]) -> M:
     return validated(read_mapping(path), model, file=path)
 
 
-def read_content(path: Path, text: str | None = None) -> Any:
-    """What a YAML file holds, of whatever type; see :func:`read_mapping`."""
-    return _read(path, lambda text: yaml.load(text, Loader=_Loader), text)
+def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
+    """What a YAML file holds, of whatever type, and its text; see :func:`read_mapping`."""
+    try:
+        text = path.read_text(encoding="utf-8") if text is None else text
+        return yaml.load(text, Loader=_Loader), text
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError:
+        raise UserError("is not UTF-8 text", file=path) from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise UserError(f"is not YAML: {error.problem}", file=path, line=line) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"is not YAML: {' '.join(str(error).split())[:200]}", file=path) from None
 
 
 def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
@@ -109,7 +119,7 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
     Raises:
         UserError: The file is missing or is no YAML mapping.
     """
-    content = read_content(path, text)
+    content, _ = read_content(path, text)
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -123,39 +133,11 @@ def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
     Raises:
         UserError: The file is missing or is no YAML mapping, a key is no text, or it stands there twice.
     """
-
-    def entries(text: str) -> dict[str, tuple[int, Any]]:
-        loader = _Loader(text)
-        top = loader.get_single_node()
-        found: dict[str, tuple[int, Any]] = {}
-        if top is None:
-            return found
-        if not isinstance(top, yaml.MappingNode):
-            raise UserError("expected a mapping at the top level", file=path, line=top.start_mark.line + 1)
-        for key_node, value_node in top.value:
-            key, line = loader.construct_object(key_node, deep=True), key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise UserError(f"expected a name, found {key!r}", file=path, line=line)
-            if key in found:
-                raise UserError(f"{key!r} stands on line {found[key][0]} already", file=path, line=line)
-            found[key] = line, loader.construct_object(value_node, deep=True)
-        return found
-
-    return _read(path, entries)
-
-
-def _read(path: Path, load: Callable[[str], T], text: str | None = None) -> T:
-    try:
-        return load(path.read_text(encoding="utf-8") if text is None else text)
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    except UnicodeDecodeError:
-        raise UserError("is not UTF-8 text", file=path) from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise UserError(f"is not YAML: {error.problem}", file=path, line=line) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"is not YAML: {' '.join(str(error).split())[:200]}", file=path) from None
+    content = read_mapping(path)
+    line = {key: line_of(path, (key,)) or 1 for key in content}
+    if wrong := [key for key in content if not isinstance(key, str)]:
+        raise UserError(f"expected a name, found {wrong[0]!r}", file=path, line=line[wrong[0]])
+    return {key: (line[key], value) for key, value in content.items()}
 
 
 def validated(content: Any, model: type[M], *, file: Path | str | None = None, within: Sequence[str | int] = ()) -> M:

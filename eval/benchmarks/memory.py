@@ -20,6 +20,7 @@ CONCURRENCY = 64
 GROWTH = 30e6
 RESUME = 3.0
 REPLAY = 3_000.0
+STORED = 3_000
 _POLL = 0.2
 
 
@@ -59,7 +60,9 @@ def main(setting: Setting) -> None:
         most.memory - first.memory < GROWTH,
     )
     calls = count * CALLS_EACH
-    print(f"  the run: {duration(seconds)} for {calls:,} calls, {store / calls:,.0f} bytes of call store a call")
+    print(f"  the run: {duration(seconds)} for {calls:,} calls")
+    stored = f"at most {STORED:,} bytes a call"
+    report("call store", f"{store / calls:,.0f} bytes a call", aim=stored, met=store / calls <= STORED)
     print(f"  with its scores and report: {size(max(look.memory for look in looks))} at most")
     files = [look.files for look in during]
     print(f"  open files and sockets: {files[0]} at question {first.questions:,}, {max(files)} at most")

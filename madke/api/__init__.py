@@ -1,1 +1,1 @@
-"""What ``import madke`` offers: :mod:`madke.api.asking` for one question, :mod:`madke.api.running` for many."""
+"""What ``import madke`` offers: :mod:`madke.api.one_question` for one question, :mod:`madke.api.batch` for many."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from madke.api.running import Run
+from madke.api.batch import Run
 from madke.core.knowledge import SourceCounts
 from madke.indexing.build import build_index
 from madke.knowledge import pools as _pools

@@ -27,13 +27,19 @@ Data = Annotated[Path | None, typer.Option(help="The questions that files of ans
 def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
     """The results at the paths, in order; of an experiment its reference first, then its other arms.
 
+    A task that is ``module:object`` may then be named by the results, too.
+
     Raises:
         UserError: A path is none of what it can be, or options do not fit the paths.
     """
     from madke.data import read_dataset
     from madke.scoring.arms import open_results
+    from madke.tasks import TASKS
 
-    if data is None and (dataset is not None or task is not None):
+    is_code = task is not None and ":" in task
+    if task is not None and is_code:
+        TASKS[task]
+    if data is None and (dataset is not None or (task is not None and not is_code)):
         raise UserError(f"--{'dataset' if dataset is not None else 'task'} says how --data is read; name --data")
     questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
     return open_results(list(_expanded(paths)), questions)

@@ -76,7 +76,7 @@ def command(
 
 
 async def _transcript(job: Job, options: RunOptions) -> Transcript:
-    from madke.api.asking import told
+    from madke.api.one_question import told
     from madke.cli.sources import show_source
     from madke.core.events import DebateFinished, SourceOpened
 

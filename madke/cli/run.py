@@ -61,7 +61,7 @@ def command(
     Exit status: 0 every question has an outcome, 1 some failed or a limit was reached, 2 bad input, 130 interrupted,
     143 terminated.
     """
-    from madke.api.running import check_pools
+    from madke.api.batch import check_pools
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
@@ -190,9 +190,8 @@ class Protocol(_Strict):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        for wrong, reason in _impossible(self):
-            if wrong:
-                raise ValueError(reason)
+        if reason := next(_impossible(self), None):
+            raise ValueError(reason)
         return self
 
     @property
@@ -276,88 +275,82 @@ def sparse_count(topology: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def _impossible(protocol: Protocol) -> list[tuple[bool, str]]:
-    """(Whether it is so, what is wrong with it), for settings that contradict each other or have no effect."""
-    p, sees, n = protocol, protocol.sees, len(protocol.cast)
-    summed_up = p.talk.later == "simultaneous_with_summary"
+def _impossible(p: Protocol) -> Iterator[str]:
+    """What is wrong with settings that contradict each other or have no effect."""
+    yield from _impossible_reading(p)
+    yield from _impossible_order(p)
+    yield from _impossible_end(p)
+    if p.knowledge is not None:
+        yield from _impossible_knowledge(p.knowledge, p.sees.topology, [debater.name for debater in p.cast])
+    for stage in (stage for debater in p.cast for stage in debater.prepare if stage in STAGES):
+        yield f"debaters.prepare: {stage!r} is a stage with a meaning of its own"
+
+
+def _impossible_reading(p: Protocol) -> Iterator[str]:
+    sees, n = p.sees, len(p.cast)
+    if sees.peers == "latest" and "sequential" not in (p.talk.first, p.talk.later):
+        yield "sees.peers = latest needs sequential talk, first or later"
+    if p.talk.first == "sequential" and sees.peers in ("last_round", "answers"):
+        yield "talk.first = sequential needs sees.peers = latest or history: in round 1 no round was before"
+    if sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"):
+        yield "sees.form = chat needs sees.peers and sees.own = history"
+    if sees.grouped and sees.peers in ("history", "none"):
+        yield f"sees.grouped shows nothing of sees.peers = {sees.peers}"
+    if sees.anonymous and p.talk.later == "simultaneous_with_summary":
+        yield "sees.anonymous: the summary that the debaters read has names in it"
+    if not _is_topology(sees.topology, n):
+        yield f"sees.topology: {sees.topology!r} is none for {n} debaters"
+
+
+def _impossible_order(p: Protocol) -> Iterator[str]:
+    order, summed_up = p.order, p.talk.later == "simultaneous_with_summary"
     sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
-    ordered = p.rounds > 1 and sees.peers in ("last_round", "latest", "answers") and not summed_up
-    return [
-        (
-            sees.peers == "latest" and "sequential" not in (p.talk.first, p.talk.later),
-            "sees.peers = latest needs sequential talk, first or later",
-        ),
-        (
-            p.talk.first == "sequential" and sees.peers in ("last_round", "answers"),
-            "talk.first = sequential needs sees.peers = latest or history: in round 1 no round was before",
-        ),
-        (
-            sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"),
-            "sees.form = chat needs sees.peers and sees.own = history",
-        ),
-        (
-            sees.grouped and sees.peers in ("history", "none"),
-            f"sees.grouped shows nothing of sees.peers = {sees.peers}",
-        ),
-        (sees.anonymous and summed_up, "sees.anonymous: the summary that the debaters read has names in it"),
-        (not _is_topology(sees.topology, n), f"sees.topology: {sees.topology!r} is none for {n} debaters"),
-        (p.finish == "only" and n != 1, f"finish = only needs exactly one debater, found {n}"),
-        (p.finish == "judge_pick" and n < 2, "finish = judge_pick needs at least two debaters"),
-        (
-            p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2,
-            f"stop = {p.stop} needs at least two debaters: one cannot agree with itself",
-        ),
-        (
-            (p.stop == "budget") != (p.token_budget is not None),
-            "stop = budget and token_budget go together; one of them is missing",
-        ),
-        (
-            p.extract != "unsettled" and p.finish != "judge_extract",
-            f"extract = {p.extract} needs finish = judge_extract",
-        ),
-        (
-            p.order.by != "fixed" and not ordered and not (sequential and p.order.by == "random"),
-            f"order.by = {p.order.by} has no effect: nobody reads, or only in the order of time",
-        ),
-        (p.order.by != "madc" and p.order.decay != 1, "order.decay needs order.by = madc"),
-        (p.order.by != "madc" and p.order.score != "global", "order.score needs order.by = madc"),
-        (p.order.score == "per_reader" and p.order.decay != 1, "order.decay needs order.score = global"),
-        (p.order.rotate_personas and not any(d.persona for d in p.cast), "order.rotate_personas needs personas"),
-        (p.given and p.rounds < 2, "given stances are the first round; rounds must be at least 2"),
-        *_impossible_knowledge(p.knowledge, sees.topology, [debater.name for debater in p.cast]),
-        *[
-            (stage in STAGES, f"debaters.prepare: {stage!r} is a stage with a meaning of its own")
-            for debater in p.cast
-            for stage in debater.prepare
-        ],
-    ]
+    read = p.rounds > 1 and p.sees.peers in ("last_round", "latest", "answers") and not summed_up
+    if order.by != "fixed" and not read and not (sequential and order.by == "random"):
+        yield f"order.by = {order.by} has no effect: nobody reads, or only in the order of time"
+    if order.by != "madc" and order.decay != 1:
+        yield "order.decay needs order.by = madc"
+    if order.by != "madc" and order.score != "global":
+        yield "order.score needs order.by = madc"
+    if order.score == "per_reader" and order.decay != 1:
+        yield "order.decay needs order.score = global"
+    if order.rotate_personas and not any(debater.persona for debater in p.cast):
+        yield "order.rotate_personas needs personas"
+
+
+def _impossible_end(p: Protocol) -> Iterator[str]:
+    n = len(p.cast)
+    if p.finish == "only" and n != 1:
+        yield f"finish = only needs exactly one debater, found {n}"
+    if p.finish == "judge_pick" and n < 2:
+        yield "finish = judge_pick needs at least two debaters"
+    if p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2:
+        yield f"stop = {p.stop} needs at least two debaters: one cannot agree with itself"
+    if (p.stop == "budget") != (p.token_budget is not None):
+        yield "stop = budget and token_budget go together; one of them is missing"
+    if p.extract != "unsettled" and p.finish != "judge_extract":
+        yield f"extract = {p.extract} needs finish = judge_extract"
+    if p.given and p.rounds < 2:
+        yield "given stances are the first round; rounds must be at least 2"
 
 
 def _impossible_knowledge(
-    knowledge: Knowledge | None, topology: str | tuple[tuple[bool, ...], ...], names: list[str]
-) -> list[tuple[bool, str]]:
-    if knowledge is None:
-        return []
-    passages = knowledge.most_passages
-    restricted: Mapping[str, tuple[str, ...]] = knowledge.per_debater_sources or {}
-    one_each = knowledge.select == "one_each"
-    return [
-        (
-            one_each and len(names) < passages,
-            f"knowledge.select = one_each needs a debater for each of up to {passages} passages, found {len(names)}",
-        ),
-        (one_each and bool(restricted), "knowledge.per_debater_sources: with select = one_each passages are dealt out"),
-        (
-            one_each and not isinstance(topology, str),
-            "sees.topology: a matrix needs a fixed number of debaters, and select = one_each has one for each passage",
-        ),
-        *[(name not in names, f"knowledge.per_debater_sources: there is no debater {name!r}") for name in restricted],
-        *[
-            (source not in knowledge.sources, f"knowledge.per_debater_sources: {source!r} is not among the sources")
-            for sources in restricted.values()
-            for source in sources
-        ],
-    ]
+    knowledge: Knowledge, topology: str | tuple[tuple[bool, ...], ...], names: Sequence[str]
+) -> Iterator[str]:
+    passages, restricted = knowledge.most_passages, knowledge.per_debater_sources or {}
+    if knowledge.select == "one_each":
+        if len(names) < passages:
+            found = f"up to {passages} passages, found {len(names)}"
+            yield f"knowledge.select = one_each needs a debater for each of {found}"
+        if restricted:
+            yield "knowledge.per_debater_sources: with select = one_each passages are dealt out"
+        if not isinstance(topology, str):
+            why = "a matrix needs a fixed number of debaters, and select = one_each has one for each passage"
+            yield f"sees.topology: {why}"
+    for name in (name for name in restricted if name not in names):
+        yield f"knowledge.per_debater_sources: there is no debater {name!r}"
+    for source in (source for sources in restricted.values() for source in sources if source not in knowledge.sources):
+        yield f"knowledge.per_debater_sources: {source!r} is not among the sources"
 
 
 def _is_topology(topology: str | tuple[tuple[bool, ...], ...], n: int) -> bool:

@@ -8,16 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.events import Listener
-from madke.core.knowledge import Source
 from madke.experiments.experiment import opened, read_experiment
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
-from madke.experiments.setting import NO_SOURCES, Data, Setting, read_setting
+from madke.experiments.setting import Data, Setting, read_setting
 from madke.runs.budget import Budget
-from madke.runs.job import Model
 from madke.runs.meter import Meter
 from madke.runs.runner import account
 from madke.runs.spec import USUAL, RunOptions
@@ -65,18 +64,8 @@ def ablate(
     *,
     out: str | Path,
     options: RunOptions = USUAL,
-    model: Model | None = None,
-    sources: Mapping[str, Source] = NO_SOURCES,
-    pools: Sequence[Path] = (),
-    task: str | None = None,
-    ids: str | None = None,
-    limit: int | None = None,
-    sample_seed: int | None = None,
-    repeats: int = 1,
-    seed: int = 0,
-    prompts: Path | None = None,
-    estimator: str | None = None,
     listen: Listener = lambda event: None,
+    **asked: Any,
 ) -> Ablation:
     """Run every arm of a recipe over frozen pools and one call store.
 
@@ -89,38 +78,14 @@ def ablate(
             list of :class:`madke.Question`.
         out: The experiment's folder.
         options: How it is done: concurrency, limits for all arms together, prices, endpoint, replay.
-        model: Who debates where no arm says it: a name, an object, or a function of messages. Default: the recipe's.
-        sources: Name -> source, for names that arms ask for.
-        pools: Pool files; sources that none of them holds are asked.
-        task: The answer format of questions that name none.
-        ids: Only the questions of this list.
-        limit: At most so many questions of each dataset. Default: the recipe's.
-        sample_seed: Draws them. Default: the recipe's, else the first ones.
-        repeats: How often each question is debated where no arm says it.
-        seed: Sampling seed of the arms; a negative one leaves it to the servers.
-        prompts: A folder of your own protocols, searched first.
-        estimator: The command of a quality estimator, for arms with ``finish: rerank``.
         listen: Hears every event of every debate, and of sources, pools and runs (:mod:`madke.core.events`).
+        asked: What else :func:`madke.experiments.setting.read_setting` takes: ``model``, ``sources``, ``pools``,
+            ``task``, ``ids``, ``limit``, ``sample_seed``, ``repeats``, ``seed``, ``prompts``, ``estimator``.
 
     Raises:
         UserError: Something is not there or cannot be so, or the folder holds another experiment.
     """
-    listed = [data] if isinstance(data, str | Path) else data
-    setting = read_setting(
-        recipe,
-        listed,
-        model=model,
-        sources=sources,
-        pools=pools,
-        task=task,
-        ids=ids,
-        limit=limit,
-        sample_seed=sample_seed,
-        repeats=repeats,
-        seed=seed,
-        prompts=prompts,
-        estimator=estimator,
-    )
+    setting = read_setting(recipe, [data] if isinstance(data, str | Path) else data, **asked)
     work = partial(run_experiment, setting, Path(out), options, listen=listen)
     try:
         asyncio.get_running_loop()

@@ -12,7 +12,6 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, heedless
 from madke.core.knowledge import Source
-from madke.core.transcript import Transcript
 from madke.data import first_rounds
 from madke.experiments.recipe import Arm, Recipe
 from madke.experiments.setting import Setting, debaters_for
@@ -32,9 +31,12 @@ from madke.runs.transcripts import read_outcomes, read_transcripts
 
 FILE, FORMAT = "experiment.json", 2
 
+CALLS = "calls.sqlite"
+"""The call store of all arms."""
+
 _POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
 
-_MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, "calls.sqlite"}
+_MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
 """What an experiment that was stopped before its pools were frozen may have left."""
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
@@ -62,11 +64,6 @@ class Experiment:
         """The pools of all arms, frozen by :meth:`begin`."""
         return self.path / _POOLS
 
-    @property
-    def calls(self) -> Path:
-        """The call store of all arms."""
-        return self.path / "calls.sqlite"
-
     def begin(self) -> None:
         """Freeze the pools of all questions and arms, then what the experiment is.
 
@@ -81,7 +78,8 @@ class Experiment:
         sources: Mapping[str, str | None] = self.setting.all_specs
         held = self._held() if sources else {}
         before = _read_record(self.path) if is_experiment(self.path) else None
-        if before is None or (not _uses_pools(self.path) and self._other_pools(before, sources, held)):
+        same = before is not None and (before["sources"], before["pools"]) == (sources, held) and self.pools.exists()
+        if before is None or not (same or _uses_pools(self.path)):
             # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
             self.pools.unlink(missing_ok=True)
         else:
@@ -102,9 +100,6 @@ class Experiment:
         found = lines_of(merged, self.setting.questions_of)
         merged.unlink()
         return {id_: hashed for id_, (hashed, _) in found.items()}
-
-    def _other_pools(self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: object) -> bool:
-        return before["sources"] != sources or before["pools"] != held or not self.pools.exists()
 
     def _refuse_other_pools(
         self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: Mapping[str, str]
@@ -187,7 +182,7 @@ class Experiment:
         if job.protocol.needs_search and not options.replay:
             self._opened(job.spec.source_specs)
             job = replace(job, own_sources=self.sources)
-        account = replace(self.account, calls=self.calls, payer=arm.name)
+        account = replace(self.account, calls=self.path / CALLS, payer=arm.name)
         pools = self.pools if job.protocol.knowledge else None
         with RunDirectory(arm_folder(self.path, arm.name), replay=options.replay) as directory:
             return await play(job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals)
@@ -221,21 +216,16 @@ class Experiment:
             return len(read_spec(arm_folder(self.path, arm.name)).protocol.cast)
         if self.waits_for(arm):
             return None
-        return debaters_for(self._mean(dear.arm, dear.by), self._mean(dear.unit, dear.by))
-
-    def _mean(self, arm: str, what: str) -> float:
-        """Calls or tokens of a debate."""
-        found = [_spent(transcript, what) for transcript in read_transcripts(arm_folder(self.path, arm))]
-        if not sum(found):
-            raise UserError(f"arm {arm!r} has made no call, so nothing can cost as much")
-        return sum(found) / len(found)
+        return debaters_for(*(_mean(arm_folder(self.path, name), dear.by) for name in (dear.arm, dear.unit)))
 
 
-def _spent(transcript: Transcript, what: str) -> int:
-    return sum(
-        used.calls if what == "calls" else used.prompt_tokens + used.completion_tokens
-        for used in transcript.usage.values()
-    )
+def _mean(folder: Path, what: str) -> float:
+    """Calls or tokens of an arm's debates."""
+    used = [list(transcript.usage.values()) for transcript in read_transcripts(folder)]
+    counts = [u.calls if what == "calls" else u.prompt_tokens + u.completion_tokens for stages in used for u in stages]
+    if not sum(counts):
+        raise UserError(f"arm {folder.name!r} has made no call, so nothing can cost as much")
+    return sum(counts) / len(used)
 
 
 @contextmanager

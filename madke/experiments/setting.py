@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -78,10 +79,10 @@ class Setting:
         """
         found: dict[str, str | None] = {}
         for arm, job in self.jobs:
-            for name, spec in job.spec.source_specs.items():
-                if found.setdefault(name, spec) != spec:
-                    error = UserError(f"source {name!r} is {spec!r}, and {found[name]!r} before")
-                    raise self._refusal(arm, error, "sources")
+            with self._at(arm, "sources"):
+                for name, spec in job.spec.source_specs.items():
+                    if found.setdefault(name, spec) != spec:
+                        raise UserError(f"source {name!r} is {spec!r}, and {found[name]!r} before")
         return found
 
     @cached_property
@@ -95,20 +96,17 @@ class Setting:
 
     def unknown_sources(self) -> list[UserError]:
         """What is wrong with names of sources that no pool file holds and nothing serves; one for each name."""
-        known = known_sources()
-        named: dict[str, Arm] = {}
+        there = {*known_sources(), *self.held}
+        found = {}
         for arm, job in self.jobs:
             for name, spec in job.spec.source_specs.items():
-                if spec is None and name not in known:
-                    named.setdefault(name, arm)
-        found = []
-        for name, arm in named.items():
-            if name not in self.held:
-                try:
-                    resolve(name)
-                except UserError as error:
-                    found.append(self._refusal(arm, error, "sources"))
-        return found
+                if spec is None and name not in there and name not in found:
+                    try:
+                        with self._at(arm, "sources"):
+                            resolve(name)
+                    except UserError as error:
+                        found[name] = error
+        return [*found.values()]
 
     @property
     def jobs(self) -> tuple[tuple[Arm, Job], ...]:
@@ -132,22 +130,18 @@ class Setting:
         return self._jobs[arm.name, debaters]
 
     def _job(self, arm: Arm, debaters: int | None) -> Job:
-        variant = self._variant(arm)
-        try:
+        name = arm.protocol or "madke"
+        with self._at(arm, "protocol"):
+            variant = self._variants.get(name) or load_variant(name, self.prompts)
+            self._variants[name] = variant
+        with self._at(arm, "sources"):
             specs = source_specs(arm.sources, variant.protocol.sources)
-        except UserError as error:
-            raise self._refusal(arm, error, "sources") from None
-        fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
         specs |= {name: f"object {type(own).__qualname__}" for name, own in self.own_sources.items() if name in specs}
-        try:
+        fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
+        with self._at(arm, "set"):
             variant, specs = configured(variant, specs, fields, given=arm.given is not None)
-        except UserError as error:
-            # What the command line calls --set is a key here.
-            raise self._refusal(arm, UserError(str(error).removeprefix("--")), "set") from None
-        try:
+        with self._at(arm, "cast"):
             models = role_models(variant.protocol, arm.model or self.recipe.model, arm.cast)
-        except UserError as error:
-            raise self._refusal(arm, error, "cast") from None
         seed = self.seed if arm.seed is None else arm.seed
         spec = RunSpec(
             data=self.data,
@@ -184,8 +178,9 @@ class Setting:
         for arm, job in self.jobs:
             check_needs(job.protocol, self.questions, given=arm.given is not None, estimator=job.spec.estimator)
             if (dear := arm.debaters_for) and (count := debaters[dear.unit]) != 1:
-                error = UserError(f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected an arm of one")
-                raise self._refusal(arm, error, "debaters_for", "unit")
+                with self._at(arm, "debaters_for", "unit"):
+                    found = f"the unit {dear.unit!r} has {count} debaters; expected an arm of one"
+                    raise UserError(f"debaters_for: {found}")
         self.open_all(options)
 
     @property
@@ -216,11 +211,8 @@ class Setting:
                     asked = arm.name in asking and name not in own and kind_of(name) != "hf"
                     if name not in own and (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
-                        try:
+                        with self._at(arm, *keys) if (keys := _says_model(arm, name)) else nullcontext():
                             opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
-                        except UserError as error:
-                            keys = _says_model(arm, name)
-                            raise (self._refusal(arm, error, *keys) if keys else error) from None
                 names = own | {name: model.name for (name, _), model in opened.items()}
                 found[arm.name] = {role: names[name] for role, name in job.spec.models.items()}
             refuse_two_addresses(opened.values())
@@ -228,18 +220,15 @@ class Setting:
             asyncio.run(_close(opened.values()))
         return found
 
-    def _variant(self, arm: Arm) -> Variant:
-        name = arm.protocol or "madke"
-        if name not in self._variants:
-            try:
-                self._variants[name] = load_variant(name, self.prompts)
-            except UserError as error:
-                raise self._refusal(arm, error, "protocol") from None
-        return self._variants[name]
-
-    def _refusal(self, arm: Arm, error: UserError, *keys: str) -> UserError:
-        """The error with its arm, and where the recipe says what is wrong there."""
-        return UserError(f"arm {arm.name!r}: {error}", file=self.file, line=self._line(arm, keys))
+    @contextmanager
+    def _at(self, arm: Arm, *keys: str) -> Iterator[None]:
+        """Errors of the block are said with their arm, and where the recipe says what is wrong there."""
+        try:
+            yield
+        except UserError as error:
+            # What the command line calls --set is a key here.
+            said = f"arm {arm.name!r}: {str(error).removeprefix('--')}"
+            raise UserError(said, file=self.file, line=self._line(arm, keys)) from None
 
     def _line(self, arm: Arm, keys: Sequence[str]) -> int | None:
         if self.file is None:
@@ -267,7 +256,22 @@ def read_setting(
     prompts: Path | None = None,
     estimator: str | None = None,
 ) -> Setting:
-    """The setting of a recipe over some data; see :func:`madke.experiments.ablation.ablate`.
+    """The setting of a recipe over some data.
+
+    Args:
+        recipe: As :func:`madke.experiments.ablation.ablate` takes it.
+        data: The same, in a list.
+        model: Who debates where no arm says it: a name, an object, or a function of messages. Default: the recipe's.
+        sources: Name -> source, for names that arms ask for.
+        pools: Pool files; sources that none of them holds are asked.
+        task: The answer format of questions that name none.
+        ids: Only the questions of this list.
+        limit: At most so many questions of each dataset. Default: the recipe's.
+        sample_seed: Draws them. Default: the recipe's, else the first ones.
+        repeats: How often each question is debated where no arm says it.
+        seed: Sampling seed of the arms; a negative one leaves it to the servers.
+        prompts: A folder of your own protocols, searched first.
+        estimator: The command of a quality estimator, for arms with ``finish: rerank``.
 
     Raises:
         UserError: The recipe or the data are wrong.

@@ -27,8 +27,7 @@ def read_corpus(path: Path) -> Iterator[StoredPassage]:
     """The passages of a corpus in order, streamed.
 
     Raises:
-        UserError: No such file, an unknown form, a folder without finished passages or with a shard that is not as
-            it was written, or a broken line (named by file and number).
+        UserError: The file or folder cannot be read as a corpus; the message names the line or shard.
     """
     for _, _, passage in _located(path):
         yield passage
@@ -37,8 +36,7 @@ def read_corpus(path: Path) -> Iterator[StoredPassage]:
 def read_unique(path: Path) -> Iterator[StoredPassage]:
     """As :func:`read_corpus`, and refuses a corpus in which an id occurs twice, once its end is reached.
 
-    Keeps 8 bytes a passage (a hash of its id), so that 21 million fit anywhere; where two hashes are equal, the file
-    is read again to see whether the ids are.
+    Keeps 8 bytes a passage, a hash of its id; where two hashes are equal, the file is read again to compare the ids.
     """
     import numpy as np
 

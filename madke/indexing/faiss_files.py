@@ -27,14 +27,10 @@ _ANSWER_BYTES = 128 << 20
 
 
 class FaissShards:
-    """Opens FAISS files as one index whose rows are those of the files, one after the other.
+    """FAISS files as one index, whose rows are those of the files, one after the other.
 
-    Where the memory that is free can hold the files, they are first read from end to end: faulting their pages in
-    one by one would take about ten times as long.
-
-    Args:
-        paths: The files, in the order of their rows.
-        parameters: Search parameters in FAISS's own words, for instance ``nprobe=32`` or ``efSearch=64``.
+    Where free memory can hold the files, they are first read from end to end: faulting their pages in one by one would
+    take about ten times as long. ``parameters`` are search parameters in FAISS's own words (``nprobe=32``).
 
     Raises:
         UserError: faiss is missing, a file is no FAISS index, or the parameters do not fit it.
@@ -83,11 +79,7 @@ class FaissShards:
 
 
 def load_faiss() -> Any:
-    """The module faiss.
-
-    Raises:
-        UserError: It is not installed.
-    """
+    """The module faiss; a UserError where it is not installed."""
     try:
         import faiss
     except ImportError as error:
@@ -266,19 +258,11 @@ system keeps them in memory; the rest is for whatever else a debate needs."""
 
 
 def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
-    """The most exact index of so many vectors that the memory can hold.
+    """The most exact index of so many vectors that ``memory`` (bytes) can hold: a factory string, and why.
 
     Flat (4 bytes a dimension) within a quarter of the memory, SQ8 (1 byte) within three quarters, else product
     quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions (``np``: without
     training for Hamming distances, which nobody uses here and which takes most of the time).
-
-    Args:
-        count: Vectors.
-        dimension: Their dimension.
-        memory: Bytes of memory of the machine that searches.
-
-    Returns:
-        A factory string, and why it was chosen.
     """
     flat = 4 * count * dimension
     if flat <= memory * _EXACT_SHARE:

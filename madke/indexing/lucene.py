@@ -15,12 +15,7 @@ from madke.indexing.passage_store import PassageStore, StoredPassage
 
 
 def open_lucene(folder: Path, *, k1: float, b: float) -> Any:
-    """Anserini's searcher over the index, ready for several threads.
-
-    Raises:
-        jnius.JavaException: Lucene cannot open it.
-        UserError: Java is missing.
-    """
+    """Anserini's searcher over the index, ready for several threads. Raises jnius.JavaException where it cannot."""
     searcher = java_class("io.anserini.search.SimpleSearcher")(str(folder))
     searcher.set_bm25(k1, b)
     # The searcher sets itself up during its first search, which two threads must not do at once.

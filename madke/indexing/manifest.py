@@ -177,10 +177,7 @@ def open_manifest(folder: Path) -> Manifest:
 def verify(folder: Path) -> list[str]:
     """Everything that is wrong with an index: files changed or missing, count wrong, corpus changed or gone.
 
-    Reads every file of the index and the corpus.
-
-    Raises:
-        UserError: The folder is no index.
+    Reads every file of the index, and the corpus.
     """
     manifest = read_manifest(folder)
     problems = []

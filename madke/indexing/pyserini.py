@@ -56,11 +56,8 @@ def is_faiss(folder: Path) -> bool:
 def fingerprint_of(folder: Path) -> str:
     """Twelve hexadecimal digits of a folder's content, at the cost of opening its files.
 
-    Of names, sizes, and the first and last 64 KiB of every file: a change between the two that keeps a file's size is
-    not seen. Lucene's small ``segments_N``, which says which documents are alive, is read whole by that.
-
-    Raises:
-        UserError: A file cannot be read.
+    Of names, sizes, and the first and last 64 KiB of every file (Lucene's small ``segments_N``, which says which
+    documents are alive, is whole in that): a change between the two that keeps a file's size is not seen.
     """
     digest = sha256()
     for path in sorted(folder.iterdir()):
@@ -94,12 +91,9 @@ def describe(folder: Path) -> str | None:
 
 
 class DocIds:
-    """The lines of a ``docid`` file by row, mapped from disk.
+    """The lines of a ``docid`` file by row, mapped from disk; a UserError where it cannot be read or holds none.
 
     Memory holds where every 64th line starts: 2.6 MB for 21 million, where their strings would take 1.2 GB.
-
-    Raises:
-        UserError: The file cannot be read, or holds no id.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -189,10 +183,7 @@ def passage_of(docid: str, stored: str) -> StoredPassage:
 
 
 def open_texts(folder: Path) -> tuple[Texts, str]:
-    """The texts that an index holds, by documents' ids, and the index's fingerprint.
-
-    Args:
-        folder: A Lucene folder in pyserini's format, or an index folder of ours.
+    """The texts of a Lucene folder in pyserini's format or an index of ours, by documents' ids; and its fingerprint.
 
     Raises:
         UserError: The folder is neither, or holds no texts.

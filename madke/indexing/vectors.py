@@ -41,8 +41,8 @@ def encode_shards(
 
     Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``, the last one shorter,
     with a record beside it. A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is left as it
-    is; one of anything else is replaced, or, without ``replace``, refused. A shard is encoded in one go, in batches of
-    passages of like length, so its bytes do not depend on who does it.
+    is; another is replaced, or, without ``replace``, refused. A shard is encoded in one go, in batches of passages of
+    like length, so its bytes do not depend on who does it.
 
     Raises:
         UserError: A shard cannot be written or must not be replaced, or the encoder gives what is no finite float16.

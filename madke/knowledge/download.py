@@ -47,8 +47,8 @@ def download(
         sleep: Waits that many seconds.
 
     Raises:
-        UserError: The server refuses, is gone, sends on from HTTPS to HTTP, or has a file of another size. What was
-            downloaded stays, unless the server has sent more than ``size``.
+        UserError: The server refuses, is gone, leaves HTTPS, or has a file of another size. What was downloaded stays,
+            unless the server has sent more than ``size``.
     """
     file = _Part(part, algorithm, lambda done: progress(done, size))
     if file.size > size:

@@ -101,9 +101,7 @@ def fetch(
     counter: Counter = lambda what: lambda done, total: None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Fetched:
-    """Bring a published index here and register it under its name.
-
-    An index that is already there is only registered. A fetch that was stopped goes on where it was.
+    """Bring a published index here and register it under its name; a fetch that was stopped goes on.
 
     Args:
         name: A name in ``recipes``.
@@ -113,9 +111,8 @@ def fetch(
         sleep: Waits that many seconds between two attempts.
 
     Raises:
-        UserError: No such name, the texts it needs are not here, a package that opens it is missing, too little space,
-            a server that refuses or is gone, a wrong checksum, an archive that holds no such index or far more than
-            its recipe says, or a folder that holds something else.
+        UserError: No such name, something it needs is missing, too little space, a server that refuses or is gone, a
+            wrong checksum, an archive that is not as its recipe says, or a folder that holds something else.
     """
     known = published_indexes(recipes)
     if name not in known:
@@ -202,11 +199,7 @@ def _record(name: str, index: Published) -> dict[str, str]:
 
 
 def _is_there(out: Path, name: str, index: Published) -> bool:
-    """Whether the folder holds this published index.
-
-    Raises:
-        UserError: It holds something else.
-    """
+    """Whether the folder holds this published index; a UserError where it holds something else."""
     if not out.exists():
         return False
     if not out.is_dir():
@@ -263,8 +256,7 @@ def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Callable
     """Unpack into ``work`` and return the folder with the index: the archive's one top folder, or ``work`` itself.
 
     Raises:
-        UserError: The archive cannot be read, would write outside ``work``, or unpacks to far more than the recipe
-            says.
+        UserError: It cannot be read, would write outside ``work``, or unpacks to far more than its recipe says.
     """
     most = int(index.unpacked * _MARGIN)
 
@@ -292,11 +284,7 @@ def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Callable
 
 
 def _check_opens(folder: Path, index: Published) -> None:
-    """Open what was unpacked as a search would.
-
-    Raises:
-        UserError: It is no index of that kind in pyserini's format, or cannot be searched.
-    """
+    """Open what was unpacked as a search would; a UserError where it is no such index, or cannot be searched."""
     if not (is_lucene if index.kind == "lucene" else is_faiss)(folder):
         raise UserError(f"it holds no {index.kind} index in pyserini's format")
     describe(folder)

@@ -140,7 +140,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     """What :func:`open_source` opens: no names and no relative paths are left in it.
 
     A part of a hybrid, and a word of the command line that is no other specification, is a declared name (of a file, or
-    fetched), else a folder, else a built-in name.
+    fetched), else a folder, else a built-in name or one of an installed package.
 
     Raises:
         UserError: No such name, or a source that is made of itself.

@@ -93,15 +93,11 @@ def _changed(path: Path) -> UserError:
 
 
 class PoolLines:
-    """The records of a pool file, each read from the disk when it is asked for.
+    """The records of a pool file for the question ids ``only``, each read from the disk when it is asked for.
 
-    A run of many questions holds one number a question in memory, not the passages. A file ``.gz`` cannot be read from
-    its middle: its lines are held in memory.
-
-    Args:
-        path: A file whose lines :func:`pool_records` found good.
-        only: The question ids that will be asked for.
-        starts: Where their lines begin, as :func:`pool_records` said; looked for if it is not known.
+    A run of many questions holds one number a question in memory, not the passages: where their lines begin, as
+    :func:`pool_records` said (``starts``; read again if it is not given). A file ``.gz`` cannot be read from its
+    middle: its lines are held in memory.
     """
 
     def __init__(self, path: Path, only: Container[str], starts: Mapping[str, int] | None = None) -> None:
@@ -206,15 +202,9 @@ def merge_pools(
 ) -> None:
     """Write a pool file with everything that several files hold for some questions, whole or not at all.
 
-    A file may hold the pools of some of the questions only, those of one dataset for instance. A question has the
-    records of its id and its text; a question ``NAME/ID`` (two datasets have an ``ID``) also those of ``ID`` and its
-    text.
-
-    Args:
-        files: The pool files, at least one. Two may hold the same source, but not for the same question.
-        questions: Each must stand in one of them.
-        out: The file to write.
-        sources: Those that must have been asked for each question, whatever they found.
+    A question has the records of its id and its text; a question ``NAME/ID`` (two datasets have an ``ID``) also those
+    of ``ID`` and its text. Two files may hold the same source, but not for the same question. Each of ``sources`` must
+    have been asked for each question, whatever it found.
 
     Raises:
         UserError: A file is wrong, two hold the same source for a question, a question has no pool or lacks a source,

@@ -181,11 +181,8 @@ class SerperReply(BaseModel):
 def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
     """The reply in the body of an answer, or None where that is no search result.
 
-    It was paid for, so one part that is not as expected costs that part, not the others.
-
-    Args:
-        content: The body.
-        asked: How many results were asked for: the price where the body does not say it, or says an impossible one.
+    It was paid for, so one part that is not as expected costs that part, not the others. The price is that of
+    ``asked`` results where the body does not say it, or says an impossible one.
     """
     try:
         # A snippet that was cut inside a character ends in half a surrogate pair, which cannot be written.

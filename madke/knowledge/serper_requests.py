@@ -53,18 +53,14 @@ def ask_all(
     key: str,
     sleep: Callable[[float], object] | None,
 ) -> None:
-    """Send ``POST {base_url}/search`` for each query, eight at once.
+    """Send ``POST {base_url}/search`` for each query (query -> its parameters), eight at once.
 
     No further request is sent once one is refused, asks to wait for too long, or has made all its attempts without
     reaching the server, where no other has reached it: each query that is left has that as its reason.
 
-    Args:
-        asked: Query -> the parameters of its request.
-        answered: Called with each query's answer as it comes, one at a time, before its thread asks for another: what
-            has been paid for is stored then.
-        base_url: The API's address.
-        key: Sent as a header.
-        sleep: Waits that many seconds between two attempts; by default until then or until the search is over.
+    ``answered`` is called with each query's answer as it comes, one at a time, before its thread asks for another: what
+    has been paid for is stored then. ``sleep`` waits that many seconds between two attempts; None waits until then or
+    until the search is over.
     """
     with _Session() as session:
         session.mount(base_url, requests.adapters.HTTPAdapter(pool_maxsize=_CONCURRENCY))

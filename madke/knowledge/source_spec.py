@@ -31,11 +31,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def at_home(path: Path) -> Path:
-    """The path with ``~`` as the user's home.
-
-    Raises:
-        UserError: There is no such user.
-    """
+    """The path with ``~`` as the user's home; a UserError where there is none."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -188,10 +184,8 @@ def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
 def open_spec(name: str, spec: SourceSpec | str) -> Source:
     """The source that a specification describes, under the given name.
 
-    Args:
-        name: What its passages are marked with.
-        spec: A record, or a word of the command line (see :func:`parse_spec`). The parts of a hybrid are folders or
-            records here; :func:`madke.knowledge.named.open_source` also knows names.
+    ``spec`` may be a word of the command line (see :func:`parse_spec`). The parts of a hybrid are folders or records
+    here; :func:`madke.knowledge.named.open_source` also knows names.
 
     Raises:
         UserError: The specification is none, or what it names cannot be opened.
@@ -226,13 +220,10 @@ class Entry:
 def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
     """The sources that a file names; none if it is empty.
 
-    Args:
-        path: The file.
-        code: Whether entries may name code: the user has named this file, and did not just find it.
+    With ``code``, entries may name code: the user has named this file, and did not just find it.
 
     Raises:
-        UserError: The file cannot be read, an entry is no specification, or names code and must not; the message says
-            on which line.
+        UserError: The file cannot be read, an entry is no specification, or names code and must not, with its line.
     """
     entries = {}
     for name, (line, content) in read_entries(path).items():

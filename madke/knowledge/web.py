@@ -69,11 +69,8 @@ class _Line(BaseModel):
 class SnippetsSource:
     """Answers exactly the queries of a JSONL file of ``{"query", "results": [{"title", "snippet", "link", "date"?}]}``.
 
-    Queries are compared without regard to case and white space; an unknown one has no passages. A passage's key is
-    the link, its text the snippet, its time the date.
-
-    Raises:
-        UserError: The file or one of its lines is wrong, or two lines have the same query.
+    Queries are compared without regard to case and white space; an unknown one has no passages. A wrong line, or a
+    query that occurs twice, is a UserError.
     """
 
     def __init__(self, path: Path, *, name: str) -> None:

@@ -54,12 +54,13 @@ class ScriptedChat:
         from madke.yaml_file import read_content, validated
 
         path = Path(path)
-        rules = validated(read_content(path), _Rules, file=path).root
+        content, text = read_content(path)
+        rules = validated(content, _Rules, file=path).root
 
         def reply(request: ChatRequest) -> str | None:
             return next((rule.reply for rule in rules if rule.matches(request.purpose)), None)
 
-        return cls(reply, name=f"scripted/{path.name}#{sha256(path.read_bytes()).hexdigest()[:8]}")
+        return cls(reply, name=f"scripted/{path.name}#{sha256(text.encode()).hexdigest()[:8]}")
 
     @property
     def calls(self) -> int:

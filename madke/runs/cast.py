@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Mapping
 
 from madke.core.chat import ChatModel
@@ -24,6 +25,9 @@ from madke.llm import (
     refuse_two_addresses,
 )
 from madke.runs.meter import Meter, Metered
+
+_OTHER_FILES = 256
+"""Open files that are no connections: indexes, the call store, libraries; generously."""
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
@@ -61,7 +65,12 @@ def has_endpoint(name: str) -> bool:
 
 
 def open_models(
-    names: Mapping[str, str], *, base_url: str | None = None, replay: bool = False, models: Models | None = None
+    names: Mapping[str, str],
+    *,
+    base_url: str | None = None,
+    replay: bool = False,
+    models: Models | None = None,
+    probed: bool = True,
 ) -> dict[str, ChatModel]:
     """Role -> model, one model for all roles of a name. Close each with :func:`madke.llm.close`.
 
@@ -72,6 +81,7 @@ def open_models(
         base_url: The endpoint of the models that have none of their own.
         replay: Models are only named, never asked: no endpoint and no key is needed.
         models: The entries of ``models.yaml``; see :func:`madke.llm.open_model`.
+        probed: False leaves the probe to the caller.
 
     Raises:
         UserError: A model cannot be opened, a name leads to two addresses, an endpoint is not there, or a base URL is
@@ -87,7 +97,7 @@ def open_models(
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
     refuse_two_addresses(opened.values())
-    if not replay:
+    if probed and not replay:
         probe(opened.values())
     return {role: opened[name] for role, name in names.items()}
 
@@ -122,3 +132,20 @@ def guarded(
         return Stored(guarded, store, replay=replay, payer=payer) if store else guarded
 
     return {role: guard(model) for role, model in models.items()}
+
+
+def allow_connections(concurrency: int) -> None:
+    """Raise this process's soft limit of open files where so many connections need it.
+
+    Raises:
+        UserError: The system's hard limit is below that.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = concurrency + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UserError(
+            f"--concurrency {concurrency} needs {needed} open files, and this system allows {hard} (ulimit -Hn)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

@@ -224,6 +224,16 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
                 for name, model in opened.items()
             }
 
+        async def probe(self) -> None:
+            """See to it that the endpoints are there."""
+            from madke.core.errors import UserError
+            from madke.llm import probe
+
+            try:
+                probe(self._models().values())
+            except UserError as error:
+                raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
+
         async def complete(self, name: str, request: ChatRequest) -> _Answer:
             from madke.core.chat import Paced
             from madke.core.errors import CallError
@@ -244,7 +254,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
 
                 known = Models(entries={name: ModelEntry(**fields) for name, fields in entries.items()}, named=named)
                 try:
-                    self._opened = open_models(models, base_url=base_url, models=known)
+                    self._opened = open_models(models, base_url=base_url, models=known, probed=False)
                 except UserError as error:
                     raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
             return self._opened
@@ -288,14 +298,22 @@ def _wait_until_open(ray: Any, workers: Sequence[_Worker], expected: Mapping[str
             waiting = ", ".join(sorted({opening[each].node for each in left}))
             _log.warning("waiting for Ray workers to load their models, or for CPUs or GPUs to be free, on %s", waiting)
         for each in done:
-            try:
-                found = ray.get(each)
-            except ray.exceptions.RayTaskError as error:
-                raise cause(error) from error
-            except ray.exceptions.RayError as error:
-                raise UserError(f"Ray: the worker on node {opening[each].node} ended as it began: {error}") from None
+            worker = opening[each]
+            found = _got(ray, each, worker)
             for name, model in expected.items():
-                _compare(opening[each].node, name, model, *found[name])
+                _compare(worker.node, name, model, *found[name])
+    for worker, there in [(worker, worker.actor.probe.remote()) for worker in workers]:
+        _got(ray, there, worker)
+
+
+def _got(ray: Any, answer: Any, worker: _Worker) -> Any:
+    """What a worker returned as it began; what it raised is raised."""
+    try:
+        return ray.get(answer)
+    except ray.exceptions.RayTaskError as error:
+        raise cause(error) from error
+    except ray.exceptions.RayError as error:
+        raise UserError(f"Ray: the worker on node {worker.node} ended as it began: {error}") from None
 
 
 def _compare(node: str, name: str, here: ChatModel, there: str, address: str | None) -> None:
@@ -310,7 +328,9 @@ def _compare(node: str, name: str, here: ChatModel, there: str, address: str | N
             f"Ray: the node {node} would ask OpenAI itself for {name}; start Ray there with OPENAI_BASE_URL, or give "
             "--base-url"
         )
-    _log.warning("the node %s asks %s at %s; its calls are kept as those of %s", node, there, address, known)
+    _log.warning(
+        "the node %s asks %s at %s; its calls are kept as those of %s at %s", node, there, address, there, known
+    )
 
 
 def _line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,12 +11,15 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from madke.core.errors import UserError
+from madke.core.events import Event, Listener, PoolProgress, PoolsReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.files import fingerprint, replacing
 from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
 from madke.knowledge.pools import build_pools, load_pool
+from madke.runs.directory import RunDirectory
+from madke.runs.job import Job
 from madke.runs.spec import RunSpec, question_hash, short_hash
 
 RETRIEVED = 10
@@ -190,3 +194,40 @@ def build_run_pools(
         whole.write(more.read_bytes())
     more.unlink()
     return found
+
+
+async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
+    """The pool file in the run directory, with what it lacks retrieved."""
+    knowledge = job.protocol.knowledge
+    assert knowledge is not None
+    file = directory.path / "pools.jsonl"
+    if directory.begun and not file.exists():
+        raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
+    if replay:
+        return file
+    if not directory.begun:
+        # Pools without a run are left of one that was stopped; nothing says what they were built from.
+        file.unlink(missing_ok=True)
+    later = None if tell is None else from_thread(tell)
+
+    def progress(done: int, total: int) -> None:
+        if later is not None:
+            later(PoolProgress(question="", done=done, total=total))
+
+    def opened() -> Sequence[Source]:
+        return job.sources(later)
+
+    found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
+    if found and tell is not None:
+        tell(PoolsReady(question="", found=found))
+    return file
+
+
+def from_thread(listen: Listener) -> Listener:
+    """The listener, for events of another thread: it hears them in this event loop."""
+    loop = asyncio.get_running_loop()
+
+    def later(event: Event) -> None:
+        loop.call_soon_threadsafe(lambda: listen(event))
+
+    return later

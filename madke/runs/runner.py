@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,8 +14,7 @@ from pathlib import Path
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Event, Listener, PoolProgress, PoolReady, PoolsReady, RunProgress, heedless
-from madke.core.knowledge import Source
+from madke.core.events import Listener, PoolReady, RunProgress, heedless
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
@@ -24,12 +22,12 @@ from madke.engine.scene import Estimate, Retrieve
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, endpoints_of, moved, read_models
 from madke.llm.prices import read_prices
 from madke.runs.budget import Budget
-from madke.runs.cast import guarded, open_models
+from madke.runs.cast import allow_connections, guarded, open_models
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import HOPELESS, Meter, Metered
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
-from madke.runs.run_pools import RunPools, build_run_pools, depth
+from madke.runs.run_pools import RunPools, depth, own_pools
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.spec import RunOptions, RunSpec
 from madke.runs.stopping import drained, seconds_until, until_stopped
@@ -39,9 +37,6 @@ _log = logging.getLogger(__name__)
 
 _TOLD_EVERY = 0.5
 """Seconds between two :class:`RunProgress`."""
-
-_OTHER_FILES = 256
-"""Open files that are no connections: indexes, the call store, libraries; generously."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +110,7 @@ async def play(
         estimator = QualityEstimator(job.spec.estimator, replay=named_only) if job.spec.estimator else None
         file = pools if job.protocol.knowledge else None
         if file is None and job.protocol.knowledge is not None:
-            file = await _own_pools(job, directory, tell, replay=options.replay)
+            file = await own_pools(job, directory, tell, replay=options.replay)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(file, job.protocol.knowledge, job.questions, before)
         live = _live_search(job, before, tell, replay=options.replay)
@@ -347,26 +342,10 @@ async def run_batch(
         await asyncio.gather(*at_work, return_exceptions=True)
 
 
-def allow_connections(concurrency: int) -> None:
-    """Raise this process's soft limit of open files where so many connections need it.
-
-    Raises:
-        UserError: The system's hard limit is below that.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = concurrency + _OTHER_FILES
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UserError(
-            f"--concurrency {concurrency} needs {needed} open files, and this system allows {hard} (ulimit -Hn)"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
 @contextmanager
 def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapping[str, ChatModel]]:
     """Who plays which role, here or on the nodes of a cluster."""
+    entries = read_models(options.models_file)
     if options.engine == "ray" and not named_only:
         if job.own_models:
             own = next(iter(job.own_models))
@@ -374,51 +353,17 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
         from madke.runs.ray_cast import ray_models
 
         with ray_models(
-            job.spec.models, base_url=options.base_url, address=options.address, concurrency=options.concurrency
+            job.spec.models,
+            base_url=options.base_url,
+            address=options.address,
+            concurrency=options.concurrency,
+            models=entries,
         ) as models:
             yield models
         return
     names = {role: name for role, name in job.spec.models.items() if name not in job.own_models}
-    entries = read_models(options.models_file)
     opened = open_models(names, base_url=options.base_url, replay=named_only, models=entries)
     yield {role: opened.get(role) or job.own_models[name] for role, name in job.spec.models.items()}
-
-
-async def _own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
-    """The pool file in the run directory, with what it lacks retrieved."""
-    knowledge = job.protocol.knowledge
-    assert knowledge is not None
-    file = directory.path / "pools.jsonl"
-    if directory.begun and not file.exists():
-        raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
-    if replay:
-        return file
-    if not directory.begun:
-        # Pools without a run are left of one that was stopped; nothing says what they were built from.
-        file.unlink(missing_ok=True)
-    later = None if tell is None else from_thread(tell)
-
-    def progress(done: int, total: int) -> None:
-        if later is not None:
-            later(PoolProgress(question="", done=done, total=total))
-
-    def opened() -> Sequence[Source]:
-        return job.sources(later)
-
-    found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
-    if found and tell is not None:
-        tell(PoolsReady(question="", found=found))
-    return file
-
-
-def from_thread(listen: Listener) -> Listener:
-    """The listener, for events of another thread: it hears them in this event loop."""
-    loop = asyncio.get_running_loop()
-
-    def later(event: Event) -> None:
-        loop.call_soon_threadsafe(lambda: listen(event))
-
-    return later
 
 
 def _live_search(job: Job, before: RunSpec | None, tell: Listener | None, *, replay: bool) -> LiveSearch | None:

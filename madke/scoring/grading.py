@@ -158,7 +158,7 @@ class Grades:
     """What a grader said of some answers."""
 
     model: str
-    """The model's name, endpoint included."""
+    """The model's name."""
     right: Mapping[Pair, bool]
     missing: Mapping[Pair, str]
     """Answers without a grade -> why: :data:`UNREAD`, or how the call failed."""

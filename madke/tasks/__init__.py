@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from madke.core.errors import UserError
 from madke.core.registry import Registry
-from madke.tasks.base import BaseTask, Example, Task, completed
+from madke.tasks.base import BaseTask, Example, Task, completed, is_task_here
 from madke.tasks.choice import Choice
 from madke.tasks.claim import Claim
 from madke.tasks.math import Math
@@ -20,12 +20,14 @@ TASKS: Registry[BaseTask] = Registry("task", {task.name: task for task in _OWN},
 
 
 def get_task(name: str) -> BaseTask:
-    """The task of a question. Files are not trusted: one that is ``module:object`` must have been named by the user.
+    """The task of a question or a transcript. These are not trusted: nothing is imported that only they name.
+
+    A task that is ``module:object`` was named by the user before, or lies in a module that the program has imported.
 
     Raises:
         UserError: There is none (the message suggests the nearest name), or it is code that only a file names.
     """
-    if ":" in name and name not in TASKS:
+    if ":" in name and name not in TASKS and not is_task_here(name):
         raise UserError(f"task {name!r} is code, and only a file names it; if you trust it, give --task {name}")
     return TASKS[name]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -162,6 +163,15 @@ def completed(name: str, value: Any) -> BaseTask:
     if len({example["answer"] for example in task.examples}) < 2:
         raise UserError(f"task {name!r}: expected at least two examples with different answers")
     return task if isinstance(task, BaseTask) else _Completed(task)
+
+
+def is_task_here(name: str) -> bool:
+    """Whether ``module:object`` is a task, or the class of one, in a module that has been imported."""
+    module, _, path = name.partition(":")
+    value: Any = sys.modules.get(module)
+    for part in path.split("."):
+        value = getattr(value, part, None)
+    return all(hasattr(value, part) for part in _REQUIRED)
 
 
 def require(package: str, task: str) -> None:

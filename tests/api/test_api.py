@@ -92,10 +92,10 @@ def test_the_same_debate_through_api_command_line_and_stream(tmp_path, monkeypat
         *_, last = asyncio.run(streamed())
         by_ask = madke.ask(asked, options=options, seed=7, **same)
     (from_run,) = by_run.transcripts()
-    (from_cli,) = madke.api.running.Run(tmp_path / "cli").transcripts()
+    (from_cli,) = madke.api.batch.Run(tmp_path / "cli").transcripts()
     assert plain(from_run) == plain(from_cli) == plain(last.transcript) == plain(by_ask.transcript)
     assert from_run.answer == "Lake Baikal"
-    assert by_run.spec == madke.api.running.Run(tmp_path / "cli").spec
+    assert by_run.spec == madke.api.batch.Run(tmp_path / "cli").spec
 
 
 def test_it_works_inside_a_running_event_loop():

@@ -60,6 +60,7 @@ def outcomes(folder):
     }
 
 
+@pytest.mark.slow
 def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_there(lakes):
     """Also where an arm has as many debaters as another costs, or takes over its first round."""
     with openai_server(debating) as server:
@@ -84,6 +85,7 @@ def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_th
     assert {*read_spec(arms / "after").given} == {f"q{n}" for n in range(5)}
 
 
+@pytest.mark.slow
 def test_a_server_that_moved_goes_on_and_is_paid_nothing_twice(lakes):
     more = ("--data", lakes / "questions.jsonl", "--pools", lakes / "pools.jsonl", "--model", "openai/m")
     command = ("ablate", lakes / "recipe.yaml", *more, "--out", lakes / "out")

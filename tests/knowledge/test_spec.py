@@ -132,12 +132,12 @@ def test_each_kind_is_opened(tmp_path: Path, bm25_index: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("wiki: {index: a}\nwiki: {index: b}\n", ":2: 'wiki' stands on line 1 already"),
+        ("wiki: {index: a}\nwiki: {index: b}\n", ":2: is not YAML: 'wiki' stands on line 1 already"),
         ("a: {index: a}\n\nb: {indx: b}\n", ":3: source 'b': expected one of"),
         ("a,b: {index: a}\n", ":1: 'a,b' cannot name a source"),
         ("a: {index: a}\nnone: {index: a}\n", ":2: 'none' cannot name a source"),
         ("7: {index: a}\n", ":1: expected a name, found 7"),
-        ("- wiki\n", ":1: expected a mapping at the top level"),
+        ("- wiki\n", ": expected a mapping at the top level, found list"),
         ("a: {index: a\n", ":2: is not YAML"),
         ("a: &a {hybrid: [*a, b]}\n", ":1: is not YAML: an alias stands inside what it stands for"),
     ],

@@ -164,9 +164,7 @@ def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path):
         done = madke(*arguments(tmp_path, server, "--concurrency", "2", n=40))
         sent = len(server.requests)
     assert done.returncode == 1
-    assert re.search(
-        r"stopped: the last 20 calls of openai/m@\S+ all failed: HTTP 401: the key is revoked", done.stderr
-    )
+    assert re.search(r"stopped: the last 20 calls of openai/m all failed: HTTP 401: the key is revoked", done.stderr)
     assert sent < 12 + 20 + 2 * 2 * 2, "what was under way, and nothing more"
     assert len(unfinished(tmp_path)) > 20
     assert sessions(tmp_path)[0]["left_over"] == len(unfinished(tmp_path))
@@ -290,7 +288,7 @@ def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_token
         assert madke(*args).returncode == 1
         assert len(server.requests) > sent, "what was no reply is asked again"
     assert done.returncode == 1
-    assert re.search(r"stopped: the last 3 calls of openai/m@\S+ all failed: .* max_tokens = \d+", done.stderr)
+    assert re.search(r"stopped: the last 3 calls of openai/m all failed: .* max_tokens = \d+", done.stderr)
     assert sent <= 3 + 2 * 2 * 2
     assert len(unfinished(tmp_path)) > 30
 

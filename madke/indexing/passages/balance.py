@@ -61,9 +61,7 @@ _Cut = tuple[int, int, str]
 def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
     """The text without what this module's first lines name; its links and brackets are in pairs afterwards.
 
-    Args:
-        wikitext: A page's text.
-        hidden: Lower-case names of the namespaces whose links show nothing (files, categories).
+    ``hidden`` are the lower-case names of the namespaces whose links show nothing (files, categories).
     """
     text = "\n" + _with_literals(_without_comments(wikitext))
     scan = _Scan(text, hidden)

@@ -106,15 +106,11 @@ def read_book(book: BookFile) -> str:
 
 
 def sections(name: str, content: str) -> Iterator[Section]:
-    """The sections of a book in order.
+    """The sections of a book (its file's name, and what :func:`read_book` gave) in order.
 
     Plain text is one section. Markdown and HTML are divided at headings of the first three levels. The book's title
     is its HTML title, else its first heading of level one, else the file's name. Tables, forms, scripts and navigation
     are left out, as semi-structured text is of DPR's Wikipedia passages; lists stay, for books argue in them.
-
-    Args:
-        name: The file's name; its ending says what it is.
-        content: What :func:`read_book` gave.
 
     Raises:
         ValueError: The parser did not come to the end.

@@ -139,8 +139,7 @@ _LIST_TITLE = re.compile(r"Lists? of .|Outline of .|Index of .*\barticles\b")
 def page_kind(title: str, wikitext: str) -> PageKind:
     """What a page of the article namespace is, by its title and its templates.
 
-    Lists, outlines and indices are left out as DrQA does, whose pages DPR split; but of titles with "Index of" only
-    the indices of articles: the index of refraction is a subject.
+    Lists, outlines and indices of articles are left out as DrQA does, whose pages DPR split.
     """
     if _REDIRECT.match(wikitext):
         return "redirect"

@@ -92,9 +92,7 @@ _HOLLOW_PLACE = re.compile(r" ?[,;] ?(?=[,;)])")
 def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
     """The prose of a page, a paragraph a line. Time is linear in the text, whatever it holds.
 
-    Args:
-        wikitext: The text of the page's revision.
-        hidden: Lower-case names of the namespaces whose links show nothing.
+    ``hidden`` are the lower-case names of the namespaces whose links show nothing.
     """
     text = strip_markup(expand_templates(wikitext), hidden)
     paragraphs = []

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -71,23 +72,23 @@ def short_hash(content: bytes) -> bytes:
     return sha256(content).digest()[:16]
 
 
-def packed(content: bytes) -> bytes:
-    """The body of a text or a call; a higher level takes a tenth less space, and a multiple of the time."""
-    return zlib.compress(content, level=1)
+@lru_cache(maxsize=64)
+def _packed(content: bytes) -> tuple[bytes, bytes]:
+    """The hash and the compressed form of a text; a higher level saves a tenth of the space, at twice the time."""
+    return short_hash(content), zlib.compress(content, level=1)
 
 
 def call_row(
     key: str, payer: str, model: str, request: ChatRequest, completion: Completion
 ) -> tuple[tuple[Any, ...], dict[bytes, bytes]]:
-    """The values of :data:`COLUMNS`; and hash -> text of its messages."""
-    texts = [message.content.encode("utf-8", "surrogatepass") for message in request.messages]
-    names = [short_hash(text) for text in texts]
-    prompt = [(message.role, name.hex()) for message, name in zip(request.messages, names, strict=True)]
+    """The values of :data:`COLUMNS`; and hash -> compressed text of its messages."""
+    texts = [_packed(message.content.encode("utf-8", "surrogatepass")) for message in request.messages]
+    prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
     record = {**asdict(request), "messages": prompt, "completion": asdict(completion)}
     counts = (getattr(completion.usage, name) for name in COUNTS)
     columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
-    values = (*columns, packed(_to_json(record).encode("ascii")))
-    return (*values, _checksum(values)), dict(zip(names, texts, strict=True))
+    values = (*columns, zlib.compress(_to_json(record).encode("ascii"), level=1))
+    return (*values, _checksum(values)), dict(texts)
 
 
 def _checksum(values: Sequence[Any]) -> int:

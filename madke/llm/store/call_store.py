@@ -34,8 +34,6 @@ _FORMAT = 3
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"
 _INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
-_KNOWN = 20_000
-"""Texts of which a process remembers that they are in the file."""
 _END = 10_000
 """Ids without a call, one after another, after which a damaged file is taken to have no more of them."""
 
@@ -43,8 +41,8 @@ _FAILURES = (sqlite3.Error, Damage, UnicodeDecodeError, OverflowError)
 """What goes wrong with a file; the last two where a damaged one gives a text that is no UTF-8, or a huge number."""
 _DAMAGED = (
     *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
-    # Our statements and values are right, so what does not fit them is the file.
-    *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG),
+    # Our statements and values are right, so what does not fit them is the file; 0: a text that is no UTF-8.
+    *(0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG),
 )
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
@@ -71,7 +69,6 @@ class CallStore:
         self.in_flight: dict[str, asyncio.Future[Completion]] = {}
         """Calls that :class:`Stored` models of this process are making now, by key."""
         self._waiting: list[tuple[tuple[Any, ...], dict[bytes, bytes], asyncio.Future[None]]] = []
-        self._known: set[bytes] = set()
         self._damaged = False
         with self._errors():
             try:
@@ -185,13 +182,9 @@ class CallStore:
         if not self._is_there():  # SQLite would go on writing into a file without a name, and all would be lost
             why = "was removed or replaced while it was in use; the same command again goes on with what is there now"
             raise UserError(why, file=self.path)
-        new = [(name, call_rows.packed(text)) for name, text in texts.items() if name not in self._known]
         with self._errors(), self._db:
-            self._db.executemany(_INSERT_TEXT, new)
+            self._db.executemany(_INSERT_TEXT, texts.items())
             self._db.executemany(_INSERT, rows)
-        if len(self._known) > _KNOWN:
-            self._known.clear()
-        self._known.update(texts)
 
     def _is_there(self) -> bool:
         try:
@@ -290,7 +283,4 @@ def _code(error: Exception) -> int:
 
 
 def _is_damage(error: Exception) -> bool:
-    if not isinstance(error, sqlite3.Error):
-        return True
-    # Without a code: the module's own, of a text that is no UTF-8.
-    return _code(error) in _DAMAGED or (type(error) is sqlite3.OperationalError and not _code(error))
+    return not isinstance(error, sqlite3.Error) or _code(error) in _DAMAGED
