@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from madke.core.chat import Message
-from madke.core.errors import UserError
 from madke.llm.refusals import without_system
 
 _PROBE = "madke-system-probe"
@@ -60,29 +58,6 @@ class ChatTokens:
             return _PROBE in self._render([{"role": "system", "content": _PROBE}, {"role": "user", "content": "x"}])
         except TemplateError:
             return False
-
-
-def load_chat_tokens(name: str, *, local: bool = False) -> ChatTokens:
-    """The tokenizer of a model.
-
-    Args:
-        name: A folder, a ``tokenizer.json``, or a name on the Hugging Face Hub.
-        local: Take nothing but what is on this machine.
-
-    Raises:
-        UserError: ``transformers`` is missing, or there is no such tokenizer.
-    """
-    try:
-        from transformers import AutoTokenizer, PreTrainedTokenizerFast
-    except ImportError as error:
-        raise UserError(f"the tokenizer {name!r} needs the package {error.name}: install madke[dense]") from None
-    try:
-        if Path(name).is_file():
-            return ChatTokens(PreTrainedTokenizerFast(tokenizer_file=name))
-        return ChatTokens(AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=local))
-    except Exception as error:  # of a file that is no tokenizer the package says so by a bare Exception
-        reason = str(error).strip().partition("\n")[0]
-        raise UserError(f"{name!r} cannot be loaded as a tokenizer: {reason}") from None
 
 
 def as_text(messages: Sequence[Message]) -> str:

@@ -7,8 +7,8 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import Transcript
-from madke.scoring.evidence import selection_values
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, listed, question_of, sentence_bleu
+from madke.scoring.pool_use import selection_values
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -43,7 +43,7 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
     and ``co2_matcher``; ``rounds``, where somebody counted: not of answers from elsewhere; ``entropy``,
     ``log_likelihood`` and ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and what
-    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :mod:`madke.scoring.evidence` name.
+    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :mod:`madke.scoring.pool_use` name.
 
     Args:
         transcript: One that has an outcome.

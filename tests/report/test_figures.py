@@ -25,8 +25,7 @@ from madke.report.figures.by_setting import (
     selection_ablation,
     source_ablation,
 )
-from madke.report.figures.canvas import INK, arms_of, style
-from madke.report.figures.figure_files import page_svg
+from madke.report.figures.canvas import INK, arms_of, page_svg, style
 from madke.runs.spec import RunSpec
 from madke.scoring.arms import Results
 from madke.scoring.scores import score

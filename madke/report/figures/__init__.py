@@ -23,8 +23,7 @@ from madke.report.figures.by_round import (
     tally,
 )
 from madke.report.figures.by_setting import agents_curves, rounds_curves, selection_ablation, source_ablation
-from madke.report.figures.canvas import Drawing, DrawnArm, arms_of, style
-from madke.report.figures.figure_files import Format, file_bytes, page_svg
+from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import Results
 from madke.scoring.scores import Scores
 

@@ -24,6 +24,7 @@ from madke.report.figures.canvas import (
     one_line,
     patch_key,
     percent_axis,
+    plot_line,
     rows_in_blocks,
 )
 from madke.scoring.debate_rows import correct
@@ -33,7 +34,7 @@ from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 _IN_A_ROW = 4
@@ -107,7 +108,8 @@ def _by_round(arms: Sequence[DrawnArm], measures: Sequence[_Measure], *, name: s
         axis = figure.add_subplot(ceil(len(panels) / columns), columns, place)
         axis.set_title(panel.heading, fontsize=9 if columns < _IN_A_ROW else 8)
         for number, line in enumerate(panel.lines):
-            _draw(axis, line, shift=0.06 * (number - (len(panel.lines) - 1) / 2))
+            shift = 0.06 * (number - (len(panel.lines) - 1) / 2)
+            plot_line(axis, line.points, line.colour, line.marker, shift=shift)
         axis.set_xticks(range(1, rounds + 1, 1 + rounds // 10))
         axis.set_xlim(0.6, rounds + 0.4)
         axis.tick_params(axis="x", labelbottom=place + columns > len(panels))
@@ -147,15 +149,6 @@ def _of_arm(arm: DrawnArm, measures: Sequence[_Measure]) -> _Panel:
         for one, colour, marker in zip(measures, COLOURS, MARKERS, strict=False)
     ]
     return _Panel(heading=one_line(arm.label, 21), unit=measures[0].unit, lines=lines)
-
-
-def _draw(axis: Axes, line: _Line, *, shift: float) -> None:
-    # Side by side within a round, so that intervals of different lines do not hide each other.
-    xs = [n + shift for n in line.points]
-    values = [one.value for one in line.points.values()]
-    axis.plot(xs, values, marker=line.marker, color=line.colour, markersize=4, linewidth=1.3)
-    for x, one in zip(xs, line.points.values(), strict=True):
-        interval_line(axis, x, one, colour=line.colour)
 
 
 FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")

@@ -21,6 +21,7 @@ from madke.report.figures.canvas import (
     notes,
     one_line,
     percent_axis,
+    plot_line,
     rows_in_blocks,
 )
 from madke.runs.spec import RunSpec
@@ -28,7 +29,7 @@ from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 Facts = Mapping[str, str]
@@ -262,9 +263,9 @@ def _curves(
         axis = figure.add_subplot(ceil(len(panels) / 2), 2, place)
         drawn: list[Estimate] = []
         for line, (_, members) in enumerate(found):
-            points = [(number(arm), one) for arm in members if (one := value(arm.scores))]
-            drawn += [one for _, one in points]
-            _curve(axis, points, line, shift=line - (len(found) - 1) / 2)
+            points = {number(arm): one for arm in members if (one := value(arm.scores))}
+            drawn += points.values()
+            plot_line(axis, points, *_look(line), shift=0.05 * (line - (len(found) - 1) / 2))
         axis.set_title(heading)
         axis.set_xlabel(axis_label)
         axis.set_xticks(sorted({number(arm) for arm in shown}))
@@ -283,15 +284,6 @@ def _curves(
         caption="Arms that differ in this number alone, a line for each group of them." + notes(shown, shares),
         figure=figure,
     )
-
-
-def _curve(axis: Axes, points: Sequence[tuple[int, Estimate]], line: int, *, shift: float) -> None:
-    # Side by side, so that intervals of different lines do not hide each other.
-    xs = [x + 0.05 * shift for x, _ in points]
-    colour, marker = _look(line)
-    axis.plot(xs, [one.value for _, one in points], marker=marker, color=colour, markersize=4, linewidth=1.3)
-    for x, (_, one) in zip(xs, points, strict=True):
-        interval_line(axis, x, one, colour=colour)
 
 
 def _look(line: int) -> tuple[str, str]:
