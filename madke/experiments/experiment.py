@@ -193,7 +193,8 @@ class Experiment:
         An arm that it needs must have an outcome for every question: where a debate failed, nobody knows its first
         round, or what it would have cost.
         """
-        for needed in (other for other in self.setting.arms if other.name in arm.needs):
+        by_name = {other.name: other for other in self.setting.arms}
+        for needed in (by_name[name] for name in arm.needs):
             done, failed = _outcomes(self.path, needed)
             if done < self.setting.debates(needed):
                 return f"it needs {needed.name}, which is not finished"
