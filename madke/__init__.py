@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from madke.engine.protocol import Protocol
     from madke.experiments.ablation import ablate
     from madke.lemmas import adebate, debate
-    from madke.runs.spec import RunOptions, RunSpec
+    from madke.runs.options import RunOptions
+    from madke.runs.spec import RunSpec
     from madke.scoring.metrics import Metric, metric
     from madke.tasks.base import BaseTask, Task
 
@@ -40,7 +41,8 @@ _MODULES = {
     "madke.engine.protocol": ("Protocol",),
     "madke.experiments.ablation": ("ablate",),
     "madke.lemmas": ("adebate", "debate"),
-    "madke.runs.spec": ("RunOptions", "RunSpec"),
+    "madke.runs.options": ("RunOptions",),
+    "madke.runs.spec": ("RunSpec",),
     "madke.scoring.metrics": ("Metric", "metric"),
     "madke.tasks.base": ("BaseTask", "Task"),
 }

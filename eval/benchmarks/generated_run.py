@@ -24,9 +24,9 @@ from madke.indexing.corpus import read_corpus
 from madke.llm import close, open_model
 from madke.runs.directory import RunDirectory
 from madke.runs.job import prepared
+from madke.runs.options import RunOptions
 from madke.runs.run_pools import RunPools
 from madke.runs.runner import play
-from madke.runs.spec import RunOptions
 from madke.tasks import get_task
 from madke.variants import load_variant
 

@@ -23,9 +23,9 @@ from madke.knowledge.pools import retrieve
 from madke.llm import Limits, close, read_models
 from madke.runs.cast import guarded, open_models
 from madke.runs.job import Job, Model, Models, Sources, prepared
+from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_pools import depth, from_thread, pool_of
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
-from madke.runs.spec import USUAL, RunOptions
 from madke.tasks import get_task
 from madke.tasks.base import Task
 from madke.variants import Variant

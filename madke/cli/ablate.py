@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
     from madke.experiments.setting import Setting
     from madke.report.tables import Table
-    from madke.runs.spec import RunOptions
+    from madke.runs.options import RunOptions
 
 
 @shared.run_options("engine", "address", "retry_failed", "retry_degraded")

@@ -13,7 +13,7 @@ from madke.terminal import say, say_json
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
     from madke.runs.job import Job
-    from madke.runs.spec import RunOptions
+    from madke.runs.options import RunOptions
 
 _OF_RUNS = (
     "prices",

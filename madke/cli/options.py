@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import Field, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from madke.core.errors import UserError
 from madke.tasks import TASKS
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
 
 Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="A folder of your own variants, searched first.")]
@@ -92,14 +90,15 @@ Address = Annotated[
 
 
 def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command every field of :class:`madke.runs.spec.RunOptions` as an option, and one argument ``options``.
+    """Gives a command every field of :class:`madke.runs.options.RunOptions` as an option, and one argument ``options``.
 
     Args:
         left_out: Fields that the command does not have.
     """
-    from madke.runs.spec import RunOptions
+    from madke.runs.options import RunOptions
 
-    fields = {name: field for name, field in RunOptions.model_fields.items() if name not in left_out}
+    types = get_type_hints(RunOptions)
+    taken_fields = {each.name: each for each in fields(RunOptions) if each.name not in left_out}
 
     def given_to(command: Callable[..., None]) -> Callable[..., None]:
         # What RunOptions is need not be imported for the others to be read.
@@ -111,15 +110,17 @@ def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[...,
             if parameter.name != "options"
         ]
         taken = [
-            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=field.default, annotation=_annotation(name, field))
-            for name, field in fields.items()
+            Parameter(
+                name, Parameter.POSITIONAL_OR_KEYWORD, default=each.default, annotation=_option(each, types[name])
+            )
+            for name, each in taken_fields.items()
         ]
 
         @wraps(command)
         def wrapper(**given: Any) -> None:
             from madke.knowledge.named import use_sources_file
 
-            options = RunOptions(**{name: given.pop(name) for name in fields})
+            options = RunOptions(**{name: given.pop(name) for name in taken_fields})
             if options.sources_file is not None:
                 use_sources_file(options.sources_file)
             command(**given, options=options)
@@ -131,13 +132,11 @@ def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[...,
     return given_to
 
 
-def _annotation(name: str, field: FieldInfo) -> Any:
+def _option(each: Field[Any], kind: Any) -> Any:
     """A field as an option: its flag, help text and bound."""
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    flag = str(extra.get("flag", f"--{name.replace('_', '-')}"))
-    bound = next((each.ge for each in field.metadata if hasattr(each, "ge")), None)
-    metavar = str(extra["metavar"]) if "metavar" in extra else None
-    return Annotated[field.annotation, typer.Option(flag, help=field.description, min=bound, metavar=metavar)]
+    said = each.metadata
+    flag = said["flag"] or f"--{each.name.replace('_', '-')}"
+    return Annotated[kind, typer.Option(flag, help=said["help"], min=said["ge"], metavar=said["metavar"] or None)]
 
 
 def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from madke.terminal import console, say
 if TYPE_CHECKING:
     from madke.experiments.plan import Load, Planned
     from madke.llm.prices import Prices
-    from madke.runs.spec import RunOptions
+    from madke.runs.options import RunOptions
 
 
 def refuse_limits(options: RunOptions) -> None:

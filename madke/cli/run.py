@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from madke.llm.prices import Prices
     from madke.runs.job import Job
     from madke.runs.meter import Meter
-    from madke.runs.spec import RunOptions
+    from madke.runs.options import RunOptions
 
 
 _REASONS = 3

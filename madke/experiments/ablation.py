@@ -18,8 +18,8 @@ from madke.experiments.recipe import Arm, Recipe
 from madke.experiments.setting import Data, Setting, read_setting
 from madke.runs.budget import Budget
 from madke.runs.meter import Meter
+from madke.runs.options import USUAL, RunOptions
 from madke.runs.runner import account
-from madke.runs.spec import USUAL, RunOptions
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 

@@ -23,10 +23,10 @@ from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job, with_given
 from madke.runs.meter import Meter
+from madke.runs.options import RunOptions
 from madke.runs.run_json import read_spec
 from madke.runs.run_pools import depth, lines_of
 from madke.runs.runner import Account, play
-from madke.runs.spec import RunOptions
 from madke.runs.transcripts import read_outcomes, read_transcripts
 
 FILE, FORMAT = "experiment.json", 2
@@ -178,7 +178,7 @@ class Experiment:
             given = first_rounds(read_transcripts(folder), self.setting.questions, job.spec.repeats, folder)
             job = with_given(job, given.reordered(arm.given.order))
         if not any(map(has_endpoint, job.spec.models.values())):
-            options = options.model_copy(update={"base_url": None})
+            options = replace(options, base_url=None)
         if job.protocol.needs_search and not options.replay:
             self._opened(job.spec.source_specs)
             job = replace(job, own_sources=self.sources)

@@ -23,7 +23,9 @@ from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm import as_chat_model, close, kind_of, open_model, read_models, refuse_two_addresses
 from madke.runs.cast import has_endpoint, role_models
 from madke.runs.job import Job, Model, check_needs, configured
-from madke.runs.spec import USUAL, RunOptions, RunSpec, question_hashes
+from madke.runs.options import USUAL, RunOptions
+from madke.runs.spec import RunSpec, question_hashes
+from madke.tasks import code_of
 from madke.variants import Variant, load_variant
 from madke.yaml_file import line_of
 
@@ -147,6 +149,7 @@ class Setting:
             data=self.data,
             dataset=", ".join(self.datasets) or None,
             task=self.task,
+            tasks=code_of(question.task for question in self.questions),
             questions=self.questions_of,
             sample_seed=self.sample_seed,
             variant=variant.name,

@@ -16,8 +16,9 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
 from madke.files import alone_with, foreign, is_held, replacing, unfinished
 from madke.knowledge.pools import asking_folder
+from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files
-from madke.runs.spec import RunOptions, RunSpec
+from madke.runs.spec import RunSpec
 from madke.runs.transcripts import Key, OutcomeLine, read_outcomes
 
 _POOLS = "pools.jsonl"

@@ -22,7 +22,7 @@ from madke.llm import as_chat_model
 from madke.runs.cast import role_models
 from madke.runs.spec import RunSpec, question_hashes
 from madke.runs.transcripts import read_transcripts
-from madke.tasks import TASKS, get_task
+from madke.tasks import TASKS, code_of, get_task
 from madke.tasks.base import Task
 from madke.variants import Variant, load_variant
 
@@ -119,6 +119,7 @@ def prepared(
         data=Path(data).name if isinstance(data, str | Path) else "",
         dataset=dataset,
         task=task_name,
+        tasks=code_of(question.task for question in questions),
         questions=question_hashes(questions),
         sample_seed=sample_seed,
         variant=variant.name,

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,11 @@ from madke.runs.cast import allow_connections, guarded, open_models
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import HOPELESS, Meter, Metered
+from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
 from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
-from madke.runs.spec import RunOptions, RunSpec
+from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, seconds_until, until_stopped
 from madke.tasks import get_task
 
@@ -95,8 +96,6 @@ async def play(
         UserError: The directory belongs to another run; a pool, a model, a source or the call store cannot be used.
         Interrupted: A signal stopped the run; all that had ended is kept.
     """
-    if options.address is not None and options.engine != "ray":
-        raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
     started = datetime.now(UTC)
     tell = None if listen is None else heedless(listen)
     allow_connections(options.concurrency)
@@ -184,7 +183,7 @@ class _Run:
             self._catch_up(meter.budget)
         if meter.stopped:
             # A limit is reached before anything begins: no outcome is given up for one that will not come.
-            options = options.model_copy(update={"retry_failed": False, "retry_degraded": False})
+            options = replace(options, retry_failed=False, retry_degraded=False)
             pending = self.directory.pending(self.job.questions, self.job.spec.repeats, options)
         self.directory.resume(options)
         meter.resumed = len(self.directory.done)

@@ -1,4 +1,4 @@
-"""What can change the results of a run (:class:`RunSpec`), and how it is done (:class:`RunOptions`)."""
+"""What a run is: everything that can change its results."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from hashlib import sha256
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from madke.core.question import Question
 from madke.engine.protocol import Protocol
@@ -35,6 +34,8 @@ class RunSpec(BaseModel):
     """The published format that the file was read as; None for our own."""
     task: str | None = None
     """The task of questions that name none, where one was asked for."""
+    tasks: Mapping[str, str] = {}
+    """Task -> its code and a fingerprint of what prompts say of it, of those that are not ours."""
     questions: Mapping[str, str]
     """Id -> hash of the question with all that is known of it, in order; see :func:`question_hash`."""
     sample_seed: int | None = None
@@ -82,69 +83,6 @@ class RunSpec(BaseModel):
     def given_sha256(self) -> str | None:
         """Fingerprint of all first-round stances that came from outside."""
         return short_hash(json.dumps(dict(self.given), sort_keys=True).encode()) if self.given else None
-
-
-def _option(default: Any, description: str, **extra: Any) -> Any:
-    bounds = {name: extra.pop(name) for name in ("ge",) if name in extra}
-    return Field(default, description=description, json_schema_extra=extra or None, **bounds)
-
-
-class RunOptions(BaseModel):
-    """How a run is done; nothing here changes a result. The command line takes each field as an option of its name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    concurrency: int = _option(16, "Questions, and model calls, under way at once.", ge=1)
-    base_url: str | None = _option(None, "Endpoint of openai/ and azure/ models, e.g. http://localhost:8000/v1.")
-    models_file: Path | None = _option(
-        None, "A models.yaml: names for endpoints. Default: MADKE_MODELS, else ./models.yaml."
-    )
-    sources_file: Path | None = _option(
-        None, "A sources.yaml: names for sources; it may name code. Default: MADKE_SOURCES, else ./sources.yaml."
-    )
-    rpm: int | None = _option(None, "Calls a minute, at most, to each endpoint.", ge=1)
-    tpm: int | None = _option(None, "Tokens a minute, at most, to each endpoint.", ge=1)
-    prices: Path | None = _option(
-        None,
-        "A YAML file of prices for a million tokens: openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}.",
-    )
-    max_cost: float | None = _option(
-        None,
-        "Begin no further question once so much is spent, at the prices of --prices; those under way, as many as "
-        "--concurrency, are finished.",
-        ge=0,
-    )
-    token_budget: int | None = _option(
-        None,
-        "Begin no further question once so many prompt and completion tokens are used, those of earlier commands "
-        "for OUT included.",
-        ge=1,
-    )
-    deadline: str | None = _option(
-        None,
-        "Begin no further call at that time: 90s, 45m, 1h30m from now, 06:30, or 2027-01-31T06:30. Calls under "
-        "way may end; the same command goes on from there.",
-        metavar="TIME",
-    )
-    engine: Literal["local", "ray"] = _option(
-        "local", "Where models are asked: from this machine, or from the nodes of a Ray cluster."
-    )
-    address: str | None = _option(
-        None, "ray: the cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or a cluster of this machine."
-    )
-    replay: bool = _option(False, "Make the transcripts anew from OUT's call store; no network.", flag="--replay")
-    retry_failed: bool = _option(
-        True, "Whether questions that failed are run again.", flag="--retry-failed/--keep-failed"
-    )
-    retry_degraded: bool = _option(
-        False,
-        "Run those again, too, that lost a debater or a verdict to a failed call. Only failed calls are made again.",
-        flag="--retry-degraded",
-    )
-
-
-USUAL = RunOptions()
-"""Every option as it is where nothing is said."""
 
 
 def short_hash(content: bytes) -> str:

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.core.transcript import from_json as transcript_from_json
-from madke.runs.spec import RunOptions
+from madke.runs.options import RunOptions
 
 Key = tuple[str, int]
 """Question id and repeat."""

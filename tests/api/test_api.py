@@ -1,6 +1,7 @@
 """``import madke``: what it offers, against what the command line does."""
 
 import asyncio
+import dataclasses
 import json
 import subprocess
 import sys
@@ -211,5 +212,5 @@ def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path):
 
 def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api():
     shown = command("run", "--help", COLUMNS="200").stdout
-    for name in madke.RunOptions.model_fields:
+    for name in [each.name for each in dataclasses.fields(madke.RunOptions)]:
         assert f"--{name.replace('_', '-')}" in shown, name

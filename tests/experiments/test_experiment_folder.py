@@ -16,8 +16,8 @@ from madke.experiments.recipe import read_recipe
 from madke.experiments.setting import Setting
 from madke.files import fingerprint
 from madke.llm import CallStore
+from madke.runs.options import USUAL
 from madke.runs.runner import account
-from madke.runs.spec import USUAL
 from tests.support.dataset import write_dataset
 
 WIKI = "{name: wiki, protocol: rag, sources: wiki}"

@@ -20,8 +20,8 @@ from madke.llm.transport import MAX_REPLY
 from madke.runs import cast
 from madke.runs.directory import RunDirectory
 from madke.runs.job import prepared
+from madke.runs.options import RunOptions
 from madke.runs.runner import play
-from madke.runs.spec import RunOptions
 from madke.runs.transcripts import read_transcripts
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import LastWords, chat, error, openai_server
