@@ -44,7 +44,7 @@ class OfflineChat:
         cache: The SQLite file of sentence vectors; by default one in madke's cache folder.
     """
 
-    name = "offline/extractive-1"
+    name = "offline/extractive-2"
 
     def __init__(self, encoder: Encoder | None = None, cache: Path | None = None) -> None:
         self._encoder = encoder
