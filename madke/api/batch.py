@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,8 +167,11 @@ async def arun(
     )
     check_pools(job, pools)
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
-    with RunDirectory(path, replay=options.replay) as directory:
-        meter = await play(job, directory, options, pools=pools, listen=listen)
+    try:
+        with RunDirectory(path, replay=options.replay) as directory:
+            meter = await play(job, directory, options, pools=pools, listen=listen)
+    finally:
+        await asyncio.to_thread(job.close)
     made = Run(path, meter)
     if out is None:
         finalize(made, rmtree, path, ignore_errors=True)

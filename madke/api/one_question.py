@@ -184,6 +184,7 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
     finally:
         for model in set(opened.values()):
             await close(model)
+        await asyncio.to_thread(job.close)
 
 
 def _retrieved(job: Job, listen: Listener) -> KnowledgePool:

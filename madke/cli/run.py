@@ -106,6 +106,8 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
             done = f"{len(directory.done)} of {len(job.questions) * job.spec.repeats} questions"
             say(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
             raise typer.Exit(exit_status(interrupt)) from None
+        finally:
+            job.close()
         for line in job.spent:
             say(line, err=True)
     _show_scores(out, meter, own.budget.prices, options)

@@ -129,12 +129,13 @@ class RunDirectory:
             self._answered = {line.key for line in self._lines if line and not line.failed}
             self._file = self._replayed.open("wb")
 
-    def end(self, session: Session | None, left: Sequence[Key]) -> None:
+    def end(self, session: Session | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
         """Write what this command did into ``run.json``; list what has no outcome yet in ``unfinished.jsonl``.
 
         Args:
             session: What it did; None: nothing.
             left: Question ids and repeats without an outcome; where there are none, there is no such file.
+            endpoints: Model name -> where and how it was asked.
 
         Raises:
             UserError: The directory cannot be written to.
@@ -142,7 +143,7 @@ class RunDirectory:
         if self._replayed is not None:
             return  # it asks nobody, and may be refused at the end
         self.check_lock()
-        end_session(self.path, session)
+        end_session(self.path, session, endpoints)
         if left:
             with replacing(self.path / "unfinished.jsonl") as file:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)

@@ -17,6 +17,7 @@ from madke.core.question import Question
 from madke.data import Given, first_rounds, read_dataset, read_given
 from madke.data.sampling import sample
 from madke.engine.protocol import Protocol
+from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source, parse_sources
 from madke.llm import as_chat_model
 from madke.runs.cast import role_models
@@ -68,6 +69,10 @@ class Job:
             if listen is not None:
                 listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
         return self._opened
+
+    def close(self) -> None:
+        """Close what was opened by name; the caller's own objects are the caller's."""
+        close_sources(source for source in self._opened if source.name not in self.own_sources)
 
     @property
     def protocol(self) -> Protocol:

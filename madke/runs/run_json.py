@@ -141,8 +141,13 @@ def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files
     )
 
 
-def end_session(path: Path, session: Session | None) -> None:
+def end_session(path: Path, session: Session | None, endpoints: Mapping[str, Any]) -> None:
     """Complete the last session; None removes it, where the command had nothing to do.
+
+    Args:
+        path: The run's directory.
+        session: What the command did.
+        endpoints: Model name -> where and how it was asked in the end: a dialect is found out on the way.
 
     Raises:
         UserError: ``run.json`` is missing or is not one of ours, or the directory cannot be written to.
@@ -150,7 +155,8 @@ def end_session(path: Path, session: Session | None) -> None:
     record = _record(path)
     *before, last = record["sessions"]
     kept = [*before, last] if session is None and not before else before
-    _write(path, {**record, "sessions": kept if session is None else [*before, {**last, **asdict(session)}]})
+    sessions = kept if session is None else [*before, {**last, **asdict(session)}]
+    _write(path, {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
 
 
 def _record(path: Path) -> dict[str, Any]:

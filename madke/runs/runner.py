@@ -59,7 +59,7 @@ def account(options: RunOptions) -> Account:
     Raises:
         UserError: The price file or the deadline is wrong.
     """
-    prices = read_prices(options.prices) if options.prices else {}
+    prices = {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
     budget = Budget(prices=prices, max_cost=options.max_cost, max_tokens=options.token_budget)
     if options.deadline is None:
         return Account(budget=budget)
@@ -261,7 +261,7 @@ class _Run:
         left = [(question.id, repeat) for question, repeat in pending if (question.id, repeat) not in done]
         meter.left_over = len(left)
         worked = meter.calls or meter.done or left
-        self.directory.end(meter.session() if worked else None, left)
+        self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
 
     async def _tell_now_and_then(self) -> None:
         while self.listen is not None:

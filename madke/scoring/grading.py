@@ -32,7 +32,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.quoting import without_tags
-from madke.llm import CallStore, Limiter, close, open_model
+from madke.llm import CallStore, Limiter, close, open_model, probe
 from madke.runs.cast import guarded
 from madke.runs.meter import Meter, Watch
 from madke.runs.stopping import drained, until_stopped
@@ -194,6 +194,7 @@ def grade(
         for question, answer in answers
     }
     model = open_model(grader.model, base_url=grader.base_url)
+    probe([model])
     limiter = Limiter(grader.concurrency)
     meter = Meter(total=len(requests), limiter=limiter)
     right: dict[Pair, bool] = {}

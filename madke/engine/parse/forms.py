@@ -106,11 +106,11 @@ def without_citations(text: str, shown: Container[int]) -> str:
         if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing)):
             continue
         characters[start:end] = " " * (end - start)
-        if text.startswith(".", end):  # It moves to the sentence that it ends, if that has not ended yet.
+        if text.startswith((".", "!", "?"), end):  # It moves to the sentence that it ends, unless that has ended.
             characters[end] = " "
             while start and characters[start - 1] in " \t":
                 start -= 1
-            characters[start] = " " if _FOLLOWS_SENTENCE.search(near) else "."
+            characters[start] = " " if _FOLLOWS_SENTENCE.search(near) else text[end]
     return "".join(characters)
 
 
