@@ -93,7 +93,7 @@ def test_a_broken_option(tmp_path, options, said):
         (lambda records: records[:1], [], "has no pool for question 'q1'"),
         (lambda records: [records[0], {**records[1], "question": "Who?"}], [], "was built for 'Who?'"),
         (lambda records: [records[0], records[0]], [], "pools.jsonl:2: id 'q0' stands on line 1 already"),
-        (lambda records: [records[0], {"id": "q1"}], [], "pools.jsonl:2: 'question'"),
+        (lambda records: [records[0], {"id": "q1"}], [], "pools.jsonl:2: question: Field required"),
         (
             lambda records: records,
             ["--sources", "textbooks"],
