@@ -90,8 +90,11 @@ class Run:
 
 
 def run(questions: Data, **asked: Any) -> Run:
-    """Debate every question; see :func:`arun`, which takes the same arguments. It works inside a running event loop."""
-    return finished(arun(questions, **asked))
+    """Debate every question; see :func:`arun`, which takes the same arguments. It works inside a running event loop.
+
+    Outside of one, Ctrl-C lets calls under way end, so that none that is paid for is lost.
+    """
+    return finished(arun(questions, **{"signals": True, **asked}))
 
 
 async def arun(
@@ -116,6 +119,7 @@ async def arun(
     seed: int | None = 0,
     repeats: int = 1,
     listen: Listener | None = None,
+    signals: bool = False,
 ) -> Run:
     """Debate every question and write transcripts and calls into a directory. The same call again resumes it.
 
@@ -141,6 +145,8 @@ async def arun(
         seed: Sampling seed; each call derives its own. None: the server's.
         repeats: How often each question is debated.
         listen: Hears every event of every debate, and :class:`madke.events.RunProgress`.
+        signals: Whether SIGINT, SIGTERM and SIGHUP, where this is the main thread, wait for the calls under way and end
+            the run with :class:`KeyboardInterrupt`.
 
     Raises:
         UserError: Something is not there, cannot be so, or the directory holds another run.
@@ -169,7 +175,7 @@ async def arun(
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
         with RunDirectory(path, replay=options.replay) as directory:
-            meter = await play(job, directory, options, pools=pools, listen=listen)
+            meter = await play(job, directory, options, pools=pools, listen=listen, signals=signals)
     finally:
         await asyncio.to_thread(job.close)
     made = Run(path, meter)
