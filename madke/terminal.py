@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from madke.core.addresses import SECRET
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 _STEERING = ("Cc", "Cf", "Cs", "Co")
 
@@ -71,6 +71,15 @@ def say_json(json_text: str, *, end: str = "\n") -> None:
     _write(shown + end, err=False)
 
 
+def as_text(table: RenderableType, width: int = _PIPED_WIDTH) -> str:
+    """A table as lines of plain text."""
+    shown = console()
+    shown.width = width
+    with shown.capture() as captured:
+        shown.print(table)
+    return captured.get()
+
+
 def console(*, err: bool = False) -> Console:
     """Tables and styled text on standard output; the text of whatever it prints is made printable.
 
@@ -80,7 +89,7 @@ def console(*, err: bool = False) -> Console:
     Args:
         err: On standard error instead.
     """
-    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
 
     class PrintableConsole(Console):

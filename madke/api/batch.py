@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -62,14 +61,10 @@ class Run:
 
     def table(self) -> str:
         """The scores as a table of plain text."""
-        from rich.console import Console
-
         from madke.report.score_tables import score_table
+        from madke.terminal import as_text
 
-        console = Console(file=StringIO(), width=140)
-        with console.capture() as shown:
-            console.print(score_table([(self.path.name, self._scored)]))
-        return shown.get()
+        return as_text(score_table([(self.path.name, self._scored)]))
 
     def report(self, file: str | Path) -> Path:
         """Write the report page.

@@ -61,6 +61,7 @@ class RunDirectory:
         self._replayed = self._target.with_suffix(".jsonl.replay") if replay else None
         self._lost = 0
         self._file: IO[bytes] | None = None
+        self._works = False
         self._held = ExitStack()
 
     @property
@@ -87,7 +88,9 @@ class RunDirectory:
             if (question.id, repeat) not in done
         ]
 
-    def begin(self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str) -> None:
+    def begin(
+        self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str, *, work: bool = True
+    ) -> None:
         """Check that the directory is this run's, and begin a session in ``run.json``. Then comes :meth:`resume`.
 
         Args:
@@ -95,6 +98,7 @@ class RunDirectory:
             endpoints: Model name -> where and how it is asked.
             files: Where its calls and pools are.
             started: When this command began: ISO 8601, UTC.
+            work: Whether there is anything to do. If not, nothing is written.
 
         Raises:
             UserError: The directory belongs to another run.
@@ -103,7 +107,8 @@ class RunDirectory:
             before = read_spec(self.path)
             _refuse_other(self.path, before, spec)
             spec = spec.extended(before)
-        if self._replayed is None:
+        self._works = self._replayed is None and (work or not _is_run(self.path))
+        if self._works:
             begin_session(self.path, spec, endpoints, files, started)
 
     def resume(self, options: RunOptions) -> None:
@@ -140,8 +145,8 @@ class RunDirectory:
         Raises:
             UserError: The directory cannot be written to.
         """
-        if self._replayed is not None:
-            return  # it asks nobody, and may be refused at the end
+        if not self._works:
+            return  # a replay asks nobody, and may be refused at the end
         self.check_lock()
         end_session(self.path, session, endpoints)
         if left:

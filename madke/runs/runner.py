@@ -125,7 +125,7 @@ async def play(
         endpoints = endpoints_of(models.values())
         if before is not None and not named_only and (line := moved(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
-        directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"))
+        directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
         with CallStore(files.calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
             run.listen = tell
