@@ -7,10 +7,13 @@ import madke
 
 if __name__ == "__main__":
     run = madke.run(
-        ["What is the deepest lake on Earth?", "Which river flows through Vienna?"],
-        protocol="mad",
+        [
+            "Which river is the only one that flows out of Lake Baikal?",
+            "In what year was the Great Barrier Reef added to the World Heritage List?",
+        ],
         model="offline",
+        sources="wiki-bm25",
         options=madke.RunOptions(engine="ray", concurrency=2),
     )
     for transcript in run.transcripts():
-        print(f"{transcript.question} {transcript.status}, {len(transcript.rounds)} rounds")
+        print(f"{transcript.question} {transcript.answer} ({len(transcript.rounds)} rounds)")

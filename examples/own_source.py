@@ -31,7 +31,7 @@ class Lakes:
 
 
 if __name__ == "__main__":
-    debate = madke.ask("Which is deeper, Lake Baikal or Lake Tanganyika?", sources=[Lakes()])
+    debate = madke.ask("How deep is Lake Baikal?", sources=[Lakes()], seed=1)
     for entry in debate.transcript.pool:
         print(f"[{entry.n}] {entry.source}: {entry.title}")
     print("answer:", debate.answer)

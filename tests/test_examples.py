@@ -12,13 +12,13 @@ EXAMPLES = CHECKOUT / "examples"
 
 SAID = {
     "own_model": ["round 1: Debater 1 says Canberra, Debater 2 says Sydney", "answer: Canberra"],
-    "own_source": ["[0] lakes: Lake Baikal", "answer: Lake Baikal"],
+    "own_source": ["[0] lakes: Lake Baikal", "answer: 1,642 metres"],
     "own_task": ["match: 0.00", "within_ten_years: 0.80"],
     "batch": ["correct: 0.67", "report: "],
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
     "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
-    "on_ray": ["What is the deepest lake on Earth? ok, 2 rounds"],
+    "on_ray": ["flows out of Lake Baikal?"],
 }
 
 

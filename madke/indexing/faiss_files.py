@@ -130,11 +130,11 @@ def default_parameters(factory: str, dimension: int) -> str:
 
     FAISS's own defaults, one list and 16 nodes, miss too much to be anybody's wish.
     """
-    index = _empty(factory, dimension)
-    if lists := _lists(index):
+    whole = _empty(factory, dimension)  # the others are views of it, and do not keep it alive
+    if lists := _lists(whole):
         return f"nprobe={max(1, lists // 8)}"
     faiss = load_faiss()
-    index = faiss.downcast_index(index)
+    index = faiss.downcast_index(whole)
     # What transforms the vectors stands before the index proper.
     inner = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
     return "efSearch=64" if hasattr(inner, "hnsw") else ""

@@ -175,7 +175,7 @@ def test_auto_says_what_it_chose_and_the_same_command_again_accepts_it(corpus: P
         ("PQ7", "", "expected auto or a FAISS factory string"),
         ("Flat", "nprobe=4", "'Flat' with 'nprobe=4'"),
         ("IDMap,Flat", "", "it numbers its rows by itself"),
-        ("auto", "nprobe=4", "auto takes a type that has none"),
+        ("auto", "nprobe=4", "requires an explicit --faiss type"),
     ],
 )
 def test_what_faiss_refuses_is_refused_before_anything_is_encoded(
