@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -54,6 +55,11 @@ class Run:
         scores = self._scored
         own = {"correct": scores.correct} if scores.correct is not None else {}
         return {**own, **scores.metrics}
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """Why questions failed: reason -> how many, the commonest first."""
+        return self._scored.failures
 
     def transcripts(self) -> Iterator[Transcript]:
         """The debates, in the order in which they ended."""
@@ -193,3 +199,6 @@ def check_pools(job: Job, pools: Path | None) -> None:
     named = [name for name, spec in job.spec.source_specs.items() if spec is not None]
     if named and not knowledge.requery:
         raise UserError(f"--sources {named[0]}=...: a pool file is given, so sources are only chosen by name")
+
+
+run.__signature__ = signature(arun)  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -45,6 +46,11 @@ class Debate:
         return self.transcript.answer
 
     @property
+    def error(self) -> str | None:
+        """Why the debate failed; None where it did not."""
+        return self.transcript.final.error
+
+    @property
     def usage(self) -> Usage:
         """The tokens of all calls."""
         used = self.transcript.usage.values()
@@ -52,19 +58,20 @@ class Debate:
             prompt_tokens=sum(stage.prompt_tokens for stage in used),
             completion_tokens=sum(stage.completion_tokens for stage in used),
             cached_tokens=sum(stage.cached_tokens for stage in used),
+            estimated=any(stage.estimated for stage in used),
         )
 
 
-def ask(question: str | Question, **asked: Any) -> Debate:
+def ask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
     """Debate one question; see :func:`aask`, which takes the same arguments. It works inside a running event loop."""
     return finished(aask(question, **asked))
 
 
-async def aask(question: str | Question, **asked: Any) -> Debate:
+async def aask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
     """Debate one question.
 
     Args:
-        question: Its text, or a record with choices or gold answers.
+        question: Its text, or a record or mapping with choices or gold answers.
         asked: As :func:`stream`.
 
     Raises:
@@ -77,7 +84,7 @@ async def aask(question: str | Question, **asked: Any) -> Debate:
 
 
 async def stream(
-    question: str | Question,
+    question: str | Question | Mapping[str, Any],
     *,
     model: Models = "offline",
     protocol: str | Path | Variant = "madke",
@@ -96,7 +103,7 @@ async def stream(
     Nothing is written to disk. Leaving the loop early cancels the debate.
 
     Args:
-        question: Its text, or a record with choices or gold answers.
+        question: Its text, or a record or mapping with choices or gold answers.
         model: Who debates: a name as ``--model`` takes it, a :class:`madke.ChatModel`, a function of messages to a
             text (sync or async), or role -> one of these, ``"*"`` for the roles that are not named.
         protocol: A protocol's name, its folder, or a loaded variant.
@@ -119,9 +126,9 @@ async def stream(
     """
     if options.sources_file is not None:
         use_sources_file(options.sources_file)
-    asked: Question | Mapping[str, Any] = question if isinstance(question, Question) else {"question": question}
-    if choices and not isinstance(question, Question):
-        asked = {"question": question, "choices": tuple(choices)}
+    asked = {"question": question} if isinstance(question, str) else question
+    if choices and isinstance(asked, Mapping):
+        asked = {**asked, "choices": tuple(choices)}
     job = prepared(
         [asked],
         protocol=protocol,
@@ -193,3 +200,8 @@ def _retrieved(job: Job, listen: Listener) -> KnowledgePool:
         return EMPTY_POOL
     (record,) = retrieve(job.questions, job.sources(listen), depth(knowledge))
     return pool_of(record, knowledge)
+
+
+# They pass everything on.
+ask.__signature__ = signature(stream)  # type: ignore[attr-defined]
+aask.__signature__ = signature(stream)  # type: ignore[attr-defined]

@@ -26,13 +26,17 @@ Sources = Annotated[
     typer.Option(
         help="Knowledge sources, comma-separated, or none. NAME of sources.yaml, of a fetched index or built in (wiki, "
         "wiki-bm25, wiki-dense, google), or NAME=SPEC with an index folder or another name, A+B for the rank fusion of "
-        "two of them, 0.5*A+B for their weighted sum, a .jsonl file of web results, or serper. Default: the protocol's."
+        "two of them, 0.5*A+B for their weighted sum, a .jsonl file of web results, serper, or module:object of yours. "
+        "Default: the protocol's."
     ),
 ]
 Model = Annotated[
     str,
     typer.Option(
-        "--model", "-m", help="offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human."
+        "--model",
+        "-m",
+        help="offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human, a name of models.yaml, or "
+        "module:object of yours.",
     ),
 ]
 BaseUrl = Annotated[
@@ -53,8 +57,8 @@ Task = Annotated[
     typer.Option(
         "--task",
         "-t",
-        help=f"The answer format: {', '.join(TASKS)}. Default: the dataset's; of our own JSONL, choice where there are "
-        "options, else short_answer.",
+        help=f"The answer format: {', '.join(TASKS)}, or module:object of yours. Default: the dataset's; of our own "
+        "JSONL, choice where there are options, else short_answer.",
     ),
 ]
 Dataset = Annotated[

@@ -63,6 +63,8 @@ class SourceCounts:
     found: int = 0
     """Questions with at least one passage."""
     failed: int = 0
+    reason: str | None = None
+    """Why the first of these failed."""
 
 
 class Source(Protocol):

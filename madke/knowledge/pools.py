@@ -194,7 +194,13 @@ class _Kept:
 def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
     found = sum(any(passage.source == source for passage in record.passages) for record in records)
     failed = sum(source in record.partial for record in records)
-    return SourceCounts(asked=count.asked + len(records), found=count.found + found, failed=count.failed + failed)
+    reason = next((record.partial[source] for record in records if source in record.partial), None)
+    return SourceCounts(
+        asked=count.asked + len(records),
+        found=count.found + found,
+        failed=count.failed + failed,
+        reason=count.reason or reason,
+    )
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:

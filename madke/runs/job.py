@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from typing import cast as typing_cast
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
@@ -36,10 +37,16 @@ Model = str | ChatModel | Callable[..., Any]
 Models = Model | Mapping[str, Model]
 """A model for everybody, or role -> model; ``"*"`` stands for the roles that are not named."""
 
-Sources = str | Sequence[Source] | Mapping[str, "str | Source | None"]
-"""Sources: as ``--sources`` takes them, or objects, or name -> specification or object."""
+Sources = str | Source | Sequence[Source] | Mapping[str, "str | Source | None"]
+"""Sources: as ``--sources`` takes them, or one object or several, or name -> specification or object."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_LISTS = ("answers", "choices")
+"""Fields of a question that are lists of texts."""
+
+_USUAL_TASK = Question(id="", question="").task
+"""The task of a question that names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +201,8 @@ def questions_of(
     Raises:
         UserError: One of them is none, or two have one id.
     """
+    if isinstance(data, str) and " " in data and not Path(data).exists():
+        raise UserError(f"{data!r} is no file; to ask questions, give a list of texts")
     if isinstance(data, str | Path):
         return read_dataset(Path(data), dataset=dataset, task=task, ids=ids, limit=limit, sample_seed=sample_seed)
     questions = [_question(item, task, number) for number, item in enumerate(data, start=1)]
@@ -210,13 +219,18 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
         item = {"question": item}
     if isinstance(item, Mapping):
         text = str(item.get("question", ""))
-        named = task or ("choice" if item.get("choices") else "short_answer")
-        given: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], "task": named, **item}
+        record: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], **item}
+        if "golden_answers" in record:  # the name of question files
+            record["answers"] = record.pop("golden_answers")
+        lists: dict[str, Any] = {name: _texts(record[name], number) for name in _LISTS if name in record}
         try:
-            lists: dict[str, Any] = {name: tuple(given[name]) for name in ("answers", "choices") if name in given}
-            item = Question(**{**given, **lists})
+            item = Question(**{**record, **lists})
         except TypeError as error:
             raise UserError(f"question {number}: {error}") from None
+    for name in _LISTS:
+        _texts(getattr(item, name), number)
+    if item.task == _USUAL_TASK:
+        item = replace(item, task=task or ("choice" if item.choices else _USUAL_TASK))
     if not item.question.strip():
         raise UserError(f"question {number} is empty")
     if any("\ud800" <= character <= "\udfff" for character in item.question):
@@ -224,6 +238,12 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
     if wrong := get_task(item.task).check(item):
         raise UserError(f"question {item.id!r}: {wrong}")
     return item
+
+
+def _texts(value: Any, number: int) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+        raise UserError(f"question {number}: expected a list of texts, found {value!r}")
+    return tuple(value)
 
 
 def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
@@ -240,9 +260,19 @@ def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[st
         return dict.fromkeys(usual), {}
     if isinstance(sources, str):
         return ({} if sources.strip() == "none" else parse_sources(sources)), {}
+    if hasattr(sources, "search"):
+        sources = [typing_cast(Source, sources)]
     named: dict[str, str | Source | None] = {}
-    named.update(sources if isinstance(sources, Mapping) else {source.name: source for source in sources})
+    named.update(
+        sources
+        if isinstance(sources, Mapping)
+        else {getattr(source, "name", str(source)): source for source in sources}
+    )
     own = {name: source for name, source in named.items() if source is not None and not isinstance(source, str)}
+    for name, source in own.items():
+        for needed in ("name", "description", "search"):
+            if not hasattr(source, needed):
+                raise UserError(f"the source {name!r} has no {needed!r}; expected a name, a description and a search")
     specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in named.items()}
     specs |= {name: f"object {_qualified(source)}" for name, source in own.items()}
     return specs, own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from madke.knowledge.pools import build_pools, load_pool
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.spec import RunSpec, question_hash, short_hash
+
+_log = logging.getLogger(__name__)
 
 RETRIEVED = 10
 """Passages that are asked of each source (or ``per_source``, if that is more): spares for removed duplicates."""
@@ -218,6 +221,9 @@ async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *,
         return job.sources(later)
 
     found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
+    for name, count in found.items():
+        if count.failed:
+            _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
     if found and tell is not None:
         tell(PoolsReady(question="", found=found))
     return file

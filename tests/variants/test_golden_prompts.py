@@ -101,7 +101,7 @@ def test_the_prompts_of_a_protocol(name, pool):
 
 def test_the_prompts_of_every_task(pool):
     found = []
-    for task in sorted(TASKS):
+    for task in sorted(name for name in TASKS if TASKS.code(name) is None):
         _, model = play("madke", debating("[{}]".format), question=OF_TASK[task], pool=pool)
         stages = {r.purpose.stage: r for r in model.requests if r.purpose.stage != "select"}
         found.append(f"##### {task}\n\n{prompts(stages.values())}")
