@@ -69,7 +69,7 @@ class RunSpec(BaseModel):
         """
         mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
         for name in _BY_QUESTION:
-            both = mine[name].keys() & theirs[name].keys()
+            both = [id_ for id_ in mine[name] if id_ in theirs[name]]
             for record in (mine, theirs):
                 record[name] = {id_: record[name][id_] for id_ in both}
         return list(_differences("", mine, theirs))
