@@ -21,8 +21,8 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.knowledge.named import use_sources_file
 from madke.knowledge.pools import retrieve
-from madke.llm import Limits, close, read_models
-from madke.runs.cast import guarded, open_models
+from madke.llm import Limits
+from madke.runs.cast import guarded
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_pools import depth, from_thread, pool_of
@@ -163,9 +163,7 @@ async def told(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
 async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | None]) -> None:
     (question,) = job.questions
     knowledge = job.protocol.knowledge
-    names = {role: name for role, name in job.spec.models.items() if name not in job.own_models}
-    opened = open_models(names, base_url=options.base_url, models=read_models(options.models_file))
-    models = {role: opened.get(role) or job.own_models[name] for role, name in job.spec.models.items()}
+    models = job.open_models(options)
     estimator = QualityEstimator(job.spec.estimator) if job.spec.estimator is not None else None
     search = None
     try:
@@ -189,8 +187,7 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
             clock=time.monotonic,
         )
     finally:
-        for model in set(opened.values()):
-            await close(model)
+        await job.close_models(models)
         await asyncio.to_thread(job.close)
 
 

@@ -20,8 +20,9 @@ from madke.data.sampling import sample
 from madke.engine.protocol import Protocol
 from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source, parse_sources
-from madke.llm import as_chat_model
-from madke.runs.cast import role_models
+from madke.llm import as_chat_model, close, read_models
+from madke.runs.cast import open_models, role_models
+from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec, question_hashes
 from madke.runs.transcripts import read_transcripts
 from madke.tasks import TASKS, code_of, get_task
@@ -80,6 +81,26 @@ class Job:
     def close(self) -> None:
         """Close what was opened by name; the caller's own objects are the caller's."""
         close_sources(source for source in self._opened if source.name not in self.own_sources)
+
+    def open_models(self, options: RunOptions, *, replay: bool = False) -> dict[str, ChatModel]:
+        """Role -> model, those that came by name opened; see :func:`madke.runs.cast.open_models`.
+
+        Args:
+            options: Say where endpoints are.
+            replay: Models are only named, never asked.
+
+        Raises:
+            UserError: A model cannot be opened.
+        """
+        names = {role: name for role, name in self.spec.models.items() if name not in self.own_models}
+        entries = read_models(options.models_file)
+        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
+        return {role: opened.get(role) or self.own_models[name] for role, name in self.spec.models.items()}
+
+    async def close_models(self, models: Mapping[str, ChatModel]) -> None:
+        """Close those that came by name; the caller's own objects are the caller's."""
+        for model in {*models.values()} - {*self.own_models.values()}:
+            await close(model)
 
     @property
     def protocol(self) -> Protocol:

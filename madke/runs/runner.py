@@ -19,10 +19,10 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.engine.scene import Estimate, Retrieve
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, endpoints_of, moved, read_models
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, endpoints_of, moved, read_models
 from madke.llm.prices import read_prices
 from madke.runs.budget import Budget
-from madke.runs.cast import allow_connections, guarded, open_models
+from madke.runs.cast import allow_connections, guarded
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import HOPELESS, Meter, Metered
@@ -224,8 +224,7 @@ class _Run:
             if not await until_stopped(batch, drain, seconds=seconds, signals=signals):
                 self.meter.ended = self.meter.ended or "--deadline"
         finally:
-            for model in {*self.models.values()} - {*self.job.own_models.values()}:
-                await close(model)
+            await self.job.close_models(self.models)
 
     async def _debated(self, cast: Mapping[str, ChatModel], question: Question, repeat: int) -> Transcript:
         job = self.job
@@ -344,7 +343,6 @@ async def run_batch(
 @contextmanager
 def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapping[str, ChatModel]]:
     """Who plays which role, here or on the nodes of a cluster."""
-    entries = read_models(options.models_file)
     if options.engine == "ray" and not named_only:
         if job.own_models:
             own = next(iter(job.own_models))
@@ -356,13 +354,11 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
             base_url=options.base_url,
             address=options.address,
             concurrency=options.concurrency,
-            models=entries,
+            models=read_models(options.models_file),
         ) as models:
             yield models
         return
-    names = {role: name for role, name in job.spec.models.items() if name not in job.own_models}
-    opened = open_models(names, base_url=options.base_url, replay=named_only, models=entries)
-    yield {role: opened.get(role) or job.own_models[name] for role, name in job.spec.models.items()}
+    yield job.open_models(options, replay=named_only)
 
 
 def _live_search(job: Job, before: RunSpec | None, tell: Listener | None, *, replay: bool) -> LiveSearch | None:
