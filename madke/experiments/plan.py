@@ -100,13 +100,13 @@ class _Call:
     key: str
     """Calls of one key are asked once, whoever makes them."""
     surely: str
-    """The same, but another one for each way of ordering what debaters read: how they order it hangs on what was said,
-    so orders that look alike here may not be so in the end."""
+    """The key and the order rule. The order in which debaters read may depend on replies, which the plan does not know.
+    So only arms with the same rule surely share the call."""
     usage: Usage
     price: Price | None
 
     def load(self, times: float, repeats: int, known: int) -> Load:
-        """The call, made so often in all repeats together; in so many of them it is known, and not paid."""
+        """The load of ``times`` calls over all repeats. In ``known`` of the repeats an earlier arm has paid for the call."""
         paid = times * (1 - min(known, repeats) / repeats)
         return Load(
             calls=times,

@@ -225,7 +225,7 @@ class Setting:
 
     @contextmanager
     def _at(self, arm: Arm, *keys: str) -> Iterator[None]:
-        """Errors of the block are said with their arm, and where the recipe says what is wrong there."""
+        """Adds the arm, and the line of the recipe, to a UserError of the block."""
         try:
             yield
         except UserError as error:

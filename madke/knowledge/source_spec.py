@@ -263,7 +263,7 @@ def add_source(path: Path, name: str, spec: SourceSpec) -> None:
     """Write a source into a file, in place of one of the same name; the others stay. Two at once wait for each other.
 
     Raises:
-        UserError: The file is there and is none of sources, or it cannot be written.
+        UserError: The file exists and holds no sources, or it cannot be written.
     """
     import yaml
 

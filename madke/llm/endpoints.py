@@ -100,7 +100,7 @@ class Models:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self, name: str) -> ModelEntry | None:
-        """What is said of a model; None for one that has no entry.
+        """The entry of a model; None if there is none.
 
         Raises:
             UserError: The entry has what only a named file may have.
@@ -304,7 +304,7 @@ def probe(models: Iterable[object]) -> None:
     """
     found = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
     if found:
-        import httpx2  # noqa: F401 - it takes its time, which is none of the servers'
+        import httpx2  # noqa: F401 - imported here, so that its import time is not taken for a slow server
     reasons: dict[str, str] = {}
     # Threads that may stay behind: nothing bounds how long a name takes to resolve. Whoever is not done says nothing.
     asking = [threading.Thread(target=_ask, args=(address, reasons), daemon=True) for address in found]

@@ -143,7 +143,7 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
         name: What its calls are known by. Default: its own ``name``, else ``module:qualified name``.
 
     Raises:
-        UserError: It is none of these.
+        UserError: The object is no model and makes none.
     """
     if _makes_models(model):
         made = model()

@@ -177,8 +177,8 @@ def read_sheet(path: Path, key: SheetKey) -> Grades:
     Columns may stand in any order, separated by commas, semicolons or tabs, as spreadsheet programs write them.
 
     Raises:
-        UserError: The file is no such sheet, or not in UTF-8; a row stands twice, or is none of the key's, or its
-            question is another; a cell holds no grade.
+        UserError: The file is no sheet, or not UTF-8; a row is repeated, is not in the key, or has another question; a
+            cell holds no grade.
     """
     grades: dict[str, dict[str, float]] = {}
     line_of: dict[str, int] = {}
@@ -249,7 +249,7 @@ class HumanScores:
     quality."""
     compared: tuple[TwoJudges, ...]
     ungraded: int
-    """Rows that nobody graded on every scale; in no mean."""
+    """Rows that nobody graded on every scale. They are left out of all means."""
     abstained: Mapping[str, int]
 
 

@@ -288,7 +288,7 @@ def table_of_arms(
     notes = [
         "Intervals are of 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
-        "Failed debates are in no mean; abstained ones are wrong.",
+        "Failed debates are left out of all means. Abstained ones count as wrong.",
         *dict.fromkeys(column.note for column in columns if column.note),
         *(f"{arm.name}: {said}." for arm in rows if (said := grades_missing(arm.scores))),
     ]

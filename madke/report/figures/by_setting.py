@@ -77,7 +77,7 @@ def headings(settings: Sequence[Facts]) -> list[str]:
     varied = [path for path in paths if len({one[path] for one in settings if path in one}) > 1]
     if any(_KNOWLEDGE in one for one in settings) and any(_SOURCES in one for one in settings):
         varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
-    # One model for all roles is said once.
+    # Where all roles have one model, it is named once.
     told = [", ".join(dict.fromkeys(_told(path, one[path]) for path in varied if path in one)) for one in settings]
     return [one_line(text, 72) if text else "" for text in told]
 

@@ -77,7 +77,7 @@ _NO_STYLE = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawing:
-    """A figure, drawn, and what is said about it."""
+    """A drawn figure with its title and caption."""
 
     name: str
     """Of its file and its ids: lower-case letters and hyphens."""
