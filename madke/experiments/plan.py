@@ -106,7 +106,7 @@ class _Call:
     price: Price | None
 
     def load(self, times: float, repeats: int, known: int) -> Load:
-        """The load of ``times`` calls over all repeats; in ``known`` of the repeats an earlier arm paid for the call."""
+        """The load of ``times`` calls over all repeats; in ``known`` repeats an earlier arm paid for the call."""
         paid = times * (1 - min(known, repeats) / repeats)
         return Load(
             calls=times,
