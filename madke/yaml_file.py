@@ -134,7 +134,8 @@ def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
         UserError: The file is missing or is no YAML mapping, a key is no text, or it stands there twice.
     """
     content = read_mapping(path)
-    line = {key: line_of(path, (key,)) or 1 for key in content}
+    top = _composed(path)
+    line = {key: _line(top, (key,)) or 1 for key in content}
     if wrong := [key for key in content if not isinstance(key, str)]:
         raise UserError(f"expected a name, found {wrong[0]!r}", file=path, line=line[wrong[0]])
     return {key: (line[key], value) for key, value in content.items()}
@@ -184,10 +185,17 @@ def line_of(file: Path, keys: Sequence[str | int], *, whole: bool = False) -> in
     Returns:
         None if the file cannot be read or nothing of it is there.
     """
+    return _line(_composed(file), keys, whole=whole)
+
+
+def _composed(file: Path) -> yaml.Node | None:
     try:
-        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        return yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
+
+
+def _line(node: yaml.Node | None, keys: Sequence[str | int], *, whole: bool = False) -> int | None:
     line = None
     for key in keys:
         if (found := _child(node, key)) is not None:
