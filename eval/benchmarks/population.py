@@ -25,7 +25,7 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Cast
-from madke.llm.offline.prompt import Prompt, Remark, read_prompt
+from madke.llm.offline.prompt_reader import Prompt, Remark, read_prompt
 from madke.llm.prices import estimated_usage
 from madke.tasks import get_task
 from madke.variants import Variant

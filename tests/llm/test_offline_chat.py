@@ -17,7 +17,7 @@ from madke.engine.parse import (
     parse_verdict,
 )
 from madke.llm.offline import OfflineChat
-from madke.llm.offline.text import content
+from madke.llm.offline.language import content
 
 POOL = [
     ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.llm.offline.question import analyse
-from madke.llm.offline.spans import candidates
-from madke.llm.offline.text import normal, same, sentences, tidy
+from madke.llm.offline.candidates import candidates
+from madke.llm.offline.language import analyse, normal, same, sentences, tidy
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,6 @@ def test_a_candidate_in_the_place_of_the_question_word():
     [
         ("It was built by Ann Low of Malta.", "name", "Ann Low of Malta"),
         ("It was built by Ann Low of Malta.", "part", "Ann Low"),
-        ("She was born in Lawrence, Kansas.", "places", "Lawrence, Kansas"),
         ("It opened on 3 May 1921.", "date", "3 May 1921"),
         ("It opened on May 3, 1921.", "date", "May 3, 1921"),
         ("He moved there in 794.", "year", "794"),

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from madke.llm.offline.prompt import Knowledge
-from madke.llm.offline.text import content, normal, sentences
+from madke.llm.offline.language import content, normal, sentences
+from madke.llm.offline.prompt_reader import Knowledge
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
     """Texts in, unit vectors out."""
-
-SECOND_STEP = 0.6
-"""How much of the best sentence's score passes to a sentence about something it names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,38 +41,29 @@ def read_lines(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list
     if not split:
         return []
     vectors = embed([query, *(f"{passage.title}: {sentence}" for passage, sentence in split)])
-    similarity = vectors[1:] @ vectors[0]
     weights = word_weights(query, knowledge)
-    lines = [
-        Line(
-            number=passage.number,
-            title=passage.title,
-            text=sentence,
-            score=float(near) + 0.6 * overlap(weights, f"{passage.title} {sentence}"),
-        )
-        for (passage, sentence), near in zip(split, similarity, strict=True)
-    ]
+    lines = []
+    for (passage, sentence), near in zip(split, (vectors[1:] @ vectors[0]).tolist(), strict=True):
+        score = near + 0.6 * overlap(weights, f"{passage.title} {sentence}")
+        lines.append(Line(number=passage.number, title=passage.title, text=sentence, score=score))
     return _second_step(query, lines, weights)
 
 
 def _second_step(query: str, lines: list[Line], weights: dict[str, float]) -> list[Line]:
     """Raises the sentences about something that the best sentence names and the question does not.
 
-    "In which city was the architect of X born?" is answered by a sentence that shares only "born" with the question:
-    it is judged by the words that the best sentence leaves open.
+    "Where was the architect of X born?" is answered by a sentence that shares only "born" with the question.
     """
     first = max(lines, key=lambda line: line.score)
     covered = set(content(f"{first.title} {first.text}"))
     left = {word: weight for word, weight in weights.items() if word not in covered}
-    if not left:
-        return lines
     asked, named = squeezed(query), squeezed(first.text)
 
     def raised(line: Line) -> float:
         title = plain_title(line.title)
-        if line.number == first.number or not title or title in asked or title not in named:
+        if not left or line.number == first.number or not title or title in asked or title not in named:
             return line.score
-        return max(line.score, SECOND_STEP * first.score + 0.6 * overlap(left, line.text) / sum(left.values()))
+        return max(line.score, 0.6 * first.score + 0.6 * overlap(left, line.text) / sum(left.values()))
 
     return [replace(line, score=raised(line)) for line in lines]
 
@@ -97,24 +85,26 @@ def overlap(weights: dict[str, float], text: str) -> float:
 def rank_passages(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list[tuple[Knowledge, float]]:
     """The passages, best first, with scores of about 0 (unrelated) to 2.
 
-    A passage counts by its best sentence and by the words it covers as a whole. One whose title another good passage
-    mentions gains: that is the second step of a question that needs two.
+    A passage counts by its best sentence, by the words it covers, and by whether another good one mentions its title.
     """
     lines = read_lines(query, knowledge, embed)
     weights = word_weights(query, knowledge)
     own: dict[int, float] = {}
     for passage in knowledge:
         best = max((line.score for line in lines if line.number == passage.number), default=0.0)
-        title = plain_title(passage.title)
-        named = 0.15 if title and title in squeezed(query) else 0.0
-        own[passage.number] = 0.75 * best + 0.4 * overlap(weights, f"{passage.title} {passage.text}") + named
+        own[passage.number] = 0.75 * best + 0.4 * overlap(weights, f"{passage.title} {passage.text}")
+        own[passage.number] += 0.15 * _names(query, passage)
     first = max(knowledge, key=lambda passage: own[passage.number], default=None)
-    ranked = []
-    for passage in knowledge:
-        title = plain_title(passage.title)
-        linked = first is not None and first is not passage and title and title in squeezed(first.text)
-        ranked.append((passage, own[passage.number] + (0.2 if linked else 0.0)))
+    ranked = [
+        (passage, own[passage.number] + 0.2 * (passage is not first and _names(first.text if first else "", passage)))
+        for passage in knowledge
+    ]
     return sorted(ranked, key=lambda scored: (-scored[1], scored[0].number))
+
+
+def _names(text: str, passage: Knowledge) -> bool:
+    title = plain_title(passage.title)
+    return bool(title) and title in squeezed(text)
 
 
 def plain_title(title: str) -> str:

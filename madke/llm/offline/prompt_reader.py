@@ -14,10 +14,9 @@ from typing import Literal
 
 from madke.core.chat import Message
 from madke.engine.parse import Marker
-from madke.llm.offline.text import tidy
+from madke.llm.offline.language import tidy
 
 Stage = Literal["note", "select", "speak", "reflect", "digest", "judge", "pick", "summarize"]
-AnswerForm = Literal["span", "claim", "choice"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +41,7 @@ class Prompt:
     """A prompt, read."""
 
     stage: Stage
-    form: AnswerForm
+    form: Literal["span", "claim", "choice"]
     question: str
     options: tuple[tuple[str, str], ...] = ()
     """Letter and text of each option of a choice."""
@@ -53,11 +52,9 @@ class Prompt:
     remarks: tuple[Remark, ...] = ()
     """The others' replies, or all debaters' for a judge or summarizer."""
     closing: str = ""
-    """The closing rule."""
     limit: int = 3
     """How many passages may be chosen."""
     marker: Marker = "brackets"
-    """How the answer is to be marked."""
 
 
 _EXAMPLE = re.compile(r"<example>.*?</example>", re.DOTALL)
@@ -72,13 +69,8 @@ _MARKED = re.compile(r"The answer is (\\boxed|\(|\[)")
 _MARKERS: dict[str, Marker] = {"\\boxed": "boxed", "(": "parentheses", "[": "brackets"}
 _NAMELESS = {"Your previous answer": "You", "One agent's solution": "another agent"}
 _LIMIT = re.compile(r"up to (\d+)")
-_STAGES: tuple[tuple[str, Stage], ...] = (
-    ("Selected:", "select"),
-    ('"settled"', "judge"),
-    ("[KEEP]", "reflect"),
-    ("Verdict:", "judge"),
-    ("[name]", "pick"),
-)
+_STAGES: dict[str, Stage] = {"Selected:": "select", '"settled"': "judge", "[KEEP]": "reflect", "Verdict:": "judge"}
+_STAGES["[name]"] = "pick"
 """What the closing rule holds -> the stage."""
 
 
@@ -102,7 +94,7 @@ def read_prompt(messages: Sequence[Message]) -> Prompt:
     asked = next(reversed(list(_ASKED.finditer(ours))), None)
     options = tuple((found[1], found[2].strip()) for found in _OPTION.finditer(ours, asked.end() if asked else 0))
     marker, limit = _MARKED.search(closing), _LIMIT.search(closing)
-    stage = next((stage for sign, stage in _STAGES if sign in closing), None)
+    stage = next((stage for sign, stage in _STAGES.items() if sign in closing), None)
     if stage is None and _JUDGED.search(ours):
         stage = "summarize" if marker else "digest"
     return Prompt(
