@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from madke.api.in_thread import finished
-from madke.core.errors import UserError
+from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.transcript import Transcript
 from madke.knowledge.named import use_sources_file
@@ -90,6 +90,7 @@ class Run:
         return score_run(self.path)
 
 
+@suggesting
 def run(questions: Data, **asked: Any) -> Run:
     """Debate every question; see :func:`arun`, which takes the same arguments. It works inside a running event loop.
 
@@ -98,6 +99,7 @@ def run(questions: Data, **asked: Any) -> Run:
     return finished(arun(questions, **{"signals": True, **asked}))
 
 
+@suggesting
 async def arun(
     questions: Data,
     *,

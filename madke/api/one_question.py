@@ -14,6 +14,7 @@ from typing import Any
 
 from madke.api.in_thread import finished
 from madke.core.chat import Usage
+from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
@@ -62,11 +63,13 @@ class Debate:
         )
 
 
+@suggesting
 def ask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
     """Debate one question; see :func:`aask`, which takes the same arguments. It works inside a running event loop."""
     return finished(aask(question, **asked))
 
 
+@suggesting
 async def aask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
     """Debate one question.
 
@@ -83,6 +86,7 @@ async def aask(question: str | Question | Mapping[str, Any], **asked: Any) -> De
     raise AssertionError("a stream ends with its transcript")
 
 
+@suggesting
 async def stream(
     question: str | Question | Mapping[str, Any],
     *,

@@ -6,12 +6,12 @@ import email.utils
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 SECRET = 8
-"""Characters that a secret has at least. Shorter values (``k``, ``none``, ``EMPTY``, ``ollama``) are placeholders."""
+"""Characters that a secret has at least; shorter values (``none``, ``EMPTY``, ``ollama``) are placeholders."""
 
 _API_WORDS = re.compile(
     r"v\d+(?:(?:alpha|beta)\d*)?|api|openai|chat|completions|compatible-mode|compatibility|inference|deployments|models"
@@ -30,11 +30,7 @@ def bare_url(url: str) -> str:
 
 
 def public_url(url: str) -> str:
-    """The bare URL with a short hash for each part of its path that may be a secret (some gateways put a token there).
-
-    Parts that APIs prescribe and parts of less than eight characters stay. Equal addresses have equal names, so that
-    runs resume.
-    """
+    """The bare URL with a short hash for each part of its path that may be a secret, such as a gateway's token."""
     bare = bare_url(url)
     if "://" not in bare:
         return bare
@@ -44,17 +40,10 @@ def public_url(url: str) -> str:
 
 def without_path_secrets(text: str, url: str) -> str:
     """A text in which a server may have repeated the URL that it was asked at."""
-    for part, shown in _secrets(url):
-        text = text.replace(part, shown)
-    return text
-
-
-def _secrets(url: str) -> Iterator[tuple[str, str]]:
-    """(Part of the path, what is shown for it), for each that may be a secret."""
     for part in urlsplit(url).path.split("/"):
         if (shown := _shown(part)) != part:
-            yield part, shown
-            yield unquote(part), shown
+            text = text.replace(part, shown).replace(unquote(part), shown)
+    return text
 
 
 def _shown(part: str) -> str:
@@ -63,14 +52,9 @@ def _shown(part: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Seconds that a response's headers ask us to wait: ``retry-after-ms``, or Retry-After in seconds or as a date.
+    """Seconds, 0 or more, that a response's headers (by lower-case name) ask us to wait; None where they do not say.
 
-    Args:
-        headers: The response's, by lower-case name.
-        now: Unix time; by default the present.
-
-    Returns:
-        Zero and more, finite; None where the headers say nothing, or nothing of the kind.
+    ``now`` is Unix time, by default the present; a Retry-After may be a date.
     """
     try:
         if (milliseconds := headers.get("retry-after-ms")) is not None:

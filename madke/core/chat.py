@@ -1,4 +1,4 @@
-"""Messages in, a completion out: the one small Protocol behind every model, and behind a person."""
+"""Messages in, a completion out: the one small Protocol behind every model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ class Purpose:
     """What a call is for. It keeps two calls with identical prompts apart, in the store and in seeds."""
 
     question: str
-    """The question's id."""
     stage: str
     """``select``, ``speak``, ``judge``, ``summarize``, ..."""
     agent: str
-    """Name of the cast member who answers."""
+    """Who answers."""
     round: int
-    """1-based; the last round for a closing stage."""
+    """1-based."""
     sample: int = 0
     repeat: int = 0
 
@@ -43,13 +42,11 @@ class ChatRequest:
     purpose: Purpose
     temperature: float
     max_tokens: int
-    """Upper bound on completion tokens."""
     stop: tuple[str, ...] = ()
     seed: int | None = None
-    """Sampling seed, sent where the server takes one; None lets the server choose."""
+    """None lets the server choose."""
     on_delta: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
-    """Called by a model that streams with each part of its reply, where somebody listens. It is no part of what is
-    asked: it is in no key, and stays behind where a request is pickled."""
+    """Called with each part of the reply, by a model that streams. In no key; left out where a request is pickled."""
 
     def __getstate__(self) -> list[Any]:
         return [None if item.name == "on_delta" else getattr(self, item.name) for item in fields(self)]
@@ -61,12 +58,12 @@ class Usage:
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    """The part of ``prompt_tokens`` that the server's prefix cache held."""
+    """Of ``prompt_tokens``: those that the server's prefix cache held."""
     completion_tokens: int = 0
     reasoning_tokens: int = 0
-    """The part of ``completion_tokens`` spent on hidden reasoning."""
+    """Of ``completion_tokens``: those of hidden reasoning."""
     estimated: bool = False
-    """True where the provider sent no usage and these figures are our estimate."""
+    """The provider sent no usage; these figures are our estimate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,9 +71,9 @@ class Completion:
     """What came back. A call that did not succeed is a value too, with its reason."""
 
     text: str = ""
-    """The visible reply. Empty unless ``outcome`` is ``ok``, ``refused`` or ``filtered``."""
+    """Empty unless ``outcome`` is ``ok``, ``refused`` or ``filtered``."""
     reasoning: str = ""
-    """Hidden reasoning that the server sent in a field of its own. Stored; never parsed, never shown."""
+    """Hidden reasoning from a field of its own: stored, never parsed or shown."""
     outcome: Outcome = "ok"
     error: str | None = None
     """Why ``outcome`` is not ``ok``."""
@@ -84,22 +81,20 @@ class Completion:
     """The provider's word: ``stop``, ``length``, ``content_filter``, ..."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
-    """Wall time of the call that was paid for, waiting for our own limiter left out."""
+    """Wall time, without waiting for our own limiter."""
     attempts: int = 1
-    """Requests made, retries included."""
     paid: bool = True
-    """False for a call that another run paid for, or nobody: a shared call store answered."""
+    """False where a shared call store answered."""
 
 
 class ChatModel(Protocol):
-    """Whoever can answer a chat: a server, a local model, a test double, a person at a terminal."""
+    """Whoever can answer a chat. It may also have ``async aclose()``."""
 
     name: str
     """Identifies the model, wherever it is asked; part of the call store's key."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request. A failing endpoint gives a completion with its reason; it does not raise."""
-        ...
+        """Answer one request. A failed call is a completion with its reason; nothing is raised."""
 
 
 @runtime_checkable
@@ -109,7 +104,6 @@ class Paced(Protocol):
     @property
     def hold(self) -> float:
         """Seconds from now for which no call should begin."""
-        ...
 
 
 @runtime_checkable
@@ -118,30 +112,17 @@ class Closable(Protocol):
 
     async def aclose(self) -> None:
         """Close it, in the event loop in which it was used."""
-        ...
 
 
 def call_seed(seed: int | None, purpose: Purpose) -> int | None:
-    """The seed of one call: a hash of the run's seed and what the call is for, in 0 .. 2**31 - 1.
-
-    None stays None: then the server draws its own.
-    """
-    if seed is None:
-        return None
+    """The seed of one call, in 0 .. 2**31 - 1: a hash of the run's seed (None stays None) and what the call is for."""
     p = purpose
-    return _hashed((seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat))
+    return None if seed is None else _hashed((seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat))
 
 
 def retry_seed(seed: int | None, attempt: int) -> int | None:
-    """The seed of a further attempt of one call, derived from the call's own; None stays None.
-
-    Args:
-        seed: The call's seed.
-        attempt: Which attempt, from 2: the first one takes the call's own seed.
-    """
-    if seed is None:
-        return None
-    return _hashed((seed, attempt))
+    """The seed of the second or a later ``attempt`` of a call, from the call's own; None stays None."""
+    return None if seed is None else _hashed((seed, attempt))
 
 
 def _hashed(parts: tuple[object, ...]) -> int:

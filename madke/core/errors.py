@@ -1,10 +1,17 @@
-"""The two kinds of trouble that have a name: bad input, and a model call that did not succeed."""
+"""Errors with a name: bad input, a model call that did not succeed, a name that is not known."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
+from functools import wraps
+from inspect import signature
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class UserError(Exception):
@@ -12,8 +19,8 @@ class UserError(Exception):
 
     Args:
         message: What was found and what was expected.
-        file: The file it was found in, if there is one.
-        line: The 1-based line in that file, if there is one.
+        file: Where it was found.
+        line: 1-based.
     """
 
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None) -> None:
@@ -21,37 +28,46 @@ class UserError(Exception):
         super().__init__(where + " ".join(message.split()))
 
 
+@dataclass(eq=False)
 class CallError(Exception):
-    """One attempt at a model call failed. Only ``madke.llm`` raises and catches it.
+    """One attempt at a model call failed. Only ``madke.llm`` raises and catches it."""
 
-    Args:
-        reason: Why, in words fit for a transcript (no secrets).
-        retryable: Whether the same request may succeed later (408, 409, 429, 5xx, connection, timeout).
-        retry_after: Seconds the server asked us to wait, if it did.
-        overloaded: Whether the server said that it is asked too much (429, 503), so that less should be asked.
-        timed_out: Whether the reply was not there in time: the server may have worked on it, and may charge for it.
-    """
+    reason: str
+    """In words fit for a transcript (no secrets)."""
+    _: KW_ONLY
+    retryable: bool
+    """Whether the same request may succeed later (408, 409, 429, 5xx, connection, timeout)."""
+    retry_after: float | None = None
+    """Seconds the server asked us to wait."""
+    overloaded: bool = False
+    """Whether less should be asked (429, 503)."""
+    timed_out: bool = False
+    """Whether the server may have worked on it, and may charge for it."""
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        retryable: bool,
-        retry_after: float | None = None,
-        overloaded: bool = False,
-        timed_out: bool = False,
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.retryable = retryable
-        self.retry_after = retry_after
-        self.overloaded = overloaded
-        self.timed_out = timed_out
+    def __str__(self) -> str:
+        return self.reason
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is none of the known ones, with the nearest as a suggestion."""
     options = sorted(known)
-    near = difflib.get_close_matches(name, options, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return UserError(f"unknown {kind} {name!r}; {hint}known: {', '.join(options)}")
+    return UserError(f"unknown {kind} {name!r}; {_hint(name, options, '? ')}known: {', '.join(options)}")
+
+
+def suggesting(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose TypeError for an unknown keyword names the nearest one of its signature."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        known = signature(call).parameters
+        if strange := [name for name in kwargs if name not in known]:
+            hint = _hint(strange[0], known, "?") or f"it takes: {', '.join(known)}"
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {strange[0]!r}; {hint}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _hint(name: str, known: Iterable[str], end: str) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}{end}" if near else ""

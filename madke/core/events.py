@@ -1,7 +1,7 @@
 """What a debate tells while it goes on, and a run: frozen records for whoever listens.
 
-A listener is called synchronously, where the event happens: never two at once, and in the order in which things happen.
-Calls of a round that go on at the same time interleave; ``purpose`` says which is which.
+A listener is called synchronously, where the event happens: one at a time, in order. Calls of a round interleave;
+``purpose`` says which is which.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.core.knowledge import KnowledgePool, SourceCounts
 from madke.core.transcript import Round, Search, Selection, Stance, Transcript, Verdict
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,15 +40,14 @@ class DebateStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundStarted(Event):
-    """A round begins; one whose stances are given, too."""
+    """A round begins, 1-based ``n``."""
 
     n: int
-    """1-based."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallStarted(Event):
-    """A model is about to be asked. A prompt that it finds too long is shortened and asked again, as another call."""
+    """A model is about to be asked. A prompt that is too long is shortened and asked again, as another call."""
 
     purpose: Purpose
     request: ChatRequest
@@ -58,10 +55,7 @@ class CallStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallDelta(Event):
-    """Part of a reply, from a model that streams, where ``debate`` was asked for ``deltas``.
-
-    The parts are what the model sends, hidden reasoning in the text included. An attempt that is repeated begins anew.
-    """
+    """Part of a reply as a model streams it, where ``deltas`` were asked for. A repeated attempt begins anew."""
 
     purpose: Purpose
     text: str
@@ -78,9 +72,7 @@ class CallFinished(Event):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Turn(Event):
     n: int
-    """The round, 1-based."""
     agent: str
-    """The debater."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,10 +98,9 @@ class StanceGiven(_Turn):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerdictGiven(Event):
-    """The judge's verdict; also the one that needs no call, where fewer than two debaters are left."""
+    """The judge's verdict on round ``n``; without a call where fewer than two debaters are left."""
 
     n: int
-    """The round."""
     verdict: Verdict
 
 
@@ -140,13 +131,13 @@ class SourceOpened(Event):
 
     name: str
     spec: str | None
-    """As it was asked for; None for what the name stands for."""
+    """As it was asked for."""
     description: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolProgress(Event):
-    """Of the runner: how many questions have their pools, of all that lacked one."""
+    """Of the runner: how many of the questions without a pool have one now."""
 
     done: int
     total: int
@@ -154,59 +145,50 @@ class PoolProgress(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolsReady(Event):
-    """Of the runner: all pools are there."""
+    """Of the runner: all pools are there; source name -> what it found."""
 
     found: Mapping[str, SourceCounts]
-    """Source name -> what it came back with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunProgress(Event):
-    """Of the runner: its counters. ``at`` is seconds since the run began in this process."""
+    """Of the runner: its counters, of this process. ``at`` is seconds since the run began in it."""
 
     question: str = ""
-    """The question that has just ended; empty where that is not the reason to tell."""
+    """The question that has just ended, if one has."""
     done: int
-    """Questions, each repeat counted, that ended in this process."""
+    """Questions that ended, each repeat counted."""
     total: int
-    """All there are, with those that were resumed."""
+    """All questions, with those that were resumed."""
     resumed: int = 0
-    """Those that had ended before this process started."""
     failed: int = 0
-    """The part of ``done`` that failed."""
+    """Of ``done``."""
     calls: int = 0
-    """Calls that ended in this process; those that a store answered are not counted."""
+    """Calls that ended and that no store answered."""
     failed_calls: int = 0
     too_long: int = 0
     """Prompts that a model found too long."""
     retries: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    """The part of ``prompt_tokens`` that servers' prefix caches held."""
+    """Of ``prompt_tokens``."""
     completion_tokens: int = 0
     cost: float | None = None
-    """At the prices of the run; None without prices."""
+    """None without prices."""
     in_flight: int = 0
-    """Calls under way."""
 
 
 def heedless(listen: Listener) -> Listener:
-    """The listener, but nothing that it raises reaches the caller: each kind of event logs it once, as a bug.
+    """The listener, but nothing that it raises reaches the caller: each kind of event logs it once, as a bug."""
+    logged: set[type[Event]] = set()
 
-    A runner makes one for all its debates, so that each kind is logged once a run.
-    """
-    return listen if isinstance(listen, _Heedless) else _Heedless(listen)
-
-
-class _Heedless:
-    def __init__(self, listen: Listener) -> None:
-        self._listen = listen
-        self._logged: set[type[Event]] = set()
-
-    def __call__(self, event: Event) -> None:
+    def hear(event: Event) -> None:
         try:
-            self._listen(event)
+            listen(event)
         except Exception:
-            if type(event) not in self._logged:
-                self._logged.add(type(event))
-                _log.exception("a listener failed at %s; this is a bug in it", type(event).__name__)
+            if type(event) not in logged:
+                logged.add(type(event))
+                log = logging.getLogger(__name__)
+                log.exception("a listener failed at %s; this is a bug in it", type(event).__name__)
+
+    return hear

@@ -13,18 +13,18 @@ class Passage:
     """One retrieved text with its provenance."""
 
     source: str
-    """Name of the source that returned it: ``wiki``, ``google``, ..."""
+    """Name of the source that returned it."""
     key: str
-    """The passage's id inside that source (a corpus id, a URL)."""
+    """Its id inside that source (a corpus id, a URL)."""
     title: str
     text: str
     score: float
-    """The source's own score; comparable only within one source and query."""
+    """Comparable only within one source and query."""
     rank: int
-    """0-based rank within the source's answer."""
+    """0-based, within the source's answer."""
     url: str | None = None
     retrieved_at: str | None = None
-    """ISO 8601, UTC; set by sources whose answers change over time."""
+    """ISO 8601, UTC; where the source's answers change over time."""
     date: str | None = None
     """When it was published, in the source's own words."""
 
@@ -49,7 +49,7 @@ class KnowledgePool:
 
     passages: tuple[Passage, ...] = ()
     partial: Mapping[str, str] = field(default_factory=dict)
-    """Source name -> reason, for each chosen source that failed for this question."""
+    """Source name -> why it failed for this question."""
 
 
 EMPTY_POOL = KnowledgePool()
@@ -68,10 +68,10 @@ class SourceCounts:
 
 
 class Source(Protocol):
-    """Anything that turns queries into ranked passages. Batched, so that indexes can be fast.
+    """Anything that turns queries into ranked passages.
 
     ``search`` may be a coroutine function. A source may also have ``fingerprint: str``, which changes when its content
-    does, and ``aclose()``, which lets go of what it holds open.
+    does, and ``aclose()``.
     """
 
     name: str
@@ -79,8 +79,4 @@ class Source(Protocol):
     """What serves it; written into pool files."""
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits] | Awaitable[list[Hits]]:
-        """The best ``k`` passages for each query, in the order of the queries.
-
-        A query that fails gives ``Hits(error=...)`` and does not disturb the others.
-        """
-        ...
+        """The best ``k`` passages for each query, in their order; ``Hits(error=...)`` for one that fails."""

@@ -22,4 +22,4 @@ class Question:
     choices: tuple[str, ...] = ()
     """The options of a ``choice``, without letters, in order A, B, C, ..."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the dataset says; ``dataset`` is read by scoring (HotpotQA's rule for yes and no)."""
+    """Whatever else the dataset says. Scoring reads ``dataset``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,12 +16,10 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Every value of one kind, by name.
+    """Our own values of one kind and those of plugins, by name; an entry point is loaded when it is first asked for.
 
-    A name is looked up among our own values, then among the entry points of installed packages. A name of the form
-    ``module:object`` is imported: look one up only where the user named it, never a name out of data (``in`` tells
-    whether that has happened). As a mapping it holds our own values and the plugins', in that order; an entry point
-    is loaded when it is first asked for.
+    A name of the form ``module:object`` is imported when it is looked up: do so only where the user named it, never
+    with a name out of data (``in`` tells whether that has happened).
 
     Args:
         kind: What the values are, for errors: ``task``.
@@ -37,23 +35,18 @@ class Registry(Mapping[str, T], Generic[T]):
         own: Mapping[str, T],
         group: str,
         *,
-        check: Callable[[Any], str | None] | None = None,
-        adapt: Callable[[str, Any], T] | None = None,
+        check: Callable[[Any], str | None] = lambda value: None,
+        adapt: Callable[[str, Any], T] = lambda name, value: value,
     ) -> None:
         self.kind = kind
         self._values: dict[str, T] = dict(own)
         self._group = group
-        self._check = check or (lambda value: None)
-        self._adapt = adapt or (lambda name, value: value)
-        self._found: dict[str, EntryPoint] | None = None
+        self._check = check
+        self._adapt = adapt
         self._named: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> T:
-        """The value of that name.
-
-        Raises:
-            UserError: There is none (with the nearest name), or it cannot be imported or used.
-        """
+        """The value of that name; a UserError if there is none (it tells the nearest), or it cannot be imported."""
         if name not in self._values:
             if name in self._plugins:
                 self._values[name] = self._made(name, self._plugins[name].load)
@@ -64,8 +57,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._values
-        yield from (name for name in self._plugins if name not in self._values)
+        return iter({**self._values, **self._plugins})
 
     def __len__(self) -> int:
         return len({*self._values, *self._plugins})
@@ -74,24 +66,17 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._values or name in self._plugins
 
     def add(self, name: str, value: T) -> T:
-        """Add a value for this process.
-
-        Raises:
-            UserError: Another value has that name.
-        """
+        """Add a value for this process; a UserError if another one has that name."""
         if name in self and self[name] is not value:
             raise UserError(f"there is a {self.kind} {name!r} already; choose another name")
         self._values[name] = value
         return value
 
     def name_of(self, value: object) -> str:
-        """The name of a value that is given by name or as an object.
+        """The name of a value that is given by name or as an object; a UserError if it cannot be used.
 
-        An object is known from then on by its qualified name, ``module:object``: what another process finds it by, if
-        the module can be imported there. A later object of that name takes its place.
-
-        Raises:
-            UserError: There is no value of that name, or the object cannot be used.
+        An object is known from then on by its qualified name, ``module:object``, by which another process finds it if
+        it can import the module. A later object of that name takes its place.
         """
         if isinstance(value, str):
             self[value]
@@ -111,17 +96,15 @@ class Registry(Mapping[str, T], Generic[T]):
             return f"{point.dist.name} {point.dist.version}, {point.value}" if point.dist else point.value
         return name if ":" in name else None
 
-    @property
+    @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
-        if self._found is None:
-            found: dict[str, EntryPoint] = {}
-            for point in entry_points(group=self._group):
-                if point.name in self._values or point.name in found:
-                    of = point.dist.name if point.dist else point.value
-                    raise UserError(f"the package {of} brings a {self.kind} {point.name!r}, and there is one already")
-                found[point.name] = point
-            self._found = found
-        return self._found
+        found: dict[str, EntryPoint] = {}
+        for point in entry_points(group=self._group):
+            if point.name in self._values or point.name in found:
+                of = point.dist.name if point.dist else point.value
+                raise UserError(f"the package {of} brings a {self.kind} {point.name!r}, and there is one already")
+            found[point.name] = point
+        return found
 
     def _made(self, name: str, load: Callable[[], Any]) -> T:
         try:
@@ -144,16 +127,16 @@ def qualified_name(value: object) -> str:
 
 
 def imported(name: str) -> Any:
-    """The object that ``module:object`` names. A module may lie in the working directory: it was named.
+    """The object that ``module:object`` names; its module may lie in the working directory, for it was named.
 
     Raises:
         UserError: The module has no such object.
         Exception: Whatever the module raises.
     """
     module_name, _, path = name.partition(":")
-    before, here = sys.path, str(Path.cwd())
+    before = sys.path
     # Only while this module is imported: later imports must find nothing in the working directory.
-    sys.path = [*before, here]
+    sys.path = [*before, str(Path.cwd())]
     try:
         value: Any = importlib.import_module(module_name)
     finally:

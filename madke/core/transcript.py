@@ -18,13 +18,22 @@ class Cut:
     """What was left out of a prompt because the model found it too long."""
 
     stances: int = 0
-    """Earlier stances, the oldest first; where a history shows the reader's own, those too."""
+    """Earlier stances, the oldest first."""
     passages: tuple[int, ...] = ()
     """Pool numbers, the lowest-ranked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
+class _Called:
+    text: str = ""
+    """What was said."""
+    error: str | None = None
+    """Why the call failed."""
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection(_Called):
     """The pool numbers a debater chose before speaking (Wang et al., Eq. 2)."""
 
     ids: tuple[int, ...] = ()
@@ -32,10 +41,7 @@ class Selection:
     """Numbers it named beyond the allowed count."""
     status: ParseStatus = "ok"
     rule: str = ""
-    """The parser rule that fired; ``no_found`` when the debater declined all knowledge."""
-    text: str = ""
-    error: str | None = None
-    cut: Cut | None = None
+    """The parser rule that fired; ``no_found``: the debater declined all knowledge."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,36 +50,30 @@ class Search:
 
     query: str
     ids: tuple[int, ...] = ()
-    """Pool numbers of what it found, those that the pool already held included."""
+    """Pool numbers of what it found, in the pool already or not."""
     error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stance:
+class Stance(_Called):
     """What a debater said in a round, and the answer read from it (Eq. 3 and 4)."""
 
     stage: str = "speak"
-    """``speak`` before it had read anybody, ``reply`` after; the stage its call is counted under."""
-    text: str = ""
+    """``speak`` before it had read anybody, ``reply`` after."""
     answer: str | None = None
     status: ParseStatus = "ok"
     rule: str = ""
     confidence: float | None = None
-    """0 .. 1, where the protocol asks for it and it could be read."""
-    error: str | None = None
-    cut: Cut | None = None
+    """0 .. 1; None where it is not asked for or cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reflection:
+class Reflection(_Called):
     """What a debater found when it scrutinised its own stance."""
 
     satisfied: bool | None
     """None: it could not be read."""
-    text: str = ""
     rule: str = ""
-    error: str | None = None
-    cut: Cut | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,54 +86,44 @@ class Turn:
     """None where it was not asked to choose."""
     search: Search | None = None
     reads: tuple[str, ...] = ()
-    """Whose stances it read, in the order in which they were shown; the first ones not, where the stance has a cut."""
+    """Whose stances it read, in the order shown; where the stance has a cut, not the first ones."""
     reflection: Reflection | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class Verdict(_Called):
     """What the judge found after a round (Eq. 5; Liang et al., Eq. 1)."""
 
     consensus: bool | None
     """Whether the debate is settled. None: no verdict could be read, or fewer than two debaters were left."""
     side: str | None = None
-    """The debater whom the judge sides with, where it names one."""
+    """The debater whom the judge sides with, if it names one."""
     answer: str | None = None
-    """The answer that the judge takes for right, where it states one."""
+    """The answer that the judge takes for right, if it states one."""
     reason: str = ""
-    text: str = ""
     rule: str = ""
-    error: str | None = None
-    cut: Cut | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Digest:
+class Digest(_Called):
     """The summarizer's account of what was said so far, which the next round reads."""
 
-    text: str = ""
-    error: str | None = None
-    cut: Cut | None = None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Final:
+class Final(_Called):
     """How the answer was taken (Eq. 6 for a summarizer)."""
 
     by: str
-    """The finish rule; ``summarizer`` or ``judge`` where a role took it."""
+    """The finish rule, or the role that took the answer: ``summarizer``, ``judge``."""
     answer: str | None = None
     status: ParseStatus = "ok"
-    text: str = ""
     rule: str = ""
     agent: str | None = None
-    """The debater whose answer was taken, where the rule picks one debater."""
+    """Whose answer was taken, where the rule picks one debater."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """What the rule weighed: debater -> overlap or quality, or answer -> weight."""
     tie: bool = False
-    """Whether several answers had equal support, or a summarized debate ended with different answers."""
-    error: str | None = None
-    cut: Cut | None = None
+    """Several answers had equal support, or a summarized debate ended with different answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,11 +133,11 @@ class Round:
     n: int
     """1-based."""
     order: tuple[str, ...]
-    """The order in which the round's debaters read each other, and in which they spoke if it was in turn."""
+    """In which debaters read each other, and spoke if it was in turn."""
     turns: tuple[Turn, ...]
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Debater -> path consistency (Zhang et al., Eq. 2), decayed where the protocol says so, where it made the order.
-    With a list for each reader (``per_reader``) nobody reads by this one: see ``Turn.reads``."""
+    """Debater -> path consistency (Zhang et al., Eq. 2), decayed, where that made the order (``per_reader``: see
+    ``Turn.reads``)."""
     verdict: Verdict | None = None
     digest: Digest | None = None
     extracted: Final | None = None
@@ -158,9 +148,9 @@ class StageUsage:
     """Calls and tokens of one stage of one question."""
 
     calls: int = 0
-    """Logical calls: what this debate consists of, wherever the replies came from."""
+    """Wherever the replies came from."""
     paid: int = 0
-    """Those that this run made; the rest were made by other runs that share its call store."""
+    """Those that no other run with the same call store had made."""
     failed: int = 0
     retries: int = 0
     prompt_tokens: int = 0
@@ -181,7 +171,7 @@ class PoolEntry:
     key: str
     title: str
     asked_by: str | None = None
-    """The debater whose search found it; None for what was retrieved for the question."""
+    """The debater whose search found it; None: retrieved for the question."""
     query: str | None = None
     round: int | None = None
 
@@ -203,12 +193,12 @@ class Transcript:
     choices: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     degraded: bool = False
-    """Whether any call failed on the way."""
+    """A call failed on the way."""
     oracle: bool = False
-    """Whether the order read the gold answers: an analysis, no prediction."""
+    """The order read the gold answers: an analysis, no prediction."""
     repeat: int = 0
     given: bool = False
-    """Whether the first round came from outside."""
+    """The first round came from outside."""
     prepared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Debater -> stage -> what it prepared before its first turn."""
     pool: tuple[PoolEntry, ...] = ()
@@ -218,7 +208,7 @@ class Transcript:
 
     @property
     def dataset(self) -> str | None:
-        """The dataset that the question is from, where its metadata names one."""
+        """The question's dataset, where its metadata names one."""
         name = self.metadata.get("dataset")
         return name if isinstance(name, str) else None
 
@@ -240,9 +230,5 @@ def to_json(transcript: Transcript) -> bytes:
 
 
 def from_json(line: bytes | str) -> Transcript:
-    """The transcript of one JSON line.
-
-    Raises:
-        pydantic.ValidationError: The line is not a transcript.
-    """
+    """The transcript of one JSON line; a :class:`pydantic.ValidationError` if it is none."""
     return _adapter().validate_json(line)

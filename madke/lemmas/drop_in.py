@@ -11,6 +11,7 @@ from typing import Any
 
 from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.core.chat import Purpose
+from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import debate as play_debate
@@ -85,6 +86,7 @@ AnyCompleteFn = CompleteFn | AsyncCompleteFn
 _NO_JUDGE = "(convergence-based, no judge)"
 
 
+@suggesting
 def debate(
     query: str,
     agents: Sequence[tuple[str, CompleteFn]] | CompleteFn,
@@ -136,6 +138,7 @@ def debate(
         return in_this_thread(play.through)
 
 
+@suggesting
 async def adebate(
     query: str,
     agents: Sequence[tuple[str, AnyCompleteFn]] | AnyCompleteFn,

@@ -214,3 +214,12 @@ def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api():
     shown = command("run", "--help", COLUMNS="200").stdout
     for name in [each.name for each in dataclasses.fields(madke.RunOptions)]:
         assert f"--{name.replace('_', '-')}" in shown, name
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "near"),
+    [("ask", "modle", "model"), ("run", "pols", "pools"), ("debate", "judg", "judge"), ("adebate", "round", "rounds")],
+)
+def test_a_misspelt_keyword_is_told_with_the_nearest_of_that_function(name, wrong, near):
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got .*'{wrong}'; did you mean '{near}'\?"):
+        getattr(madke, name)("Why?", **{wrong: None})
