@@ -10,14 +10,13 @@ from madke.engine.protocol import STAGES, Protocol
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageCalls:
-    """The calls of one stage in a debate of so many rounds."""
+    """The calls of one stage in a debate."""
 
     stage: str
     formula: str
     """In n, the number of debaters, and r, the number of rounds."""
     fewest: int
     most: int
-    """More than ``fewest`` where it depends on what is said."""
 
 
 def possible_rounds(protocol: Protocol) -> range:
@@ -29,8 +28,7 @@ def possible_rounds(protocol: Protocol) -> range:
 def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
     """The fewest and the most model calls of a debate that takes ``rounds`` rounds.
 
-    Every call succeeds, the pool is not empty, and with ``knowledge.select = one_each`` it holds a passage for each
-    debater. Searches and quality estimates are no model calls.
+    Every call succeeds, and there are passages, with ``one_each`` one for each debater. Searches are no model calls.
     """
     stages = stage_calls(protocol, rounds)
     return sum(stage.fewest for stage in stages), sum(stage.most for stage in stages)
@@ -39,11 +37,8 @@ def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
 def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     """The calls of each stage that the protocol has, under the conditions of :func:`calls`; ``speak`` with replies."""
     there = {stage if stage in STAGES else "prepare" for stage in protocol.stages}
-    counts = {stage: count(protocol, rounds) for stage, count in _COUNTS.items() if stage in there}
-    return tuple(
-        StageCalls(stage=stage, formula=formula, fewest=fewest, most=most)
-        for stage, (formula, fewest, most) in counts.items()
-    )
+    counts = ((stage, *count(protocol, rounds)) for stage, count in _COUNTS.items() if stage in there)
+    return tuple(StageCalls(stage=s, formula=formula, fewest=few, most=most) for s, formula, few, most in counts)
 
 
 _Count = tuple[str, int, int]

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from madke.concurrency import together
+from madke.core import events
 from madke.core.errors import UserError
-from madke.core.events import (
-    DebateFinished,
-    DebateStarted,
-    Listener,
-    RoundEnded,
-    RoundStarted,
-    SearchMade,
-    SelectionMade,
-    StanceGiven,
-    VerdictGiven,
-    heedless,
-)
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
-from madke.core.transcript import Final, Round, Search, Selection, Stance, Transcript, Turn
+from madke.core.transcript import Final, Round, Stance, Transcript, Turn
 from madke.engine import roles
-from madke.engine.finish import FINISHES
+from madke.engine.ending import FINISHES, STOPS
 from madke.engine.order import order_for, reading_order
 from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import Cast, Estimate, Prompts, Retrieve, Scene
-from madke.engine.stop import STOPS
 from madke.engine.view import View, everybody, view
 from madke.tasks.base import Task
 
@@ -45,7 +33,7 @@ async def debate(
     given: Sequence[Turn] = (),
     retrieve: Retrieve | None = None,
     estimate: Estimate | None = None,
-    listen: Listener | None = None,
+    listen: events.Listener | None = None,
     deltas: bool = False,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Transcript:
@@ -55,17 +43,15 @@ async def debate(
         question: What to debate.
         protocol: Who speaks when, who sees what, when it ends and how the answer is taken.
         cast: A model for each of ``protocol.roles``.
-        pool: The question's knowledge, numbered; ignored where ``protocol.knowledge`` is None.
+        pool: Numbered passages; ignored where ``protocol.knowledge`` is None.
         task: The answer format of ``question.task``.
         prompts: The variant's templates.
         repeat: Which repeat of the whole run this is, 0-based.
         seed: The run's sampling seed; each call derives its own. None leaves sampling to the server.
-        given: The first round's turns, where ``protocol.given`` says that they come from outside. An agent that is
-            none of the debaters is read by all and speaks no more.
+        given: The first round's turns, for ``protocol.given``. Whoever is no debater is read by all and speaks no more.
         retrieve: Who searches where debaters may (``knowledge.requery``).
         estimate: The quality estimator of ``finish: rerank``.
-        listen: Is told each event of :mod:`madke.core.events` when it happens. It changes nothing: what it raises is
-            logged once for each kind of event.
+        listen: Is told each event of :mod:`madke.core.events` when it happens.
         deltas: Whether it is also told the parts of replies, by models that stream.
         clock: Seconds, for the times of events.
 
@@ -92,24 +78,24 @@ async def debate(
         seed=seed,
         retrieve=retrieve,
         estimate=estimate,
-        listen=heedless(listen) if listen is not None else None,
+        listen=events.heedless(listen) if listen is not None else None,
         deltas=deltas and listen is not None,
         clock=clock,
     )
-    scene.tell(DebateStarted, pool=pool)
+    scene.tell(events.DebateStarted, pool=pool)
     await together(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
     rounds: list[Round] = []
     stop_reason = None
     while stop_reason is None:
-        scene.tell(RoundStarted, n=len(rounds) + 1)
+        scene.tell(events.RoundStarted, n=len(rounds) + 1)
         if given and not rounds:
             rounds.append(Round(n=1, order=tuple(turn.agent for turn in given), turns=tuple(given)))
             for turn in given:
-                scene.tell(StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
+                scene.tell(events.StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
         else:
             rounds.append(await play_round(scene, debaters, rounds))
         rounds[-1], stop_reason = await _closed(scene, rounds)
-        scene.tell(RoundEnded, round=rounds[-1])
+        scene.tell(events.RoundEnded, round=rounds[-1])
     final = await _finish(scene, rounds)
     transcript = Transcript(
         id=question.id,
@@ -132,12 +118,12 @@ async def debate(
         pool_partial=scene.pool.partial,
         usage=scene.usage,
     )
-    scene.tell(DebateFinished, transcript=transcript)
+    scene.tell(events.DebateFinished, transcript=transcript)
     return transcript
 
 
 def _attended(protocol: Protocol, pool: KnowledgePool) -> Protocol:
-    """The protocol with those debaters who have a passage, where each is given one. One alone has no second round."""
+    """The protocol with those debaters who have a passage, where each gets one. One alone has no second round."""
     if protocol.knowledge is None or protocol.knowledge.select != "one_each":
         return protocol
     here = protocol.cast[: max(1, len(pool.passages))]
@@ -145,7 +131,6 @@ def _attended(protocol: Protocol, pool: KnowledgePool) -> Protocol:
 
 
 def _failed(entry: Round) -> bool:
-    """Whether a stance, or a search, of the round failed; a given stance has no call that could have."""
     return any(t.stance.status == "failed" or (t.search is not None and t.search.error) for t in entry.turns)
 
 
@@ -176,7 +161,7 @@ async def _closed(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | N
         return rounds[-1], "nobody_left"
     entry, reason = await STOPS[scene.protocol.stop](scene, rounds)
     if entry.verdict is not None:
-        scene.tell(VerdictGiven, n=entry.n, verdict=entry.verdict)
+        scene.tell(events.VerdictGiven, n=entry.n, verdict=entry.verdict)
     if scene.protocol.extract == "each_round":
         entry = replace(entry, extracted=await roles.extract(scene, [*rounds[:-1], entry]))
     if reason is None and entry.n == scene.protocol.rounds:
@@ -191,15 +176,6 @@ async def _finish(scene: Scene, rounds: Sequence[Round]) -> Final:
         error = rounds[-1].turns[0].stance.error if rounds[-1].turns else None
         return Final(by=scene.protocol.finish, status="failed", rule="nobody_left", error=error)
     return await FINISHES[scene.protocol.finish](scene, rounds)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Choice:
-    """What a debater made of the pool before it speaks."""
-
-    selection: Selection | None = None
-    search: Search | None = None
-    error: str | None = None
 
 
 async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence[Round]) -> Round:
@@ -222,73 +198,64 @@ async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence
         # Who has not spoken yet (after given stances of others) comes after those who have.
         order = tuple(dict.fromkeys((*order, *names)))
         for debater in sorted(debaters, key=lambda debater: order.index(debater.name)):
-            turns.append(await _turn(scene, debater, n, seen(debater)))
-    elif protocol.needs_search:
-        turns += await _searching_turns(scene, debaters, n, [seen(debater) for debater in debaters])
+            turns += await _turns(scene, n, [(debater, seen(debater))])
     else:
-        turns += await together(_turn(scene, debater, n, seen(debater)) for debater in debaters)
+        turns += await _turns(scene, n, [(debater, seen(debater)) for debater in debaters])
     return Round(n=n, order=order, scores=scores, turns=tuple(turns))
 
 
-async def _turn(scene: Scene, debater: Debater, n: int, seen: View) -> Turn:
-    choice = await _choose(scene, debater, n, seen)
-    choice = _grown(scene, debater, n, choice, await _search(scene, debater, n, choice))
-    return await _say(scene, debater, n, seen, choice)
+async def _turns(scene: Scene, n: int, views: Sequence[tuple[Debater, View]]) -> list[Turn]:
+    """Simultaneous turns. What searches find is numbered in the order of the cast, whoever was answered first."""
+
+    async def turn(debater: Debater, seen: View) -> Turn:
+        return await _say(scene, debater, n, seen, await _choose(scene, debater, n, seen))
+
+    if not scene.protocol.needs_search:
+        return await together(turn(debater, seen) for debater, seen in views)
+    chosen = await together(_choose(scene, debater, n, seen) for debater, seen in views)
+    answers = await together(_search(scene, n, turn) for turn in chosen)
+    grown = [_grown(scene, n, turn, hits) for turn, hits in zip(chosen, answers, strict=True)]
+    return await together(_say(scene, d, n, seen, turn) for (d, seen), turn in zip(views, grown, strict=True))
 
 
-async def _searching_turns(scene: Scene, debaters: Sequence[Debater], n: int, views: Sequence[View]) -> list[Turn]:
-    """Simultaneous turns in which searches may be asked for.
-
-    What they find is numbered in the order of the cast, whoever was answered first.
-    """
-    choices = await together(_choose(scene, d, n, seen) for d, seen in zip(debaters, views, strict=True))
-    answers = await together(_search(scene, d, n, choice) for d, choice in zip(debaters, choices, strict=True))
-    grown = [_grown(scene, d, n, choice, hits) for d, choice, hits in zip(debaters, choices, answers, strict=True)]
-    return await together(
-        _say(scene, d, n, seen, choice) for d, seen, choice in zip(debaters, views, grown, strict=True)
-    )
-
-
-async def _choose(scene: Scene, debater: Debater, n: int, seen: View) -> _Choice:
+async def _choose(scene: Scene, debater: Debater, n: int, seen: View) -> Turn:
+    """A turn that has still to be spoken: what the debater takes of the pool, and what it wants to search for."""
+    turn = Turn(agent=debater.name, stance=Stance(), reads=seen.reads)
     if debater.name in scene.unprepared:
-        return _Choice(error=scene.unprepared[debater.name])
+        return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))
     knowledge = scene.protocol.knowledge
     # An empty pool is worth a call only where something may be searched for.
     if knowledge is None or knowledge.select != "adaptive" or not (roles.allowed(scene, debater) or knowledge.requery):
-        return _Choice()
+        return turn
     selection, search = await roles.select(scene, debater, n, seen)
-    scene.tell(SelectionMade, n=n, agent=debater.name, selection=selection)
-    error = None if selection.error is None else f"its selection failed: {selection.error}"
-    return _Choice(selection=selection, search=search, error=error)
+    scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)
+    if selection.error is not None:
+        turn = replace(turn, stance=Stance(status="failed", error=f"its selection failed: {selection.error}"))
+    return replace(turn, selection=selection, search=search)
 
 
-async def _search(scene: Scene, debater: Debater, n: int, choice: _Choice) -> Hits:
-    if choice.search is None:
+async def _search(scene: Scene, n: int, turn: Turn) -> Hits:
+    if turn.search is None:
         return Hits()
     assert scene.retrieve is not None, "debate() checks that there is somebody to search"
-    return await scene.retrieve(choice.search.query, scene.purpose("search", debater.name, n))
+    return await scene.retrieve(turn.search.query, scene.purpose("search", turn.agent, n))
 
 
-def _grown(scene: Scene, debater: Debater, n: int, choice: _Choice, hits: Hits) -> _Choice:
-    if choice.search is None:
-        return choice
-    if hits.error is not None:
-        search = replace(choice.search, error=hits.error)
-    else:
-        search = replace(choice.search, ids=scene.add_passages(hits.passages, debater.name, n, choice.search.query))
-    scene.tell(SearchMade, n=n, agent=debater.name, search=search)
-    return replace(choice, search=search)
+def _grown(scene: Scene, n: int, turn: Turn, hits: Hits) -> Turn:
+    if turn.search is None:
+        return turn
+    found = () if hits.error is not None else hits.passages
+    ids = scene.add_passages(found, turn.agent, n, turn.search.query)
+    search = replace(turn.search, ids=ids, error=hits.error)
+    scene.tell(events.SearchMade, n=n, agent=turn.agent, search=search)
+    return replace(turn, search=search)
 
 
-async def _say(scene: Scene, debater: Debater, n: int, seen: View, choice: _Choice) -> Turn:
-    if choice.error is not None:
-        stance = Stance(status="failed", error=choice.error)
-    else:
-        if choice.selection is None:
-            numbers = roles.allowed(scene, debater)
-        else:
-            asked = choice.search.ids if choice.search else ()
-            numbers = sorted({*choice.selection.ids, *asked})
-        stance = await roles.speak(scene, debater, n, numbers, seen)
-    scene.tell(StanceGiven, n=n, agent=debater.name, stance=stance)
-    return Turn(agent=debater.name, stance=stance, selection=choice.selection, search=choice.search, reads=seen.reads)
+async def _say(scene: Scene, debater: Debater, n: int, seen: View, turn: Turn) -> Turn:
+    if turn.stance.status != "failed":
+        numbers: Sequence[int] = roles.allowed(scene, debater)
+        if turn.selection is not None:
+            numbers = sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
+        turn = replace(turn, stance=await roles.speak(scene, debater, n, numbers, seen))
+    scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
+    return turn

@@ -1,7 +1,7 @@
 """Who holds the same answer, under the task's matcher.
 
-A matcher is symmetric, but it lets a less exact answer match several that contradict each other ("July 1969", "July 20"
-and "July 11"). So agreement and consistency go by pairs, and groups do not depend on the order of the answers.
+A less exact answer may match several that contradict each other ("July 1969", "July 20" and "July 11"). So agreement
+goes by pairs, and groups do not depend on the order of the answers.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def matcher(task: Task, question: Question) -> Same:
 def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
     """The turns with a parsed answer, grouped by the task's matcher; groups and members in the order of the turns.
 
-    An answer that matches two which contradict each other is vague. It joins the others' group where it matches just
-    one; else it stands with those that match what it matches.
+    An answer that matches two which contradict each other is vague. It joins a group where it matches just one of them,
+    else those that match what it matches.
     """
     parsed = [turn for turn in turns if turn.stance.answer is not None]
     matches = _matches([turn.stance.answer or "" for turn in parsed], same)

@@ -23,9 +23,9 @@ def reading_order(
         order: The strategy.
         rounds: The finished rounds. Before the first, everybody stands in the order of the cast.
         names: The debaters, in the order of the cast.
-        question: Its golds decide who is right, for ``truth_first`` and ``truth_last``.
+        question: Its golds decide who is right.
         task: Its matcher decides which answers are the same.
-        seed: What a random order depends on.
+        seed: Of a random order.
 
     Returns:
         The agents, first read first, and, for ``madc``, each one's score.
@@ -65,10 +65,7 @@ def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], same: Sa
 
 
 def path_consistency(turns: Sequence[Turn], same: Same) -> dict[str, float]:
-    """How many other debaters hold the same answer (Zhang et al., Eq. 2, counted).
-
-    A stance without a parsed answer scores 0 and counts for nobody.
-    """
+    """How many other debaters hold the same answer (Zhang et al., Eq. 2, counted)."""
     return {agent: float(count) for agent, count in same_answers(turns, same).items()}
 
 
@@ -88,7 +85,7 @@ def _in_order(agents: Sequence[str], turns: Sequence[Turn], names: Sequence[str]
 
 
 def persona_of(debater: Debater, cast: Sequence[Debater], round_n: int, order: Order) -> str:
-    """The persona that a debater plays in a round: its own, or one that has moved on to it."""
+    """The persona that a debater plays in a round."""
     if not order.rotate_personas:
         return debater.persona
     place = next(n for n, other in enumerate(cast) if other.name == debater.name)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from madke.engine.knowledge_rules import Knowledge as Knowledge
 from madke.engine.parse import Marker
 
 CLOSERS = ("judge", "summarizer")
 """The roles that are no debaters."""
+STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
+"""The stages with a meaning of their own; ``prepare`` names further ones."""
+MOST_DEBATERS = 200
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f:\u2028\u2029]{1,80}")
 _RESERVED = {*CLOSERS, "you", "anotherdebater"}
-"""Names that mean somebody else in a prompt."""
+_Count = Annotated[int, Field(ge=1, strict=True)]
+_Weight = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+_Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Topology = str | tuple[tuple[bool, ...], ...]
 
 
 def is_name(name: str) -> bool:
@@ -30,57 +35,100 @@ def role_key(role: str) -> str:
     return re.sub(r"[\W_]+", "", role.casefold())
 
 
-MOST_DEBATERS = 200
-
-
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Knowledge(_Strict):
+    """What of the retrieved knowledge the debaters get."""
+
+    sources: Annotated[tuple[str, ...], Field(min_length=1)] = ("wiki", "google")
+    """Names of the sources that a pool is merged from, in this order (Wang et al., Eq. 1)."""
+    per_source: _Count | dict[str, _Count] = 5
+    """Passages kept of each source, after duplicates are removed: one number for all, or source -> number."""
+    fusion: Literal["none", "rrf", "weighted"] = "none"
+    """``none``: one source's passages after the other's (Eq. 1). ``rrf``, ``weighted``: one ranking, by reciprocal
+    ranks or by scores; a passage of several sources stands there once, as the first of them gave it."""
+    weights: dict[str, _Weight] | None = None
+    """``rrf`` and ``weighted``: source -> how much its ranking counts; who is not named counts 1."""
+    most: _Count | None = None
+    """``rrf`` and ``weighted``: passages kept of the one ranking; None keeps all."""
+    select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
+    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool.
+    ``one_each``: the first debater gets passage 0 alone, the second passage 1, ...; a question with fewer passages has
+    fewer debaters. ``none``: the pool is kept in the transcript, but nobody sees it."""
+    max_selected: _Count = 3
+    """How many passages one adaptive selection may choose (Prompt 3.1)."""
+    per_debater_sources: dict[str, tuple[str, ...]] | None = None
+    """Debater -> the sources it may see; who is not named sees all. Numbers stay those of the shared pool."""
+    requery: bool = False
+    """A debater may ask for one search with each selection. What it finds joins the pool."""
+
+    def count(self, source: str) -> int:
+        """How many passages of a source are kept."""
+        return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
+
+    @property
+    def most_passages(self) -> int:
+        """How many passages a pool has at most, before debaters search."""
+        let_in = sum(map(self.count, self.sources))
+        return let_in if self.most is None else min(let_in, self.most)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.sources)) < len(self.sources):
+            raise ValueError("knowledge.sources names one source twice")
+        if isinstance(self.per_source, dict) and (missing := [s for s in self.sources if s not in self.per_source]):
+            raise ValueError(f"knowledge.per_source says nothing about source {missing[0]!r}")
+        for name in ("weights", "most"):
+            if self.fusion == "none" and getattr(self, name) is not None:
+                raise ValueError(f"knowledge.{name} needs knowledge.fusion = rrf or weighted")
+        if strange := [source for source in self.weights or {} if source not in self.sources]:
+            raise ValueError(f"knowledge.weights: {strange[0]!r} is not among the sources")
+        if self.requery and self.select != "adaptive":
+            raise ValueError("knowledge.requery needs knowledge.select = adaptive: a search is asked for there")
+        return self
 
 
 class Debater(_Strict):
     """One debater, where they are not all alike."""
 
     name: str
-    """How the transcript and the other debaters call it."""
     prompt: str | None = Field(default=None, pattern=r"^[\w-]+$")
-    """Templates of its own: ``<stage>.<prompt>.j2`` is taken in place of ``<stage>.j2`` where the folder has it."""
+    """``<stage>.<prompt>.j2`` is taken in place of ``<stage>.j2`` where the folder has it."""
     persona: str = ""
     """A sentence or two about who it is, for its system prompt."""
     model: str | None = None
     """A model name (``openai/...``); None takes the run's."""
-    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    temperature: _Temperature | None = None
     """None takes the protocol's."""
     prepare: tuple[str, ...] = ()
-    """Stages that it goes through once, in this order, before its first turn. Their texts reach its templates as
-    ``prepared.<stage>``."""
+    """Stages that it goes through once, before its first turn; templates get the texts as ``prepared.<stage>``."""
 
 
 class Talk(_Strict):
-    """When debaters speak. Simultaneous turns are independent; sequential ones follow each other."""
+    """When debaters speak."""
 
     first: Literal["simultaneous", "sequential"] = "simultaneous"
     later: Literal["simultaneous", "sequential", "simultaneous_with_summary"] = "simultaneous"
-    """``simultaneous_with_summary``: before each later round the summarizer sums up what was said so far, and the
-    debaters read that in place of each other (ChatEval)."""
+    """``simultaneous_with_summary``: debaters read a summary of all that was said in place of each other (ChatEval)."""
 
 
 class Sees(_Strict):
     """What a debater reads from the second round on (under sequential talk: from the second turn)."""
 
     peers: Literal["last_round", "latest", "history", "answers", "none"] = "last_round"
-    """``last_round``: the others' stances of the round before (Eq. 4). ``latest``: the newest stance of each other
-    debater, this round's where it has spoken already. ``history``: all they have said, in the order of time.
-    ``answers``: their answers of the round before, without the reasoning."""
+    """``last_round``: the others' stances of the round before (Eq. 4). ``latest``: the newest of each, this round's
+    where it has spoken. ``history``: all, in the order of time. ``answers``: only the answers of the round before."""
     own: Literal["last", "history", "none"] = "last"
     """The debater's own newest stance, or all of its own. Selection always sees its newest (Eq. 2)."""
-    topology: str | tuple[tuple[bool, ...], ...] = "full"
-    """Whom a debater may read: ``full`` (everybody), ``ring`` (its two neighbours), ``star`` (the first debater reads
-    all, the others only the first), ``sparse(k)`` (the k that come after it, in a circle), or a matrix whose row says
-    for each debater, 1 or 0, whether it is read."""
+    topology: Topology = "full"
+    """Whom a debater may read: ``full`` (everybody), ``ring`` (its two neighbours), ``star`` (the first reads all, the
+    others only the first), ``sparse(k)`` (the next k, in a circle), or a matrix: a row for each reader, 1 or 0."""
     anonymous: bool = False
     """Show peers without their names."""
     grouped: bool = False
-    """Also sort the peers by answer, so that a template can show who holds the same one (``groups``)."""
+    """Also sort the peers by answer, for the templates' ``groups``."""
     form: Literal["text", "chat"] = "text"
     """``chat``: the history as chat messages, the reader's own turns as ``assistant``, the others' as ``user``."""
 
@@ -89,13 +137,12 @@ class Order(_Strict):
     """In which order a debater reads the others, and in which they speak if they do so in turn (Zhang et al.)."""
 
     by: Literal["fixed", "random", "truth_first", "truth_last", "madc"] = "fixed"
-    """``random``: shuffled anew in every round, seeded. ``truth_first`` and ``truth_last``: who is right stands first
-    or last; needs the gold answers, so it is for analysis only. ``madc``: ascending path consistency (Eq. 2)."""
+    """``random``: shuffled anew in every round, seeded. ``truth_first``, ``truth_last``: by the gold answers, for
+    analysis only. ``madc``: ascending path consistency (Eq. 2)."""
     score: Literal["global", "per_reader"] = "global"
-    """Whether ``madc`` makes one list for all (Algorithm 1), or for each reader one in which its own answer does not
-    count (the released code)."""
+    """``madc``: one list for all (Algorithm 1), or for each reader one without its own answer (the released code)."""
     decay: float = Field(default=1.0, gt=0, le=1)
-    """``madc``: a score is multiplied by this for each time that its debater stood last before (power decay)."""
+    """``madc``: factor of a score for each time that its debater stood last before (power decay)."""
     rotate_personas: bool = False
     """Personas move on to the next debater with every round (dynamic role switching)."""
 
@@ -106,44 +153,42 @@ class Protocol(_Strict):
     source: str
     """The paper or code that the variant follows."""
     debaters: Annotated[int, Field(ge=1, le=MOST_DEBATERS, strict=True)] | tuple[Debater, ...] = 2
-    """A count, or the list of them (Wang et al., section 4.4: 2)."""
+    """A count, or the list (Wang et al., section 4.4: 2)."""
     knowledge: Knowledge | None = Knowledge()
     """None, or ``none``, debates without a pool."""
-    rounds: int = Field(default=3, ge=1, strict=True)
+    rounds: _Count = 3
     """At most this many (section 4.4: 3)."""
     talk: Talk = Talk()
     sees: Sees = Sees()
     order: Order = Order()
-    """The name of a strategy alone (``order: madc``) is short for ``{by: madc}``."""
+    """``order: madc`` is short for ``{by: madc}``."""
     marker: Marker = "brackets"
-    """How a final answer is marked: ``[answer]``, ``(answer)``, ``\\boxed{answer}``; or the whole reply (``text``, for
-    templates that ask for no marked answer)."""
+    """How an answer is marked: ``[answer]``, ``(answer)``, ``\\boxed{answer}``; or not: the whole reply (``text``)."""
     level: Literal[0, 1, 2, 3] = 2
-    """How much the debaters are told to contradict each other, from not at all to always (Liang et al., Table 12)."""
-    temperature: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    """How much debaters are told to contradict each other, not at all to always (Liang et al., Table 12)."""
+    temperature: _Temperature = 0.5
     """Sampling temperature of every role (section 4.4: 0.5)."""
-    max_tokens: int = Field(default=1024, ge=1, strict=True)
+    max_tokens: _Count = 1024
     """Completion tokens per call. Not stated in the paper."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Strings that end a completion."""
     overflow: Literal["fail", "drop"] = "fail"
-    """A prompt that the model finds too long: the call fails, or the oldest of what others said (within a round: what
-    is read first) and then the lowest-ranked passages are dropped until it fits; what was dropped is recorded. Judge
-    and summarizer never lose a stance of the last round: that would make agreement out of length."""
+    """A prompt that the model finds too long: the call fails, or the oldest stances of others and then the
+    lowest-ranked passages are dropped until it fits, which is recorded; never a stance of the last round for judge and
+    summarizer."""
     given: bool = False
     """The first round's stances come from outside; nobody is asked for them."""
     stop: Literal["never", "judge", "agreement", "agreement_then_judge", "satisfied", "stability", "budget"] = "judge"
-    """When the debate ends before its last round: when the judge finds it settled (Algorithm 1, line 14); when all
-    answers agree under the task's matcher; when either happens, the judge asked only where the matcher sees no
-    agreement; when every debater is satisfied with its own answer; when no answer has changed since the round before;
-    when ``token_budget`` is used up."""
+    """When the debate ends before its last round: the judge finds it settled (Algorithm 1, line 14); all answers agree
+    under the task's matcher; either, the judge asked where the matcher sees no agreement; every debater is satisfied
+    with its own answer; no answer has changed since the round before; ``token_budget`` is used up."""
     token_budget: int | None = Field(default=None, ge=1)
     """``stop: budget``: prompt and completion tokens of one question."""
     judge_sees: Literal["last_round", "history"] = "last_round"
-    """What the judge reads when it decides whether to stop (Eq. 5: the round's stances)."""
+    """What the judge reads before it decides whether to stop (Eq. 5: the round's stances)."""
     extract: Literal["unsettled", "always", "each_round"] = "unsettled"
-    """``finish: judge_extract``: when the judge is asked for the answer of the whole history: where it never settled,
-    always at the end, or after every round."""
+    """``finish: judge_extract``: the judge is asked for the answer of the whole history where it never settled, always
+    at the end, or after every round."""
     finish: Literal[
         "summarizer",
         "majority",
@@ -155,10 +200,10 @@ class Protocol(_Strict):
         "only",
         "agreed_or_summarizer",
     ] = "summarizer"
-    """How the answer is taken: from a summarizer of the last round (Eq. 6); the answer most debaters hold; from the
-    judge; from the debater whom the judge picks, or whose words overlap most with the others'; the candidate that an
-    estimator puts first; the answer with the most confidence behind it; the only debater's; or the answer they agree
-    on under the task's matcher, else a summarizer's. Ties go to the earliest debater and are recorded."""
+    """How the answer is taken: from a summarizer of the last round (Eq. 6); what most debaters hold; from the judge;
+    from the debater whom the judge picks, or whose words overlap most with the others'; what an estimator puts first;
+    the answer with the most confidence behind it; the only debater's; what they agree on, else a summarizer's. Ties go
+    to the earliest debater and are recorded."""
 
     @field_validator("knowledge", mode="before")
     @classmethod
@@ -201,23 +246,13 @@ class Protocol(_Strict):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names of the knowledge sources; none for a protocol without knowledge."""
+        """Names of the knowledge sources."""
         return self.knowledge.sources if self.knowledge else ()
 
     @property
     def judge_finishes(self) -> bool:
         """Whether the judge takes the answer."""
         return self.finish in ("judge_extract", "judge_pick")
-
-    @property
-    def has_judge(self) -> bool:
-        """Whether somebody plays the judge."""
-        return self.stop in ("judge", "agreement_then_judge") or self.judge_finishes
-
-    @property
-    def has_summarizer(self) -> bool:
-        """Whether somebody plays the summarizer."""
-        return self.finish in ("summarizer", "agreed_or_summarizer") or self.talk.later == "simultaneous_with_summary"
 
     @property
     def needs_estimator(self) -> bool:
@@ -237,13 +272,13 @@ class Protocol(_Strict):
     @property
     def roles(self) -> tuple[str, ...]:
         """Names of everybody who may be called: the debaters, then the judge and the summarizer if they play."""
-        closers = (self.has_judge, self.has_summarizer)
-        plays = (name for name, there in zip(CLOSERS, closers, strict=True) if there)
-        return (*(debater.name for debater in self.cast), *plays)
+        there = set(self.stages)
+        judge = ["judge"] if there & {"judge", "extract", "pick"} else []
+        return (*(d.name for d in self.cast), *judge, *(["summarizer"] if there & {"digest", "summarize"} else []))
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that need a template, in the order in which they happen."""
+        """The stages that need a template, in their order."""
         there = {
             **{stage: True for debater in self.cast for stage in debater.prepare},
             "select": self.knowledge is not None and self.knowledge.select == "adaptive",
@@ -259,20 +294,25 @@ class Protocol(_Strict):
         return tuple(stage for stage, needed in there.items() if needed)
 
 
-STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
-"""The stages with a meaning of their own; ``prepare`` names further ones."""
-
-
 @cache
 def _alike(count: int) -> tuple[Debater, ...]:
-    """So many debaters, made once: every call of every debate asks for its cast."""
+    # Made once: every call of every debate asks for its cast.
     return tuple(Debater(name=f"Debater {number}") for number in range(1, count + 1))
 
 
-def sparse_count(topology: str) -> int | None:
-    """The k of ``sparse(k)``; None for any other text."""
-    found = re.fullmatch(r"sparse\((\d{1,3})\)", topology)
-    return int(found.group(1)) if found else None
+def readable(topology: Topology, here: int, n: int) -> set[int] | None:
+    """The places whom the debater at a place may read, of n; None if that is no topology for n debaters."""
+    if not isinstance(topology, str):
+        square = len(topology) == n and all(len(row) == n for row in topology)
+        return {place for place, reads in enumerate(topology[here]) if reads} if square else None
+    if topology == "ring":
+        return {(here - 1) % n, (here + 1) % n}
+    if topology == "full" or (topology == "star" and here == 0):
+        return set(range(n))
+    sparse = re.fullmatch(r"sparse\((\d{1,3})\)", topology)
+    if sparse and int(sparse[1]):
+        return {(here + step) % n for step in range(1, int(sparse[1]) + 1)}
+    return {0} if topology == "star" else None
 
 
 def _impossible(p: Protocol) -> Iterator[str]:
@@ -281,7 +321,7 @@ def _impossible(p: Protocol) -> Iterator[str]:
     yield from _impossible_order(p)
     yield from _impossible_end(p)
     if p.knowledge is not None:
-        yield from _impossible_knowledge(p.knowledge, p.sees.topology, [debater.name for debater in p.cast])
+        yield from _impossible_knowledge(p, p.knowledge)
     for stage in (stage for debater in p.cast for stage in debater.prepare if stage in STAGES):
         yield f"debaters.prepare: {stage!r} is a stage with a meaning of its own"
 
@@ -298,7 +338,7 @@ def _impossible_reading(p: Protocol) -> Iterator[str]:
         yield f"sees.grouped shows nothing of sees.peers = {sees.peers}"
     if sees.anonymous and p.talk.later == "simultaneous_with_summary":
         yield "sees.anonymous: the summary that the debaters read has names in it"
-    if not _is_topology(sees.topology, n):
+    if readable(sees.topology, 0, n) is None:
         yield f"sees.topology: {sees.topology!r} is none for {n} debaters"
 
 
@@ -334,26 +374,18 @@ def _impossible_end(p: Protocol) -> Iterator[str]:
         yield "given stances are the first round; rounds must be at least 2"
 
 
-def _impossible_knowledge(
-    knowledge: Knowledge, topology: str | tuple[tuple[bool, ...], ...], names: Sequence[str]
-) -> Iterator[str]:
-    passages, restricted = knowledge.most_passages, knowledge.per_debater_sources or {}
+def _impossible_knowledge(p: Protocol, knowledge: Knowledge) -> Iterator[str]:
+    names, passages = [debater.name for debater in p.cast], knowledge.most_passages
+    restricted = knowledge.per_debater_sources or {}
     if knowledge.select == "one_each":
         if len(names) < passages:
-            found = f"up to {passages} passages, found {len(names)}"
-            yield f"knowledge.select = one_each needs a debater for each of {found}"
+            needed = f"a debater for each of up to {passages} passages, found {len(names)}"
+            yield f"knowledge.select = one_each needs {needed}"
         if restricted:
             yield "knowledge.per_debater_sources: with select = one_each passages are dealt out"
-        if not isinstance(topology, str):
-            why = "a matrix needs a fixed number of debaters, and select = one_each has one for each passage"
-            yield f"sees.topology: {why}"
+        if not isinstance(p.sees.topology, str):
+            yield "sees.topology: a matrix needs a fixed number of debaters; select = one_each has one for each passage"
     for name in (name for name in restricted if name not in names):
         yield f"knowledge.per_debater_sources: there is no debater {name!r}"
     for source in (source for sources in restricted.values() for source in sources if source not in knowledge.sources):
         yield f"knowledge.per_debater_sources: {source!r} is not among the sources"
-
-
-def _is_topology(topology: str | tuple[tuple[bool, ...], ...], n: int) -> bool:
-    if isinstance(topology, str):
-        return topology in ("full", "ring", "star") or bool(sparse_count(topology))
-    return len(topology) == n and all(len(row) == n for row in topology)

@@ -36,10 +36,10 @@ STAGE_VALUES: Mapping[str, frozenset[str]] = {
     "pick": _COMMON | {"stances"},
     "summarize": _COMMON | {"stances"},
 }
-"""What the template of each stage may use; a template that names anything else is refused."""
+"""What the template of each stage may use."""
 
 PREPARE_VALUES = _DEBATER
-"""What the template of a stage that a debater prepares with may use."""
+"""The same, for a stage that a debater prepares with."""
 
 
 async def prepare(scene: Scene, debater: Debater) -> None:
@@ -55,44 +55,29 @@ async def prepare(scene: Scene, debater: Debater) -> None:
 
 
 async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
-    """Ask a debater which knowledge it wants, and what it would search for where that is allowed.
-
-    Eq. 2 of Wang et al.: it sees question, pool and its own stance; never the peers'.
-    """
+    """Ask a debater which knowledge it wants (Eq. 2: it never sees the peers), and what it would search for."""
     knowledge = scene.protocol.knowledge
     assert knowledge is not None
     numbers = allowed(scene, debater)
-    values = {
-        "knowledge": numbers,
-        "max_selected": knowledge.max_selected,
-        "requery": knowledge.requery,
-        "own": view.last,
-    }
+    limit, requery = knowledge.max_selected, knowledge.requery
+    values = {"knowledge": numbers, "max_selected": limit, "requery": requery, "own": view.last}
     completion, cut = await _ask(scene, "select", debater, round_n, values)
     told = _told(completion, cut)
     if completion.error is not None:
         return Selection(status="failed", **told), None
     shown = set(numbers) - set(cut.passages if cut else ())
-    size, limit = len(scene.pool.passages), knowledge.max_selected
-    parsed = parse_selection(completion.text, size=size, limit=limit, shown=shown)
+    parsed = parse_selection(completion.text, size=len(scene.pool.passages), limit=limit, shown=shown)
     chosen = parsed.value
     selection = Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, **told)
-    query = parse_search(completion.text).value if knowledge.requery else None
+    query = parse_search(completion.text).value if requery else None
     return selection, Search(query=query) if query else None
 
 
 async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
     """Let a debater speak, with the knowledge it has. Eq. 3 in round 1; Eq. 4 as a reply to what it sees."""
     stage = "speak" if view.empty else "reply"
-    values = {
-        "knowledge": numbers,
-        "own": view.own,
-        "peers": view.peers,
-        "history": view.history,
-        "groups": view.groups,
-        "digest": view.digest,
-        "critique": view.critique,
-    }
+    shown_of_view = ("own", "peers", "history", "groups", "digest", "critique")
+    values = {"knowledge": numbers, **{name: getattr(view, name) for name in shown_of_view}}
     droppable = len(view.peers) + len(view.history)
     completion, cut = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     told = {"stage": stage, **_told(completion, cut)}

@@ -14,8 +14,7 @@ from madke.core.question import Question
 from madke.core.transcript import Cut, PoolEntry, StageUsage
 from madke.engine.parse import checked, without_reasoning
 from madke.engine.protocol import Protocol
-from madke.engine.quoting import quoted_reply, without_tags
-from madke.engine.view import Group, Spoken
+from madke.engine.view import Group, Spoken, without_tags
 from madke.tasks.base import Task
 
 
@@ -26,17 +25,16 @@ class Prompts(TypingProtocol):
         self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
     ) -> tuple[Message, ...]:
         """The messages of a stage, for a task and a debater's own ``prompt``, with the stage's values filled in."""
-        ...
 
 
 Cast = Mapping[str, ChatModel]
 """Which model plays each of :attr:`Protocol.roles`."""
 
 Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
-"""Answers a search that a debater asked for: the query, and what the call is for."""
+"""Answers a debater's search: the query, and what the call is for."""
 
 Estimate = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
-"""Scores candidate answers of a question without its golds; the highest is the best."""
+"""Scores candidate answers without the golds; the highest is the best."""
 
 _SHARE = 8
 """A prompt that is too long loses an eighth of its stances, or passages, at each attempt."""
@@ -64,7 +62,6 @@ class Scene:
     deltas: bool = False
     clock: Callable[[], float]
     began: float = field(init=False)
-    """By the clock."""
     usage: dict[str, StageUsage] = field(default_factory=dict)
     prepared: dict[str, dict[str, str]] = field(default_factory=dict)
     """Debater -> stage -> text."""
@@ -73,9 +70,7 @@ class Scene:
     found: dict[int, PoolEntry] = field(default_factory=dict)
     """Pool numbers that debaters' searches added."""
     _shared: dict[str, Any] = field(init=False)
-    """What every template may show."""
     _lines: dict[int, tuple[int, str, str]] = field(default_factory=dict, init=False)
-    """Pool number -> the passage as prompts show it."""
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -121,12 +116,12 @@ class Scene:
         temperature: float | None = None,
         droppable: int = 0,
     ) -> tuple[Completion, Cut | None]:
-        """Make one call.
+        """Make one call of a stage, answered by a cast member in a round (1-based).
 
         Args:
             stage: Whose template is rendered.
-            agent: The cast member who answers.
-            round_n: The round, 1-based.
+            agent: Who answers.
+            round_n: The round.
             values: The stage's own values. ``history``, ``peers`` or ``stances`` are stances in the order of time or
                 reading; ``knowledge`` is a sequence of pool numbers.
             prompt: The debater's own templates.
@@ -134,18 +129,13 @@ class Scene:
             droppable: How many stances may be dropped, from the front, where the prompt is too long.
 
         Returns:
-            The completion, its text being what was said (no hidden reasoning, nothing that cannot be written), and
-            what had to be left out of the prompt; None if nothing had to be.
+            The completion, whose text is what was said (no hidden reasoning), and what was left out of the prompt.
         """
         purpose = self.purpose(stage, agent, round_n)
-        kept = dict(values)
-        cut = _NO_CUT
-        retries = 0
-        on_delta = None
-        if self.deltas:
+        kept, cut, retries = dict(values), _NO_CUT, 0
 
-            def on_delta(text: str) -> None:
-                self.tell(CallDelta, purpose=purpose, text=text)
+        def on_delta(text: str) -> None:
+            self.tell(CallDelta, purpose=purpose, text=text)
 
         while True:
             request = ChatRequest(
@@ -155,13 +145,12 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
-                on_delta=on_delta,
+                on_delta=on_delta if self.deltas else None,
             )
             self.tell(CallStarted, purpose=purpose, request=request)
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.protocol.marker != "text":
-                # Models in runs are checked before they are stored; one of a caller's own may only reason, too. Where
-                # the whole reply is the answer, the caller's reply is taken as it is.
+                # A caller's own model may only reason, too. Where the whole reply is the answer, it is taken as it is.
                 completion = checked(completion, request.max_tokens)
             self.tell(CallFinished, purpose=purpose, completion=completion)
             retries += max(0, completion.attempts - 1)
@@ -211,7 +200,8 @@ class Scene:
         """(number, title, text) of a pool passage. White space is folded: a passage is one line of a prompt."""
         if n not in self._lines:
             passage = self.pool.passages[n]
-            self._lines[n] = (n, without_tags(_folded(passage.title)), without_tags(_folded(passage.text)))
+            title, text = (without_tags(" ".join(part.split())) for part in (passage.title, passage.text))
+            self._lines[n] = (n, title, text)
         return self._lines[n]
 
     def _shortened(self, values: dict[str, Any], cut: Cut, droppable: int) -> tuple[dict[str, Any], Cut] | None:
@@ -242,7 +232,7 @@ def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group,
 
 
 def _marks(passage: Passage) -> list[str]:
-    """What makes two passages of a growing pool one: what does in any pool, or their source's key."""
+    """Two passages that share one are the same in a growing pool."""
     return [f"key {passage.source} {passage.key}", *sorted(passage.marks)]
 
 
@@ -251,14 +241,11 @@ def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
 
 
 def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question: str) -> tuple[Message, ...]:
-    """The history as chat messages before the last message: own turns as they were, the others' between tags.
-
-    Neighbours of one role become one message, since many chat templates want the roles to alternate.
-    """
+    """The history as chat messages before the last message: own turns as they were, the others' between tags."""
     said = [Message(role="assistant" if spoken.own else "user", content=_line(spoken)) for spoken in history]
     merged: list[Message] = []
+    # Many chat templates refuse a chat that the assistant opens, and want the roles to alternate.
     if said[0].role == "assistant" and all(message.role == "system" for message in messages[:-1]):
-        # A chat that the assistant opens is refused by many chat templates.
         said.insert(0, Message(role="user", content=question))
     for message in (*messages[:-1], *said, messages[-1]):
         if merged and merged[-1].role == message.role:
@@ -269,12 +256,9 @@ def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question:
 
 
 def _line(spoken: Spoken) -> str:
-    return spoken.text if spoken.own else quoted_reply(spoken.text, spoken.agent)
-
-
-def _folded(text: str) -> str:
-    """The text with a blank for all white space."""
-    return " ".join(text.split())
+    # ``_shared/said.j2`` writes the same.
+    quoted = f"{spoken.agent or 'One agent'}: <reply>{without_tags(spoken.text)}</reply>"
+    return spoken.text if spoken.own else quoted
 
 
 def _writable(text: str) -> str:

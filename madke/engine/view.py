@@ -1,13 +1,18 @@
-"""Who sees whom: which stances a debater's prompt may show."""
+"""Who sees whom: which stances a debater's prompt may show, and how a text of others is quoted there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from madke.core.transcript import Round, Turn
 from madke.engine.groups import Same, answer_groups
-from madke.engine.protocol import Protocol, sparse_count
+from madke.engine.protocol import Protocol, readable
+
+TAGS = ("example", "knowledge", "notes", "reply", "review", "summary")
+"""The tags of the shipped templates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,14 +20,13 @@ class Spoken:
     """One stance as it is shown to a reader."""
 
     agent: str
-    """The speaker's name; empty where the protocol is anonymous."""
+    """Empty where the protocol is anonymous."""
     text: str
     """Empty where only answers are shown."""
     answer: str | None = None
     confidence: float | None = None
     round: int = 1
     own: bool = False
-    """Whether it is the reader's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,17 +44,17 @@ class View:
     peers: tuple[Spoken, ...] = ()
     """The others' stances, where no history is shown."""
     own: str | None = None
-    """Its own newest stance; None where it has none yet, or where the protocol hides it."""
+    """Its own newest stance; None where the protocol hides it."""
     last: str | None = None
-    """The same, whatever the protocol hides: selection always sees it (Wang et al., Eq. 2)."""
+    """The same, hidden or not: selection always sees it (Wang et al., Eq. 2)."""
     history: tuple[Spoken, ...] = ()
-    """Where the protocol shows a history: the peers' stances, the reader's own or both, in the order of time."""
+    """The peers' stances, the reader's own or both, in the order of time."""
     groups: tuple[Group, ...] = ()
     digest: str | None = None
     critique: str | None = None
-    """What it found when it scrutinised its stance of the round before."""
+    """What it found when it scrutinised its newest stance."""
     reads: tuple[str, ...] = ()
-    """The names of the peers, in the order in which they are shown."""
+    """The names of the peers, in the order shown."""
 
     @property
     def empty(self) -> bool:
@@ -61,17 +65,17 @@ class View:
 def view(
     protocol: Protocol, agent: str, rounds: Sequence[Round], spoken: Sequence[Turn], order: Sequence[str], same: Same
 ) -> View:
-    """The view of one debater.
+    """The view of one debater, by ``protocol.sees``.
 
     Args:
-        protocol: Its ``sees`` decides.
+        protocol: Of the debate.
         agent: The debater whose turn it is.
         rounds: The finished rounds.
         spoken: Turns of the round under way that are over; a simultaneous round passes none.
         order: All who have spoken, in the order in which this reader reads them.
         same: Groups answers.
     """
-    hidden = unread(protocol, agent)
+    hidden = _unread(protocol, agent)
     newest = {turn.agent: (number, turn) for number, turn in _all_turns(rounds, ())}
     seen = _own(protocol, newest[agent][1] if agent in newest else None, rounds)
     # After round 1 the summary may stand for the others.
@@ -125,21 +129,22 @@ def everybody(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoken
     return tuple(_spoken(turn, number) for number, turn in turns)
 
 
-def unread(protocol: Protocol, reader: str) -> frozenset[str]:
+def without_tags(text: str, names: tuple[str, ...] = TAGS) -> str:
+    """The text with ``(`` for the ``<`` of every tag with one of these names, opening or closing."""
+    return _opening(names).sub("(", text) if "<" in text else text
+
+
+@cache
+def _opening(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"<(?=\W{{0,9}}(?:{'|'.join(names)})\b)", re.IGNORECASE)
+
+
+def _unread(protocol: Protocol, reader: str) -> frozenset[str]:
     """The debaters whom a debater may not read, itself included. Who is not in the cast (a given stance) is read."""
     names = [debater.name for debater in protocol.cast]
-    here, n = names.index(reader), len(names)
-    topology = protocol.sees.topology
-    if not isinstance(topology, str):
-        read = {place for place, reads in enumerate(topology[here]) if reads}
-    elif topology == "ring":
-        read = {(here - 1) % n, (here + 1) % n}
-    elif topology == "star":
-        read = set(range(n)) if here == 0 else {0}
-    else:
-        k = sparse_count(topology)
-        read = set(range(n)) if k is None else {(here + step) % n for step in range(1, k + 1)}
-    return frozenset(names[place] for place in range(n) if place not in read - {here})
+    here = names.index(reader)
+    read = readable(protocol.sees.topology, here, len(names)) or set()
+    return frozenset(name for place, name in enumerate(names) if place not in read - {here})
 
 
 def _all_turns(rounds: Sequence[Round], spoken: Iterable[Turn]) -> list[tuple[int, Turn]]:

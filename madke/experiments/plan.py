@@ -23,7 +23,7 @@ from madke.core.transcript import Turn
 from madke.data import Given
 from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
-from madke.engine.finish import FINISHES
+from madke.engine.ending import FINISHES
 from madke.engine.parse import marked
 from madke.engine.protocol import MOST_DEBATERS, Knowledge, Protocol
 from madke.engine.scene import Scene

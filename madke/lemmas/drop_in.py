@@ -15,7 +15,7 @@ from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import debate as play_debate
-from madke.engine.finish import overlaps
+from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import CLOSERS, Debater, Protocol
 from madke.lemmas.functions import Ask, Call, Caller, Tracer, in_this_thread, span
@@ -76,7 +76,7 @@ def picked(verdict: str, labels: Sequence[str], *, whole_words: bool = False) ->
 
 
 def converged(drafts: Mapping[str, str]) -> str:
-    """The label whose draft overlaps most with the others' (:func:`madke.engine.finish.overlaps`); first of equals."""
+    """The label whose draft overlaps most with the others' (:func:`madke.engine.ending.overlaps`); first of equals."""
     scores = dict(zip(drafts, overlaps(list(drafts.values())), strict=True))
     return max(scores, key=scores.__getitem__)
 

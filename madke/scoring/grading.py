@@ -31,7 +31,7 @@ from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.parse import parse_grade, without_reasoning
-from madke.engine.quoting import without_tags
+from madke.engine.view import without_tags
 from madke.llm import CallStore, Limiter, close, open_model, probe
 from madke.runs.cast import guarded
 from madke.runs.meter import Meter, Watch

@@ -19,7 +19,7 @@ from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
 from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Knowledge, Protocol
-from madke.engine.quoting import without_tags
+from madke.engine.view import without_tags
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.check import OPENING, check_templates

@@ -4,9 +4,8 @@ import pytest
 
 from madke.core.chat import Completion
 from madke.core.errors import UserError
-from madke.engine.finish import FINISHES, vote_weight
+from madke.engine.ending import FINISHES, STOPS, vote_weight
 from madke.engine.protocol import Protocol
-from madke.engine.stop import STOPS
 from tests.support.plain import calls, play, prompts, signed, tokens
 
 GONE = Completion(outcome="failed", error="the server is gone")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.chat import Message
-from madke.engine.quoting import without_tags
+from madke.engine.view import without_tags
 from madke.llm.offline.prompt_reader import Knowledge, Remark, read_prompt
 
 SELECT = """Answer the question at the end.

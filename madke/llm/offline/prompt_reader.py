@@ -2,7 +2,7 @@
 
 All shipped templates share one layout: instructions, examples, knowledge, replies, the question, and the closing rule
 as the last paragraph. Examples, knowledge and replies stand between tags, which the texts inside cannot write
-(:mod:`madke.engine.quoting`). The closing rule names the form of the last line, and so the stage.
+(:mod:`madke.engine.view`). The closing rule names the form of the last line, and so the stage.
 """
 
 from __future__ import annotations

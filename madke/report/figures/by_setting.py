@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from madke.engine.knowledge_rules import Knowledge
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import Knowledge, Protocol
 from madke.report.figures.canvas import (
     COLOURS,
     MARKERS,

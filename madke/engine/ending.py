@@ -1,0 +1,228 @@
+"""When a debate ends before its last round, and how the answer is taken when it is over. One small function a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+
+from madke.concurrency import together
+from madke.core.errors import UserError
+from madke.core.transcript import Final, Round, Turn, Verdict
+from madke.engine import roles
+from madke.engine.groups import agreed, answer_groups, by_cast
+from madke.engine.scene import Scene
+from madke.engine.view import everybody
+
+Ending = tuple[Round, str | None]
+"""The last round with what was asked to end it, and why the debate ends; None while it goes on."""
+Stop = Callable[[Scene, Sequence[Round]], Awaitable[Ending]]
+Finish = Callable[[Scene, Sequence[Round]], Awaitable[Final]]
+
+
+async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
+    """All rounds are played."""
+    return rounds[-1], None
+
+
+async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
+    """The judge finds the debate settled. It is asked wherever two debaters said something, parsed or not."""
+    heard = sum(bool(spoken.text.strip()) for spoken in everybody(rounds))
+    verdict = Verdict(consensus=None, rule="too_few") if heard < 2 else await roles.judge(scene, rounds)
+    reason = "settled" if scene.protocol.finish == "judge_extract" else "consensus"
+    return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
+
+
+async def agreement(scene: Scene, rounds: Sequence[Round]) -> Ending:
+    """All answers are the same under the task's matcher."""
+    return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.same) else None
+
+
+async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
+    """The matcher sees agreement, or else the judge does; after the last round only where the finish takes that."""
+    entry, reason = await agreement(scene, rounds)
+    asked = entry.n < scene.protocol.rounds or scene.protocol.judge_finishes
+    return await judge(scene, rounds) if asked and not reason else (entry, reason)
+
+
+async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Ending:
+    """Every debater, asked to scrutinise its own stance, is satisfied. The last round has nothing to decide."""
+    entry = rounds[-1]
+    if entry.n == scene.protocol.rounds:
+        return entry, None
+    debaters = {debater.name: debater for debater in scene.protocol.cast}
+
+    async def scrutinised(turn: Turn) -> Turn:
+        if turn.stance.status == "failed" or turn.agent not in debaters:
+            return turn
+        return replace(turn, reflection=await roles.reflect(scene, debaters[turn.agent], entry.n, turn.stance.text))
+
+    turns = tuple(await together(scrutinised(turn) for turn in entry.turns))
+    found = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
+    return replace(entry, turns=turns), "satisfied" if found and all(found) else None
+
+
+async def stability(scene: Scene, rounds: Sequence[Round]) -> Ending:
+    """Every debater gives the answer that it gave in the round before; of one who failed nobody knows."""
+    if len(rounds) < 2:
+        return rounds[-1], None
+    before = {turn.agent: turn.stance.answer for turn in rounds[-2].turns}
+    answers = [(turn.stance.answer, before.get(turn.agent)) for turn in rounds[-1].turns]
+    stable = all(now is not None and then is not None and scene.same(now, then) for now, then in answers)
+    return rounds[-1], "stability" if stable else None
+
+
+async def budget(scene: Scene, rounds: Sequence[Round]) -> Ending:
+    """The question has used up its tokens."""
+    limit = scene.protocol.token_budget
+    return rounds[-1], "budget" if limit is not None and scene.tokens >= limit else None
+
+
+STOPS: Mapping[str, Stop] = {
+    "never": never,
+    "judge": judge,
+    "agreement": agreement,
+    "agreement_then_judge": agreement_then_judge,
+    "satisfied": satisfied,
+    "stability": stability,
+    "budget": budget,
+}
+"""Every value of ``Protocol.stop``."""
+
+
+async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """What the summarizer makes of the last round (Wang et al., Eq. 6); a tie where the debate ended split."""
+    final = await roles.summarize(scene, rounds)
+    verdict = rounds[-1].verdict
+    settled = verdict is not None and verdict.consensus
+    return replace(final, tie=not settled and len(answer_groups(_last(scene, rounds), scene.same)) > 1)
+
+
+async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The answer of the largest group; a tie goes to the group with the earliest debater and is marked."""
+    groups = answer_groups(_last(scene, rounds), scene.same)
+    if not groups:
+        return Final(by="majority", status="abstained", rule="none")
+    largest = max(groups, key=len)
+    tie = sum(len(group) == len(largest) for group in groups) > 1
+    return Final(by="majority", answer=largest[0].stance.answer, rule="tie" if tie else "votes", tie=tie)
+
+
+async def agreed_or_summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The answer that all hold under the task's matcher, in the first debater's words; else the summarizer's."""
+    if agreed(rounds[-1].turns, scene.same):
+        return replace(await majority(scene, rounds), by="agreement")
+    return await summarizer(scene, rounds)
+
+
+async def judge_extract(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The judge's own answer where it settled the debate and stated one; else what it extracts from the history."""
+    last, verdict = rounds[-1], rounds[-1].verdict
+    if last.extracted is not None:
+        return last.extracted
+    if scene.protocol.extract == "unsettled" and verdict and verdict.consensus and verdict.answer is not None:
+        return Final(by="judge", answer=verdict.answer, text=verdict.text, rule=verdict.rule, agent=verdict.side)
+    return await roles.extract(scene, rounds)
+
+
+async def judge_pick(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The last stance of the debater whom the judge picks. An unreadable pick is an abstention."""
+    final, agent = await roles.pick(scene, rounds)
+    if agent is None:
+        return final
+    stance = next(turn.stance for turn in rounds[-1].turns if turn.agent == agent)
+    return replace(final, agent=agent, answer=stance.answer, status=stance.status)
+
+
+async def convergence(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The last stance, of those with an answer, whose words overlap most with the others'; the earliest of equals."""
+    turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
+    if not turns:
+        return Final(by="convergence", status="abstained", rule="none")
+    scores = overlaps([turn.stance.text for turn in turns])
+    return _best(turns, scores, by="convergence", rule="overlap")
+
+
+def overlaps(texts: Sequence[str]) -> list[float]:
+    """Of each text the overlap with the others, summed: the Jaccard index of their sets of lower-case words.
+
+    Summed in the order of the texts, as the package lemmas does: from four texts on, ties depend on the last bit.
+    """
+    bags = [frozenset(text.lower().split()) for text in texts]
+    return [sum((_jaccard(bag, other) for m, other in enumerate(bags) if m != n), 0.0) for n, bag in enumerate(bags)]
+
+
+def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+    return len(left & right) / max(1, len(left | right))
+
+
+async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The candidate that the estimator scores highest (He et al., 2024; Liang et al., section 4.1)."""
+    turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
+    if not turns:
+        return Final(by="rerank", status="abstained", rule="none")
+    assert scene.estimate is not None, "debate() checks that there is an estimator"
+    try:
+        scores = await scene.estimate(scene.question, [turn.stance.answer or "" for turn in turns])
+        if len(scores) != len(turns) or not all(map(isfinite, scores)):
+            raise UserError(f"for {len(turns)} candidates it gave {list(scores)}")
+    except UserError as error:
+        return Final(by="rerank", status="failed", rule="none", error=f"the estimator failed: {error}")
+    return _best(turns, scores, by="rerank", rule="estimator")
+
+
+async def weighted(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The answer with the most recalibrated confidence behind it (Chen et al., 2024, ReConcile)."""
+    groups = answer_groups(_last(scene, rounds), scene.same)
+    if not groups:
+        return Final(by="weighted", status="abstained", rule="none")
+    weights = [sum(vote_weight(turn.stance.confidence) for turn in group) for group in groups]
+    answers = [group[0].stance.answer or "" for group in groups]
+    best = max(weights)
+    tie = sum(abs(weight - best) < 1e-9 for weight in weights) > 1
+    scores = dict(zip(answers, weights, strict=True))
+    answer = answers[weights.index(best)]
+    return Final(by="weighted", answer=answer, rule="tie" if tie else "votes", tie=tie, scores=scores)
+
+
+def vote_weight(confidence: float | None) -> float:
+    """The weight of a vote with a stated confidence of 0 .. 1; models overstate it (Chen et al., 2024, section 3.3)."""
+    if confidence is None or confidence <= 0.6:
+        return 0.1
+    if confidence < 0.8:
+        return 0.3
+    if confidence < 0.9:
+        return 0.5
+    return 0.8 if confidence < 1 else 1.0
+
+
+async def only(scene: Scene, rounds: Sequence[Round]) -> Final:
+    """The single debater's own answer."""
+    stance = rounds[-1].turns[0].stance
+    return Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text)
+
+
+FINISHES: Mapping[str, Finish] = {
+    "summarizer": summarizer,
+    "majority": majority,
+    "judge_extract": judge_extract,
+    "judge_pick": judge_pick,
+    "convergence": convergence,
+    "rerank": rerank,
+    "weighted": weighted,
+    "only": only,
+    "agreed_or_summarizer": agreed_or_summarizer,
+}
+"""Every value of ``Protocol.finish``."""
+
+
+def _last(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
+    """The last round's turns in the order of the cast."""
+    return by_cast(rounds[-1].turns, [debater.name for debater in scene.protocol.cast])
+
+
+def _best(turns: Sequence[Turn], scores: Sequence[float], *, by: str, rule: str) -> Final:
+    found = {turn.agent: float(score) for turn, score in zip(turns, scores, strict=True)}
+    best = max(turns, key=lambda turn: found[turn.agent])
+    tie = list(found.values()).count(found[best.agent]) > 1
+    return Final(by=by, answer=best.stance.answer, agent=best.agent, scores=found, rule=rule, tie=tie)
