@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +23,11 @@ BLOCKS = ("system", "user")
 OPENING = "opening"
 """A template may have this block too: a user message that stands before a history which is shown as a chat."""
 
-_SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
+Checked = tuple[frozenset[str], tuple[str, ...]]
+"""The values that a template uses, in itself and in what it includes or extends; what it makes of example values."""
 
-_EXAMPLE: dict[str, Any] = {
+_SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
+_FULL: dict[str, Any] = {
     "question": Question(id="q", question="?", task="choice", choices=("yes", "no")),
     "round": 1,
     "rounds": 1,
@@ -45,40 +46,20 @@ _EXAMPLE: dict[str, Any] = {
     "critique": "text",
     "stances": (_SPOKEN,),
 }
-"""Values to try templates with, so that a mistake shows when a variant is loaded, not in the middle of a run."""
-
-
-_WORDLESS = Spoken(agent="", text="", answer=None, confidence=None)
-
 _BARE: dict[str, Any] = {
-    **_EXAMPLE,
+    **_FULL,
     "question": Question(id="q", question="?"),
     "persona": "",
-    "own": None,
-    "digest": None,
-    "critique": None,
+    **dict.fromkeys(("own", "digest", "critique")),
     **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
 }
-"""The same where there is as little as there can be."""
-
-_SPARSE: dict[str, Any] = _BARE | dict.fromkeys(("peers", "history", "stances"), (_WORDLESS,))
-"""The same where others spoke, without a name, a text or an answer."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
-    """What the checks found in one template."""
-
-    used: frozenset[str]
-    """The values that it uses, in itself and in what it includes or extends."""
-    texts: tuple[str, ...]
-    """What it makes of example values, full, bare and sparse."""
+_WORDLESS = dict.fromkeys(("peers", "history", "stances"), (Spoken(agent="", text=""),))
+_EXAMPLES = (_FULL, _BARE, {**_BARE, **_WORDLESS})
+"""Values to try templates with, so that a mistake shows when a variant is loaded, not in the middle of a run."""
 
 
 def check_templates(variant: Variant) -> None:
     """See to it that every stage has a template that uses known values only, and that all of them can be rendered.
-
-    A template is checked once for all variants that share the environment, whatever their protocols say.
 
     Raises:
         UserError: A template is missing or wrong, or does not do what the protocol needs of it.
@@ -90,13 +71,16 @@ def check_templates(variant: Variant) -> None:
             raise UserError(f"has no template <stage>.{own}.j2", file=variant.folder)
     prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
     found = [_checked(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
-    if protocol.level != Protocol.model_fields["level"].default and not any("level" in each.used for each in found):
+    if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in found):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
-    if protocol.finish == "weighted" and not any("confidence" in text.casefold() for e in found for text in e.texts):
+    if protocol.finish == "weighted" and not any(
+        "confidence" in text.casefold() for _, texts in found for text in texts
+    ):
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 
 def _checked(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
+    # Once for all variants that share the environment, whatever their protocols say.
     path, known = variant.template_file(stage, prompt), variant.environment.checked
     key = (path.name, stage, prepared)
     if key not in known:
@@ -106,8 +90,12 @@ def _checked(variant: Variant, stage: str, prompt: str | None, prepared: frozens
         if undeclared := sorted(used - allowed):
             may = ", ".join(sorted(allowed))
             raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {may}", file=path)
-        texts = _try(variant, stage, prompt, allowed, prepared)
-        known[key] = Checked(used=frozenset(used), texts=tuple(texts))
+        texts = []
+        for example in _EXAMPLES:
+            values = {name: value for name, value in example.items() if name in allowed}
+            values["prepared"] = dict.fromkeys(prepared, example["own"])
+            texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
+        known[key] = frozenset(used), tuple(texts)
     return known[key]
 
 
@@ -115,9 +103,7 @@ def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
     """The values that a template needs, in itself and in what it includes or extends; all of these are compiled."""
     if not os.path.lexists(path):
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
-    left, seen = [path.name], set[str]()
-    used: set[str] = set()
-    made: set[str] = set()
+    left, seen, used, made = [path.name], set[str](), set[str](), set[str]()
     try:
         while left:
             seen.add(name := left.pop())
@@ -130,13 +116,12 @@ def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
             left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
             environment.get_template(name)
     except TemplateSyntaxError as error:
-        faulty = name if error.name == "<introspection>" else error.name  # So jinja2.meta calls whatever it looks at.
+        faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
         where = f"{faulty}: " if faulty not in (None, path.name) else ""
         raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
     except TemplateNotFound as error:
         raise UserError(f"needs a template {error.name!r}, which is not there", file=path) from None
-    # Of Python, which compiles what Jinja makes.
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python compiles what Jinja makes
         raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
     return used - made
 
@@ -159,15 +144,3 @@ def _check_blocks(environment: Sandbox, path: Path) -> None:
     for block in BLOCKS:
         if block not in own.union(*inherited):
             raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(BLOCKS)}", file=path)
-
-
-def _try(
-    variant: Variant, stage: str, prompt: str | None, allowed: frozenset[str], prepared: frozenset[str]
-) -> list[str]:
-    """What a template makes of example values, full and bare."""
-    texts = []
-    for example in (_EXAMPLE, _BARE, _SPARSE):
-        values = {name: value for name, value in example.items() if name in allowed}
-        values["prepared"] = dict.fromkeys(prepared, "text" if example is _EXAMPLE else None)
-        texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
-    return texts

@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field
 
 from madke.assets import asset
 from madke.core.chat import Message
@@ -24,31 +25,76 @@ from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.check import OPENING, check_templates
 from madke.variants.sandbox import Sandbox, read_prompt
-from madke.variants.wording import TaskPrompt, own_wording, wording_of
-from madke.yaml_file import read_mapping, validated
+from madke.yaml_file import read_mapping, read_yaml, validated
 
-_BLANK_LINES = re.compile(r"\n{3,}")
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Asked(_Entry):
+    question: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        return lettered(self.choices)
+
+
+class _Reasoned(_Entry):
+    reasoning: str
+    """Without the answer itself."""
+    answer: str
+
+
+class _Example(_Asked, _Reasoned):
+    pass
+
+
+class _ExampleDebate(_Asked):
+    replies: tuple[_Reasoned, ...] = Field(min_length=2)
+    summary: str
+    """The summarizer's reasoning."""
+    answer: str
+
+
+class TaskPrompt(_Entry):
+    """The wording of one task, ``prompts/tasks/<task>.yaml`` or a task's own. Templates reach it as ``task``."""
+
+    noun: str
+    """What stands before the thing to answer at the end of a prompt: ``Question`` or ``Claim``."""
+    goal: str
+    reasoning: str
+    """Closing rule: how to reason."""
+    citing: str
+    """Closing rule: how to cite a passage."""
+    answering: str
+    """Closing rule: the form of the last line. ``<<X>>`` in it is the answer X, put into the variant's marker."""
+    examples: tuple[_Example, ...] = Field(min_length=2)
+    """Most prompts show the first, few-shot ones the first four."""
+    agreeing: _ExampleDebate
+    """For judge and summarizer, as the next one."""
+    disagreeing: _ExampleDebate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A debate variant: a protocol with the templates of its stages. Make one with :func:`load_variant`.
 
-    A template is a Jinja file with a ``system`` and a ``user`` block, and an ``opening`` block where the history comes
-    as a chat. Values (questions, passages, stances) are inserted as text and never rendered themselves. The filter
-    ``marked`` puts an answer into the protocol's marker; ``quoted`` disarms our tags in a text of others.
+    A template is a Jinja file with a ``system`` and a ``user`` block, and an ``opening`` block before a history that is
+    a chat. Values are inserted as text and never rendered themselves. The filter ``marked`` puts an answer into the
+    protocol's marker; ``quoted`` disarms our tags in a text of others.
     """
 
     name: str
     folder: Path
     protocol: Protocol
     files: Mapping[str, str] = field(repr=False)
-    """See :meth:`fingerprint`."""
     _wordings: dict[str, tuple[Any, TaskPrompt]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def environment(self) -> Sandbox:
-        """What renders its templates. All variants of this process with the same files and marker share one."""
+        """What renders its templates; variants with the same files and marker share one."""
         return _sandbox(self.folder, self.protocol.marker, tuple(self.files.items()))
 
     def render(
@@ -56,7 +102,7 @@ class Variant:
     ) -> tuple[Message, ...]:
         """The messages of a stage: the blocks ``system``, ``opening`` and ``user``, empty ones left out.
 
-        A task is worded by its own ``wording``, or by the shipped prompts for its name.
+        A task is worded by its own ``wording`` (a mapping like a file of ``prompts/tasks``), or by that file.
         """
         name = self._template(stage, prompt)
         options = lettered(values["question"].choices)
@@ -83,9 +129,12 @@ class Variant:
         )
 
     def _wording(self, task: Task | str) -> TaskPrompt:
-        name, own = task if isinstance(task, str) else task.name, own_wording(task)
+        name, own = (task, None) if isinstance(task, str) else (task.name, getattr(task, "wording", None))
         if name not in self._wordings or self._wordings[name][0] is not own:
-            self._wordings[name] = own, wording_of(task, self.protocol.marker)
+            worded = _shipped(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
+            marker = self.protocol.marker
+            answering = re.sub(r"<<(.+?)>>", lambda found: marked(found[1], marker), worded.answering)
+            self._wordings[name] = own, worded.model_copy(update={"answering": answering})
         return self._wordings[name][1]
 
     def template_file(self, stage: str, prompt: str | None = None) -> Path:
@@ -97,10 +146,7 @@ class Variant:
         return own if prompt and os.path.lexists(self.folder / own) else f"{stage}.j2"
 
     def with_settings(self, settings: Mapping[str, Any]) -> Variant:
-        """The same variant with some protocol fields replaced.
-
-        Args:
-            settings: Dotted path -> value, for instance ``{"knowledge.select": "all", "rounds": 2}``.
+        """The same variant with some protocol fields replaced: dotted path -> value, ``{"knowledge.select": "all"}``.
 
         Raises:
             UserError: A path or a value that the protocol does not know.
@@ -126,9 +172,8 @@ class Variant:
     def with_sources(self, names: Sequence[str], settings: Mapping[str, Any] = MappingProxyType({})) -> Variant:
         """The same variant over these knowledge sources, no knowledge at all if there are none, with these settings.
 
-        A protocol that had no knowledge gets the whole pool (``select: all``), as retrieval-augmented generation
-        does: whether its debaters can choose is for the protocol to say. Where the protocol has a number for each
-        source, one that it does not name takes the default number.
+        A protocol that had no knowledge gets the whole pool (``select: all``). Where it has a number for each source,
+        one that it does not name takes the default.
         """
         if not names:
             return self.with_settings({"knowledge": None, **settings})
@@ -160,7 +205,7 @@ def _hashes(*folders: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -> Sandbox:
-    """An environment for the templates of a folder as they are now: another content of ``files`` is another one."""
+    # ``files`` is a part of the key: templates with another content have another environment.
     environment = Sandbox(folder, asset("prompts", "_shared"))
     environment.filters["marked"] = lambda answer: marked(answer, marker)
     environment.filters["quoted"] = without_tags
@@ -168,11 +213,7 @@ def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -
 
 
 def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
-    """Name -> folder of every variant: the shipped ones, and those of a folder of the user's, which win.
-
-    Args:
-        prompts: A folder that holds variant folders (``--prompts DIR``).
-    """
+    """Name -> folder of every variant: the shipped ones, and those in the user's folder ``prompts``, which win."""
     if prompts is not None and not prompts.is_dir():
         raise UserError("is not a folder; --prompts takes a folder that holds variant folders", file=prompts)
     roots = [asset("prompts")] + ([prompts] if prompts else [])
@@ -180,11 +221,7 @@ def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
 
 
 def load_variant(name: str, prompts: Path | None = None) -> Variant:
-    """Load a variant and check it: protocol keys and values, one template a stage, known placeholders only.
-
-    Args:
-        name: Its folder's name.
-        prompts: A folder of the user's that is searched first.
+    """Load the variant of that folder name and check it; the user's folder ``prompts`` is searched first.
 
     Raises:
         UserError: No such variant, or something in its folder is wrong.
@@ -203,11 +240,7 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """A ``path=value`` of ``--set``, the value read as YAML.
-
-    Raises:
-        UserError: There is no ``=``.
-    """
+    """A ``path=value`` of ``--set``, the value read as YAML."""
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise UserError(f"--set {text!r}: expected path=value, for instance --set rounds=2")
@@ -217,8 +250,11 @@ def setting(text: str) -> tuple[str, Any]:
         raise UserError(f"--set {text!r}: the value is not YAML") from None
 
 
+@cache
+def _shipped(name: str) -> TaskPrompt:
+    return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
+
+
 def _tidy(text: str) -> str:
     """Without the blank lines that template logic leaves behind."""
-    if "\n\n\n" in text:  # Rare, and found at once; the expression looks at every line.
-        text = _BLANK_LINES.sub("\n\n", text)
-    return text.strip()
+    return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()

@@ -1,20 +1,15 @@
 """Templates of a folder that may come from anybody: which files are read, what they may do, and how much of it.
 
-Jinja's sandbox keeps them from our objects. But templates are programs: nested loops, recursive macros and texts that
-double run for ever or fill the memory. Three things together bound every render:
-
-- **Steps.** Each run of the body of a loop, macro, block or file costs 20 steps, and one for each syntax node in it.
-- **Characters.** Each text that is shown or made (by ``~``, ``+``, a call, a filter, ``{% set %}…{% endset %}``) costs
-  its length.
-- **A smaller language.** What can make much of little in one go is not there: ``**``, ``*`` and ``%`` of anything but
-  numbers, lists in lists, padding and formatting, ``range`` above a thousand.
+Jinja's sandbox keeps them from our objects. Three things bound every render: **steps** (each run of a body of a loop,
+macro, block or file costs 20, and one for each syntax node in it), **characters** (each text that is shown or made
+costs its length) and a **smaller language**, without what makes much of little in one go: ``**``, ``*`` and ``%`` of
+anything but numbers, lists in lists, padding and formatting, ``range`` above a thousand.
 """
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +29,10 @@ if TYPE_CHECKING:
     from madke.variants.check import Checked
 
 MAX_BYTES = 1 << 16
-"""Of one file. The longest that is shipped has a few thousand."""
+"""Of one file."""
 MAX_STEPS = 1_000_000
 MAX_CHARACTERS = 20_000_000
 _BODY = 20
-"""Steps of entering a body, besides those of its nodes."""
 _MAX_RANGE = 1000
 _MAX_NUMBER = 1e15
 
@@ -46,7 +40,7 @@ _GROWING = frozenset((
     "center", "encode", "expandtabs", "format", "format_map", "join", "ljust", "replace", "rjust",
     "translate", "zfill",
 ))  # fmt: skip
-"""Methods of texts that no template may call: their result can be far longer than the text."""
+"""Methods of texts whose result can be far longer than the text."""
 
 _FILTERS = (
     "abs", "capitalize", "count", "d", "default", "dictsort", "first", "groupby", "int", "items", "last",
@@ -65,39 +59,22 @@ def read_prompt(path: Path) -> str:
         UserError: It is no regular file inside the folder that holds the variants, links followed; it is too large, or
             is not UTF-8 text.
     """
-    _refuse_outside(path)
-    try:
-        # A FIFO would block until somebody writes into it.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        try:
-            kind = os.fstat(handle).st_mode
-            if not stat.S_ISREG(kind):
-                raise UserError(f"is {_name(kind)}; expected a regular file", file=path)
-            with open(handle, "rb", closefd=False) as file:
-                content = file.read(MAX_BYTES + 1)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    if len(content) > MAX_BYTES:
-        raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise UserError("is not UTF-8 text", file=path) from None
-
-
-def _refuse_outside(path: Path) -> None:
-    """Refuse a link that leads out of the folder that holds the variants. Package managers may link what is shipped."""
-    root = path.parent.parent
-    real = Path(os.path.realpath(path))
+    root, real = path.parent.parent, Path(os.path.realpath(path))
+    # Package managers may link what is shipped.
     if root != asset("prompts") and not real.is_relative_to(os.path.realpath(root)):
         raise UserError(f"is a link to {str(real)!r}; expected a file inside {root}", file=path)
-
-
-def _name(kind: int) -> str:
-    names = {stat.S_IFIFO: "a FIFO", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
-    return names.get(stat.S_IFMT(kind), "a device")
+    try:
+        if path.exists() and not path.is_file():  # a FIFO would block until somebody writes into it
+            raise UserError("is no regular file", file=path)
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
+        return content.decode()
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError:
+        raise UserError("is not UTF-8 text", file=path) from None
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -119,16 +96,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
             cache_size=-1,  # a plain dictionary: a folder holds few templates
         )
         self.budget = Budget()
-        """What a render may do; :meth:`Budget.renew` begins one."""
         self.finalize = self.budget.shown
         self.filters = _bounded_filters(self.budget)
         self.globals = {"range": _range}
         self.checked: dict[tuple[str, str, frozenset[str]], Checked] = {}
-        """(Template, stage, stages to prepare with) -> what :mod:`madke.variants.check` found."""
+        """(Template, stage, stages to prepare with) -> what the checks found."""
         self._safe: dict[tuple[type, str], bool] = {}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Whether a template may read an attribute. Jinja's rules know types and names, so it is asked once a pair."""
+        """Whether a template may read an attribute; Jinja is asked once for each type and name."""
         key = (type(obj), attr)
         if key not in self._safe:
             bounded = attr not in _GROWING if isinstance(obj, str) else not isinstance(obj, int | float)
@@ -136,17 +112,22 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self._safe[key]
 
     def wrap_str_format(self, value: Any) -> None:
-        """Jinja's exception for ``str.format``, which pads to any width: there is none here."""
+        """None: Jinja's exception for ``str.format`` pads to any width."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """The result of an operator, see :func:`_check_operands`."""
-        _check_operands(self.budget, operator, left, right)
+        """The result of an operator, if it cannot be far larger than the operands."""
+        if operator == "+" and isinstance(left, str | list | tuple) and type(left) is type(right):
+            self.budget.spend_characters(len(left) + len(right))
+        elif operator == "**":
+            raise SecurityError("** is not available in templates")
+        elif not all(isinstance(value, int | float) and abs(value) < _MAX_NUMBER for value in (left, right)):
+            raise SecurityError(f"{operator} takes two numbers below {_MAX_NUMBER:,.0f}")
         return super().call_binop(context, operator, left, right)
 
     def _generate(self, source: nodes.Template, *rest: Any, **others: Any) -> str:
-        tree = _bound(source)
+        tree: nodes.Template = _Bounding().visit(source)
         tree.set_environment(self)
         return super()._generate(tree, *rest, **others)
 
@@ -156,7 +137,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.parse(self.loader.get_source(self, name)[0], name)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """The environment's own globals, not a chain of them and a template's: no template has any of its own."""
+        """The environment's own globals: no template has any of its own."""
         return self.globals
 
 
@@ -167,12 +148,7 @@ class _TemplateLoader(BaseLoader):
         self._folders = folders
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, None]:
-        """The text of a template and its file.
-
-        Raises:
-            TemplateNotFound: No folder has it.
-            UserError: It is no file that may be read; see :func:`read_prompt`.
-        """
+        """The text of a template and its file; see :func:`read_prompt`."""
         parts = split_template_path(template)
         for folder in self._folders:
             if os.path.lexists(path := folder.joinpath(*parts)):
@@ -181,7 +157,7 @@ class _TemplateLoader(BaseLoader):
 
 
 class Budget:
-    """What one render may still do."""
+    """What one render may still do. Too many steps or characters are a SecurityError."""
 
     def __init__(self) -> None:
         self.renew()
@@ -191,21 +167,13 @@ class Budget:
         self.steps, self.characters = MAX_STEPS, MAX_CHARACTERS
 
     def spend_steps(self, count: int) -> None:
-        """Run a body.
-
-        Raises:
-            SecurityError: The render takes too many steps.
-        """
+        """Run a body."""
         self.steps -= count
         if self.steps < 0:
             raise SecurityError(f"takes more than {MAX_STEPS:,} steps; expected fewer or shorter loops")
 
     def spend_characters(self, count: int) -> None:
-        """Make a text.
-
-        Raises:
-            SecurityError: The render makes too much text.
-        """
+        """Make a text."""
         self.characters -= count
         if self.characters < 0:
             raise SecurityError(f"makes more than {MAX_CHARACTERS:,} characters; expected less text")
@@ -224,7 +192,7 @@ class Budget:
 
 
 def _bounded_filters(budget: Budget) -> dict[str, Any]:
-    """Filters by name: those of Jinja whose result is about as long as what they read, and those that check first."""
+    """Jinja's filters whose result is about as long as what they read, and those that check first."""
 
     @pass_context  # what knows the context is not computed when a template is compiled
     def run(_: Context, steps: int, characters: int) -> str:
@@ -248,11 +216,10 @@ def _bounded_filters(budget: Budget) -> dict[str, Any]:
         budget.spend_characters(str(s).count(str(old)) * len(str(new)))
         return str(s).replace(str(old), str(new), count)
 
-    def indent(s: str, width: int = 4, first: bool = False, blank: bool = False) -> str:
-        margin = " " * min(int(width), 100)
-        lines = str(s).split("\n")
-        budget.spend_characters(len(margin) * len(lines))
-        return "\n".join(margin + line if (n or first) and (line or blank) else line for n, line in enumerate(lines))
+    def indent(s: str, width: int = 4, first: bool = False, blank: bool = False) -> Any:
+        width = min(int(width), 100)
+        budget.spend_characters(width * (len(str(s).splitlines()) + 1))
+        return FILTERS["indent"](str(s), width, first, blank)
 
     own = {"_run": run, "_concat": concat, "_flat": _flat, "_measured": budget.measured}
     return {name: FILTERS[name] for name in _FILTERS} | own | {"join": join, "replace": replace, "indent": indent}
@@ -272,42 +239,19 @@ def _flat(values: Any) -> Any:
     return values
 
 
-def _check_operands(budget: Budget, operator: str, left: Any, right: Any) -> None:
-    """Check the operands of ``+``, ``*``, ``**`` and ``%``.
-
-    Raises:
-        SecurityError: The result could be far larger than they are.
-    """
-    if operator == "+" and isinstance(left, str | list | tuple) and type(left) is type(right):
-        budget.spend_characters(len(left) + len(right))
-    elif operator == "**":
-        raise SecurityError("** is not available in templates")
-    elif not all(isinstance(value, int | float) and abs(value) < _MAX_NUMBER for value in (left, right)):
-        raise SecurityError(f"{operator} takes two numbers below {_MAX_NUMBER:,.0f}")
-
-
-def _bound(tree: nodes.Template) -> nodes.Template:
-    """A template whose render spends its budget; it is changed.
-
-    Raises:
-        TemplateSyntaxError: It uses what templates of this kind may not use.
-    """
-    bounded_tree: nodes.Template = _Bounding().visit(tree)
-    return bounded_tree
-
-
 class _Bounding(NodeTransformer):
+    """Makes a template spend its budget. What it may not use is a TemplateSyntaxError."""
+
     def _body(self, node: Any) -> nodes.Node:
-        inside = list(_all(node))
+        inside = list(node.find_all(nodes.Node))
         shown = sum(len(part.data) for part in inside if isinstance(part, nodes.TemplateData))
         self.generic_visit(node)
         spend = _filtered(nodes.Const(_BODY + len(inside)), "_run", nodes.Const(shown))
         step = nodes.ExprStmt(spend, lineno=node.lineno)
         # What extends another file must do so first; a file that does runs no more than its blocks.
         extends = [child for child in node.body if isinstance(child, nodes.Extends)]
-        node.body = (
-            [*extends, *(child for child in node.body if child not in extends)] if extends else [step, *node.body]
-        )
+        rest = [child for child in node.body if child not in extends]
+        node.body = [*extends, *rest] if extends else [step, *rest]
         return node  # type: ignore[no-any-return]
 
     visit_Template = visit_Block = visit_For = visit_Macro = _body
@@ -337,11 +281,7 @@ class _Bounding(NodeTransformer):
         self.generic_visit(node)
         return _filtered(node, "_measured")
 
-    visit_Call = visit_Compare = _measured
-
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
-        self.generic_visit(node)
-        return _filtered(node, "_measured")
+    visit_Call = visit_Compare = visit_Filter = _measured
 
     def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:
         self.generic_visit(node)
@@ -351,10 +291,3 @@ class _Bounding(NodeTransformer):
 
 def _filtered(node: nodes.Expr | None, name: str, *arguments: nodes.Expr) -> nodes.Filter:
     return nodes.Filter(node, name, list(arguments), [], None, None, lineno=getattr(node, "lineno", 0))
-
-
-def _all(node: nodes.Node) -> Iterator[nodes.Node]:
-    left = [node]
-    while left:
-        yield (found := left.pop())
-        left += found.iter_child_nodes()
