@@ -1,6 +1,271 @@
 """The ``debate`` call of the package ``lemmas`` 0.4.0 on madke's engine: another import, the same results."""
 
-from madke.lemmas.drop_in import DebateResult, DebateRound, adebate, debate
-from madke.lemmas.functions import Tracer
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
+from madke.core.chat import Purpose
+from madke.core.errors import suggesting
+from madke.core.question import Question
+from madke.core.transcript import StageUsage, Transcript
+from madke.engine.debate import debate as play_debate
+from madke.engine.ending import overlaps
+from madke.engine.parse import parse_pick
+from madke.engine.protocol import CLOSERS, Debater, Protocol
+from madke.lemmas.functions import Ask, Call, Caller, Tracer, in_this_thread, span
+from madke.tasks import get_task
+from madke.variants import Variant, load_variant
 
 __all__ = ["DebateResult", "DebateRound", "Tracer", "adebate", "debate"]
+
+
+@dataclass
+class DebateRound:
+    """All drafts of one round."""
+
+    round_index: int
+    """0: the independent drafts."""
+    drafts: dict[str, str]
+    """Label -> draft, verbatim but for white space around it."""
+
+
+@dataclass
+class DebateResult:
+    """What a debate came to."""
+
+    final: str
+    """The winner's last draft."""
+    winner_label: str
+    rounds: list[DebateRound] = field(default_factory=list)
+    judgment: str = ""
+    """The judge's words, or a note that there was none."""
+    usage: Mapping[str, StageUsage] = field(default_factory=dict)
+    """Not in the package: stage (``speak``, ``reply``, ``pick``) -> calls and tokens, estimates unless
+    :mod:`madke.adapters` made the function."""
+    transcript: Transcript | None = field(default=None, repr=False)
+    """Not in the package: the engine's record. In its ``final`` a verdict that cannot be read picks nobody."""
+
+
+def _picked(verdict: str, labels: Sequence[str], whole_words: bool) -> str:
+    """The label, with a colon, that the judge's words start with; else the first that stands in them; else the first.
+
+    With ``whole_words`` a label must be a whole word, and one that the engine finds picked comes before others.
+    """
+    said = verdict.upper()
+    for label in labels:
+        if said.startswith(f"{label.upper()}:"):
+            return label
+    if not whole_words:
+        return next((label for label in labels if label.upper() in said), labels[0])
+    if (found := parse_pick(verdict, labels).value) is not None:
+        return found
+    named = (label for label in labels if re.search(rf"(?<!\w){re.escape(label.upper())}(?!\w)", said))
+    return next(named, labels[0])
+
+
+AnyCompleteFn = CompleteFn | AsyncCompleteFn
+
+_NO_JUDGE = "(convergence-based, no judge)"
+
+
+@suggesting
+def debate(
+    query: str,
+    agents: Sequence[tuple[str, CompleteFn]] | CompleteFn,
+    rounds: int = 2,
+    n_agents_if_single: int = 3,
+    personas: Sequence[str] | None = None,
+    judge: CompleteFn | None = None,
+    tracer: Tracer | None = None,
+    *,
+    own_draft: bool = False,
+    unique_labels: bool = False,
+    whole_words: bool = False,
+) -> DebateResult:
+    """Debate a question between completion functions, as ``lemmas.debate`` 0.4.0 does.
+
+    Each agent drafts an answer; in every further round it reads the others' last drafts and drafts anew. The judge
+    picks a draft, or the one whose words overlap most with the others' wins. That takes k (R + 1) calls for k agents
+    and R rounds, and one for the judge, all made in the caller's thread, one after another.
+
+    It keeps the package's contract also where madke's own debates would not: of two agents with one label only the
+    later one's drafts count; an empty draft stays in the debate; a judge whose words name nobody has picked the first
+    agent; a label counts as named where it is part of a word. The last three keywords are remedies.
+
+    Args:
+        query: The question.
+        agents: (label, completion function) pairs; or one function, which plays ``n_agents_if_single`` agents called
+            ``AGENT_A``, ``AGENT_B``, ... A function takes a list of messages (``{"role": ..., "content": ...}``) and
+            returns a text; None is an empty one.
+        rounds: Rounds of revision after the first drafts; below 0 counts as 0.
+        n_agents_if_single: How many agents a single function plays.
+        personas: A text for each agent, to begin its prompts with. None: five of ours, in turn.
+        judge: A completion function that names the label of the best draft. None: convergence.
+        tracer: Told when the debate and each call in it begin and end.
+        own_draft: Show an agent its own last draft as well.
+        unique_labels: Number equal labels (``A``, ``A_2``), so that no draft is lost.
+        whole_words: Read a label in the judge's words only where it stands as a whole word.
+
+    Raises:
+        ValueError: There is no agent, or another number of personas than of agents.
+        TypeError: A function is asynchronous; that takes :func:`adebate`.
+        Exception: What a completion function raises, unchanged. Nobody is asked after it.
+    """
+    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
+        play = _Play(query, seats, rounds, judge, tracer, own_draft, whole_words)
+        return in_this_thread(play.through)
+
+
+@suggesting
+async def adebate(
+    query: str,
+    agents: Sequence[tuple[str, AnyCompleteFn]] | AnyCompleteFn,
+    rounds: int = 2,
+    n_agents_if_single: int = 3,
+    personas: Sequence[str] | None = None,
+    judge: AnyCompleteFn | None = None,
+    tracer: Tracer | None = None,
+    *,
+    own_draft: bool = False,
+    unique_labels: bool = False,
+    whole_words: bool = False,
+) -> DebateResult:
+    """:func:`debate` for asynchronous completion functions: the drafts of one round are written at the same time.
+
+    A function that is not asynchronous keeps the event loop waiting. The first exception of a function cancels the
+    calls under way and comes out. The package has no such call.
+    """
+    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
+        return await _Play(query, seats, rounds, judge, tracer, own_draft, whole_words).through(Call.later)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Seat:
+    """One agent at the table."""
+
+    label: str
+    name: str
+    """What the engine calls it: the label where it can, for its names are distinct and some are taken."""
+    persona: str
+    complete: Callable[[ChatMessages], Any]
+    heard: bool
+    """Not the case where a later agent has the same label."""
+
+
+def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique_labels: bool) -> tuple[_Seat, ...]:
+    if callable(agents):
+        agents = [(f"AGENT_{chr(ord('A') + n)}", agents) for n in range(n_if_single)]
+    if not agents:
+        raise ValueError("debate: at least one agent required")
+    if personas is not None and len(personas) != len(agents):
+        raise ValueError("personas length must match number of agents")
+    labels = [label for label, _ in agents]
+    if unique_labels:
+        labels = _numbered(labels)
+    # From the end, so that the agent who is heard under a label has it as its name.
+    names = _numbered([str(label) for label in reversed(labels)], taken=CLOSERS)[::-1]
+    return tuple(
+        _Seat(
+            label=label,
+            name=names[n],
+            # An empty persona is one too: the templates must not take it for none.
+            persona="" if personas is None else str(personas[n]) or " ",
+            complete=complete,
+            heard=label not in labels[n + 1 :],
+        )
+        for n, (label, (_, complete)) in enumerate(zip(labels, agents, strict=True))
+    )
+
+
+def _numbered(labels: Sequence[str], taken: Collection[str] = ()) -> list[str]:
+    """The labels, made distinct from each other and from those taken, whatever their case."""
+    names: list[str] = []
+    for label in labels:
+        name, n = label, 1
+        while name in names or name.casefold() in taken or (n > 1 and name in labels):
+            n += 1
+            name = f"{label}_{n}"
+        names.append(name)
+    return names
+
+
+@cache
+def _variant() -> Variant:
+    return load_variant("lemmas").with_settings({"marker": "text"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    """One debate: the arguments as a protocol with its cast, and the transcript as a result."""
+
+    query: str
+    seats: tuple[_Seat, ...]
+    rounds: int
+    judge: Callable[[ChatMessages], Any] | None
+    tracer: Tracer | None
+    own_draft: bool
+    whole_words: bool
+
+    async def through(self, ask: Ask) -> DebateResult:
+        """Play it; ``ask`` has the calls made."""
+        cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
+        judge = None if self.judge is None else self._judge(self.judge, ask)
+        transcript = await play_debate(
+            Question(id="debate", question=str(self.query)),
+            self._protocol(),
+            cast if judge is None else {**cast, "judge": judge},
+            task=get_task("short_answer"),
+            prompts=_variant(),
+        )
+        said = {seat.label: cast[seat.name].said for seat in self.seats}
+        rounds = [
+            DebateRound(n, {label: drafts[n] for label, drafts in said.items()}) for n in range(len(transcript.rounds))
+        ]
+        drafts = rounds[-1].drafts
+        if judge is None:
+            scores = dict(zip(drafts, overlaps(list(drafts.values())), strict=True))
+            judgment, winner = _NO_JUDGE, max(scores, key=scores.__getitem__)
+        else:
+            judgment, winner = judge.said[0], self._winner(judge.said[0])
+        return DebateResult(drafts[winner], winner, rounds, judgment, transcript.usage, transcript)
+
+    def _protocol(self) -> Protocol:
+        base, seats = _variant().protocol, self.seats
+        topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
+        own = "last" if self.own_draft else "none"
+        # Copied, not validated: a protocol may not have a single debater's draft judged, and the package does.
+        return base.model_copy(
+            update={
+                "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
+                "rounds": max(0, operator.index(self.rounds)) + 1,
+                "sees": base.sees.model_copy(update={"own": own, "topology": topology}),
+                "finish": "convergence" if self.judge is None else "judge_pick",
+            }
+        )
+
+    def _winner(self, verdict: str) -> str:
+        return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)), self.whole_words)
+
+    def _agent(self, seat: _Seat, ask: Ask) -> Caller:
+        def described(purpose: Purpose) -> tuple[str, Mapping[str, Any]]:
+            name = "lemmas.debate.draft" if purpose.round == 1 else "lemmas.debate.revise"
+            return name, {"agent": seat.label, "round": purpose.round - 1}
+
+        def drafted(draft: str) -> Mapping[str, Any]:
+            return {"draft_len": len(draft)}
+
+        return Caller(seat.complete, ask, self.tracer, described, drafted, seat.heard)
+
+    def _judge(self, judge: Callable[[ChatMessages], Any], ask: Ask) -> Caller:
+        def decided(verdict: str) -> Mapping[str, Any]:
+            return {"winner": self._winner(verdict)}
+
+        return Caller(judge, ask, self.tracer, lambda _: ("lemmas.debate.judge", {}), decided)

@@ -33,59 +33,77 @@ class Tracer(Protocol):
 def span(tracer: Tracer | None, name: str, **attrs: Any) -> Iterator[dict[str, Any]]:
     """Tell the tracer, if there is one, of what happens inside; what is put into the mapping is told at the end."""
     results: dict[str, Any] = {}
-    if tracer is None:
-        yield results
-        return
-    opened = tracer.start_span(name, **attrs)
+    opened = tracer.start_span(name, **attrs) if tracer is not None else None
     try:
         yield results
     finally:
-        tracer.end_span(opened, **results)
+        if tracer is not None:
+            tracer.end_span(opened, **results)
+
+
+@dataclass(slots=True)
+class Caller:
+    """A ChatModel over a completion function."""
+
+    function: Callable[[ChatMessages], Any]
+    ask: Ask
+    tracer: Tracer | None
+    span: Callable[[Purpose], tuple[str, Mapping[str, Any]]]
+    """The name and attributes of the span of a call."""
+    found: Callable[[str], Mapping[str, Any]]
+    """What the span's end tells of the reply."""
+    heard: bool = True
+    """Whether the engine hears what is said; if not, it hears an empty reply."""
+    name: str = "function"
+    said: list[str] = field(default_factory=list)
+    """Every reply, verbatim but for white space around it."""
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Call the function. An empty reply is a reply; what the function raises comes out of the debate."""
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        call = Call(caller=self, messages=messages, purpose=request.purpose)
+        reply = await self.ask(call)
+        text = _said(reply)
+        self.said.append(text)
+        counted = getattr(reply, "usage", None)
+        usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
+        return Completion(text=text if self.heard else "", usage=usage, seconds=call.seconds)
 
 
 @dataclass(kw_only=True, slots=True)
 class Call:
     """One call of a completion function, not made yet."""
 
-    complete: Callable[[ChatMessages], Any]
+    caller: Caller
     messages: ChatMessages
-    tracer: Tracer | None
-    name: str
-    """The span's."""
-    attrs: Mapping[str, Any]
-    found: Callable[[str], Mapping[str, Any]]
-    """What the span's end tells of the reply."""
-    seconds: float = field(default=0.0, init=False)
+    purpose: Purpose
+    seconds: float = 0.0
 
     def now(self) -> Any:
-        """Make it, here.
-
-        Raises:
-            TypeError: The function is asynchronous.
-        """
-        with self._traced() as results:
-            reply = self.complete(self.messages)
+        """Make it, here. A TypeError says that the function is asynchronous."""
+        with self._traced() as replies:
+            reply = self.caller.function(self.messages)
             if inspect.isawaitable(reply):
                 if inspect.iscoroutine(reply):
                     reply.close()
                 raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
-            results.update(self.found(said(reply)))
+            replies.append(reply)
             return reply
 
     async def later(self) -> Any:
         """Make it, and await what it returns if that is awaitable."""
-        with self._traced() as results:
-            reply = self.complete(self.messages)
-            if inspect.isawaitable(reply):
-                reply = await reply
-            results.update(self.found(said(reply)))
-            return reply
+        with self._traced() as replies:
+            reply = self.caller.function(self.messages)
+            replies.append(await reply if inspect.isawaitable(reply) else reply)
+            return replies[0]
 
     @contextmanager
-    def _traced(self) -> Iterator[dict[str, Any]]:
-        start = time.perf_counter()
-        with span(self.tracer, self.name, **self.attrs) as results:
-            yield results
+    def _traced(self) -> Iterator[list[Any]]:
+        start, replies = time.perf_counter(), list[Any]()
+        name, attrs = self.caller.span(self.purpose)
+        with span(self.caller.tracer, name, **attrs) as results:
+            yield replies
+            results.update(self.caller.found(_said(replies[0])))
         self.seconds = time.perf_counter() - start
 
 
@@ -93,60 +111,7 @@ Ask = Callable[[Call], Awaitable[Any]]
 """Has a call made and gives its reply."""
 
 
-class Caller:
-    """A ChatModel over a completion function.
-
-    Args:
-        complete: The function.
-        ask: Has it called.
-        tracer: Told of each call.
-        span: The name and attributes of the span of a call.
-        found: What its end tells of the reply.
-        heard: Whether the engine hears what is said; if not, it hears an empty reply.
-    """
-
-    def __init__(
-        self,
-        complete: Callable[[ChatMessages], Any],
-        *,
-        ask: Ask,
-        tracer: Tracer | None,
-        span: Callable[[Purpose], tuple[str, Mapping[str, Any]]],
-        found: Callable[[str], Mapping[str, Any]],
-        heard: bool = True,
-    ) -> None:
-        self.name = "function"
-        self.said: list[str] = []
-        """Every reply, verbatim but for white space around it."""
-        self._complete = complete
-        self._ask = ask
-        self._tracer = tracer
-        self._span = span
-        self._found = found
-        self._heard = heard
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Call the function. An empty reply is a reply; what the function raises comes out of the debate."""
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        name, attrs = self._span(request.purpose)
-        call = Call(
-            complete=self._complete,
-            messages=messages,
-            tracer=self._tracer,
-            name=name,
-            attrs=attrs,
-            found=self._found,
-        )
-        reply = await self._ask(call)
-        text = said(reply)
-        self.said.append(text)
-        counted = getattr(reply, "usage", None)
-        usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
-        return Completion(text=text if self._heard else "", usage=usage, seconds=call.seconds)
-
-
-def said(reply: Any) -> str:
-    """The text of a reply, without white space around it; None is empty."""
+def _said(reply: Any) -> str:
     text: str = (reply or "").strip()
     return text
 
@@ -155,8 +120,8 @@ def in_this_thread(play: Callable[[Ask], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end, and the calls that it asks for in this thread, one after another.
 
     The coroutine has an event loop in another thread. So this works where a loop runs already (a notebook), and the
-    completion functions run where the caller is: they may use what belongs to its thread, run a loop of their own,
-    and be interrupted. What one of them raises ends the coroutine and is raised, unchanged.
+    completion functions may use what belongs to the caller's thread, run a loop of their own, and be interrupted. What
+    one of them raises ends the coroutine and is raised, unchanged.
     """
     asked: SimpleQueue[tuple[Call, asyncio.Future[Any]] | None] = SimpleQueue()
 
