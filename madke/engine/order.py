@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from madke.core.question import Question
 from madke.core.transcript import Round, Turn
-from madke.engine.groups import Same, answer_groups, matcher, same_answers
+from madke.engine.groups import Same, answer_groups, by_cast, matcher, same_answers
 from madke.engine.protocol import Debater, Order
 from madke.tasks.base import Task
 
@@ -17,32 +17,24 @@ from madke.tasks.base import Task
 def reading_order(
     order: Order, rounds: Sequence[Round], names: Sequence[str], *, question: Question, task: Task, seed: str
 ) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """The order of a round that comes after ``rounds``, for all readers.
+    """The order of the round that comes after ``rounds``, for all readers, and, for ``madc``, each agent's score.
 
-    Args:
-        order: The strategy.
-        rounds: The finished rounds. Before the first, everybody stands in the order of the cast.
-        names: The debaters, in the order of the cast.
-        question: Its golds decide who is right.
-        task: Its matcher decides which answers are the same.
-        seed: Of a random order.
-
-    Returns:
-        The agents, first read first, and, for ``madc``, each one's score.
+    Before the first round everybody stands in the order of the cast (``names``). The question's golds decide who is
+    right, the task's matcher which answers are the same; a random order depends on ``seed``.
     """
     if order.by == "random":
         spoke = [turn.agent for turn in rounds[-1].turns] if rounds else names
         return tuple(random.Random(sha256(seed.encode()).digest()).sample(list(spoke), len(spoke))), {}
     if not rounds:
         return tuple(names), {}
-    turns = _in_order([turn.agent for turn in rounds[-1].turns], rounds[-1].turns, names)
+    turns = by_cast(rounds[-1].turns, names)
     if order.by in ("truth_first", "truth_last"):
         right = {t.agent: t.stance.answer is not None and task.accepts(t.stance.answer, question) for t in turns}
         first = order.by == "truth_first"
         return tuple(t.agent for t in sorted(turns, key=lambda t: right[t.agent] != first)), {}
     if order.by == "madc":
         same = matcher(task, question)
-        scores = path_consistency(turns, same)
+        scores = _path_consistency(turns, same)
         for agent in _stood_last(rounds):
             scores[agent] = scores.get(agent, 0.0) * order.decay
         return _ascending(turns, scores, same), scores
@@ -60,11 +52,11 @@ def _stood_last(rounds: Sequence[Round]) -> list[str]:
 
 def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], same: Same) -> tuple[str, ...]:
     """The ``madc`` order of one reader, whose own answer does not count (as in the authors' released code)."""
-    others = _in_order([turn.agent for turn in turns], [turn for turn in turns if turn.agent != reader], names)
-    return _ascending(others, path_consistency(others, same), same)
+    others = by_cast([turn for turn in turns if turn.agent != reader], names)
+    return _ascending(others, _path_consistency(others, same), same)
 
 
-def path_consistency(turns: Sequence[Turn], same: Same) -> dict[str, float]:
+def _path_consistency(turns: Sequence[Turn], same: Same) -> dict[str, float]:
     """How many other debaters hold the same answer (Zhang et al., Eq. 2, counted)."""
     return {agent: float(count) for agent, count in same_answers(turns, same).items()}
 
@@ -73,15 +65,7 @@ def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], same: Same) -
     """By score; ties by answer group (that of the earliest debater first), then by the debater's number."""
     place = {turn.agent: n for n, turn in enumerate(turns)}
     group = {t.agent: place[members[0].agent] for members in answer_groups(turns, same) for t in members}
-    return tuple(
-        sorted(place, key=lambda agent: (scores.get(agent, 0.0), group.get(agent, place[agent]), place[agent]))
-    )
-
-
-def _in_order(agents: Sequence[str], turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
-    """The turns by the cast's order; agents from outside it (given stances) after it, as they came."""
-    place = {name: n for n, name in enumerate(dict.fromkeys((*(n for n in names if n in agents), *agents)))}
-    return sorted(turns, key=lambda turn: place[turn.agent])
+    return tuple(sorted(place, key=lambda agent: (scores[agent], group.get(agent, place[agent]), place[agent])))
 
 
 def persona_of(debater: Debater, cast: Sequence[Debater], round_n: int, order: Order) -> str:

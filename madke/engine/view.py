@@ -65,15 +65,10 @@ class View:
 def view(
     protocol: Protocol, agent: str, rounds: Sequence[Round], spoken: Sequence[Turn], order: Sequence[str], same: Same
 ) -> View:
-    """The view of one debater, by ``protocol.sees``.
+    """The view of the debater whose turn it is, by ``protocol.sees``.
 
-    Args:
-        protocol: Of the debate.
-        agent: The debater whose turn it is.
-        rounds: The finished rounds.
-        spoken: Turns of the round under way that are over; a simultaneous round passes none.
-        order: All who have spoken, in the order in which this reader reads them.
-        same: Groups answers.
+    Of ``rounds``, which are over, and of ``spoken``, the turns of a sequential round that are over, in the ``order`` in
+    which this reader reads them; ``same`` groups answers.
     """
     hidden = _unread(protocol, agent)
     newest = {turn.agent: (number, turn) for number, turn in _all_turns(rounds, ())}
@@ -95,7 +90,13 @@ def view(
     if peers == "latest":
         shown = newest | {t.agent: (len(rounds) + 1, t) for t in spoken if t.stance.status != "failed"}
     read = [shown[name] for name in order if name in shown and name not in hidden]
-    return _with_peers(seen, protocol, read, same)
+    peer_of = {turn.agent: _shown(protocol, turn, number) for number, turn in read}
+    grouped = answer_groups([turn for _, turn in read], same) if protocol.sees.grouped else []
+    groups = tuple(
+        Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
+        for group in grouped
+    )
+    return replace(seen, peers=tuple(peer_of.values()), groups=groups, reads=tuple(peer_of))
 
 
 def _own(protocol: Protocol, mine: Turn | None, rounds: Sequence[Round]) -> View:
@@ -107,20 +108,6 @@ def _own(protocol: Protocol, mine: Turn | None, rounds: Sequence[Round]) -> View
     said, found = mine.stance.text, mine.reflection
     critique = found.text if found and found.error is None else None
     return View(own=said if protocol.sees.own != "none" else None, last=said, critique=critique, digest=summary)
-
-
-def _with_peers(seen: View, protocol: Protocol, read: Sequence[tuple[int, Turn]], same: Same) -> View:
-    peer_of = {turn.agent: _shown(protocol, turn, number) for number, turn in read}
-    groups = answer_groups([turn for _, turn in read], same) if protocol.sees.grouped else []
-    return replace(
-        seen,
-        peers=tuple(peer_of.values()),
-        groups=tuple(
-            Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
-            for group in groups
-        ),
-        reads=tuple(peer_of),
-    )
 
 
 def everybody(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoken, ...]:
@@ -154,10 +141,10 @@ def _all_turns(rounds: Sequence[Round], spoken: Iterable[Turn]) -> list[tuple[in
 
 
 def _shown(protocol: Protocol, turn: Turn, number: int, *, own: bool = False) -> Spoken:
-    shown = _spoken(turn, number)
+    shown = replace(_spoken(turn, number), own=own)
     if protocol.sees.peers == "answers" and not own:
         shown = replace(shown, text="")
-    return replace(shown, agent="" if protocol.sees.anonymous else turn.agent, own=own)
+    return replace(shown, agent="") if protocol.sees.anonymous else shown
 
 
 def _spoken(turn: Turn, number: int) -> Spoken:

@@ -19,7 +19,7 @@ from madke.engine.parse import (
     parse_verdict,
     without_reasoning,
 )
-from madke.engine.parse.result import WINDOW
+from madke.engine.parse.context import WINDOW
 from madke.tasks import TASKS
 
 QUESTIONS = {

@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Sequence
 from typing import Literal
 
 from madke.core.question import Question
-from madke.engine.parse.context import NEAR, Reader, before, is_formula, is_placeholder, last_sentence, tail, unwrap
+from madke.engine.parse import context
+from madke.engine.parse.context import Parsed, Reader, abstained, found, windowed
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
-from madke.engine.parse.result import Parsed, abstained, found, windowed
 from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
@@ -53,27 +53,26 @@ def parse_answer(
 ) -> Parsed[str | None]:
     r"""The final answer of a reply.
 
-    An answer that the reply reports from another debater does not count. A reply that names several answers and
-    chooses none has no answer.
+    An answer that the reply reports from another debater does not count; nor does one of several of which it chooses
+    none.
 
     Args:
         text: The reply, reasoning left out.
         read: The task's reader of a marker's content; None for content that is no answer.
-        marker: The form that was asked for. Parentheses abound in prose, so with free text ``(X)`` counts only right
-            behind a cue, or alone at the end of the reply.
-        shown: The numbers of the passages that were shown to this call. In brackets they are citations, except where
-            one closes the reply or is stated as the answer ("the answer is [7]").
+        marker: The form that was asked for. With free text ``(X)`` counts only right behind a cue, or alone at the end.
+        shown: The numbers of the passages shown to this call. In brackets they are citations, except where one closes
+            the reply or is stated as the answer ("the answer is [7]").
         is_math: Whether the answer is a number or an expression. Nothing is a citation then, and a last number counts
             where nothing else does.
 
     Returns:
-        The answer that is marked last, in the form asked for with a cue such as "the answer is" (rule ``cue``), or in
-        a form that needs none: ``boxed``, ``tag`` (``<answer>X</answer>``), ``hashes`` (``#### 42``), ``record``
-        (``{"answer": "X"}``). Else whichever comes last of an answer stated in words (``labelled``: "Answer: X";
-        ``stated``: "the answer is X") and one in a marker without a cue (``last``: all such markers agree, or those of
-        the last sentence do). Else a label that has a line to itself (``alone``), or ``last_number``. With
-        ``marker="text"`` the whole reply (``text``). An abstention's rule is ``declined`` (the reply says that there is
-        no answer), ``undecided``, ``unreadable`` (the marked text is no answer of this task) or ``none``.
+        The answer that is marked last, in the form asked for with a cue such as "the answer is" (rule ``cue``), or as
+        ``boxed``, ``tag`` (``<answer>X</answer>``), ``hashes`` (``#### 42``), ``record`` (``{"answer": "X"}``). Else
+        whichever comes last of an answer stated in words (``labelled``: "Answer: X"; ``stated``: "the answer is X") and
+        one in a marker without a cue (``last``: all of them agree, or those of the last sentence do). Else a label that
+        has a line to itself (``alone``), or ``last_number``. With ``marker="text"`` the whole reply (``text``). An
+        abstention's rule is ``declined`` (the reply says that there is no answer), ``undecided``, ``unreadable`` (the
+        marked text is no answer of this task) or ``none``.
     """
     if marker == "text":
         return _whole(text, read)
@@ -96,7 +95,7 @@ def parse_answer(
 def answer_of(
     text: str, task: Task, question: Question, marker: Marker = "brackets", *, shown: Container[int] = ()
 ) -> Parsed[str | None]:
-    """The final answer of a reply to a question of a task: :func:`parse_answer` with the task's reader."""
+    """:func:`parse_answer` with the task's reader."""
     is_math = getattr(task, "reads_last_number", False)
     return parse_answer(text, lambda raw: task.read(raw, question), marker, shown=shown, is_math=is_math)
 
@@ -104,7 +103,7 @@ def answer_of(
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
     said = text.strip()
     # The word "answer" may be a translation; in brackets it is an echo.
-    is_echo = said.startswith(("[", "(", "<", "\\")) and is_placeholder(unwrap(said))
+    is_echo = said.startswith(("[", "(", "<", "\\")) and context.is_placeholder(context.unwrap(said))
     value = read(said) if said and not is_echo else None
     if value is None:
         return abstained(None, "declined" if declines(said) else "none")
@@ -121,8 +120,8 @@ def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
             if said and said.span and said.span > mark.span:
                 return said
             return abstained(None, "declined" if declined(text) else "undecided")
-        content = unwrap(mark.content)
-        if is_placeholder(content):
+        content = context.unwrap(mark.content)
+        if context.is_placeholder(content):
             continue
         value = reader(content)
         if value is None:
@@ -143,7 +142,7 @@ def _unmarked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | 
 
 def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
     """A marker without a cue: all of them agree, or those of the last sentence do."""
-    closing = last_sentence(text)
+    closing = context.last_sentence(text)
     offered = [mark for mark in marks if _is_offered(text, mark, closing, reader)]
     read = [(mark, value) for mark in offered if (value := reader(mark.content)) is not None]
     own = [(mark, value) for mark, value in read if mark.standing == "plain"]
@@ -154,41 +153,36 @@ def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | Non
 
 
 def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
-    """Whether a marker without a cue may be an answer.
+    """Whether a marker without a cue may be an answer: people put remarks and footnotes in brackets, too.
 
-    People put remarks and footnotes in brackets. So free text counts only alone on its line, at the end of the last
-    sentence, or as a name or number in the last sentence or behind "is"; in parentheses only alone on the last line,
-    or as a number that ends the reply.
+    Free text counts alone on its line, at the end of the last sentence, or as a name or number in it or behind "is"; in
+    parentheses only alone on the last line, or as a number that ends the reply.
     """
     start, end = mark.span
     if mark.standing != "plain" or _REMARK.fullmatch(mark.content):
         return mark.standing == "quoted"
     if not reader.is_open:
         return True
-    has_line = not re.search(r"\w", text[text.rfind("\n", 0, start) + 1 : start] + tail(text, end))
+    has_line = not re.search(r"\w", text[text.rfind("\n", 0, start) + 1 : start] + context.tail(text, end))
     if text[start] == "(":
-        return (has_line or is_formula(mark.content)) and not re.search(r"\w", text[end:])
+        return (has_line or context.is_formula(mark.content)) and not re.search(r"\w", text[end:])
     if has_line or (start >= closing and _ENDS_SENTENCE.match(text, end)):
         return True
-    return bool(_TERSE.match(mark.content) and (start >= closing or _BEFORE_RESULT.search(before(text, start))))
+    return bool(_TERSE.match(mark.content) and (start >= closing or _BEFORE_RESULT.search(context.before(text, start))))
 
 
 def _are_joined(text: str, mark: Mark, other: Mark) -> bool:
     """Whether two markers are alternatives, or a list: "[A] or [B]", "(A) tin and (B)"."""
     left, right = mark.span[1], other.span[0]
-    return right - left < NEAR and bool(_JOINED.fullmatch(text, left, right))
+    return right - left < context.NEAR and bool(_JOINED.fullmatch(text, left, right))
 
 
 @windowed
 def parse_confidence(text: str) -> Parsed[float | None]:
-    """The confidence that a reply states last, as a number from 0 to 1.
+    """The confidence that a reply states last, 0 .. 1.
 
-    Args:
-        text: The reply, reasoning left out.
-
-    Returns:
-        "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8 (rule ``stated``). None where none is stated (``none``)
-        or the last one lies outside 0 to 1 (``out_of_range``).
+    "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8 (rule ``stated``). None where none is stated (``none``) or
+    the last one lies outside (``out_of_range``).
     """
     last = deque(_CONFIDENCE.finditer(text), maxlen=1)
     if not last:
@@ -203,12 +197,5 @@ def parse_confidence(text: str) -> Parsed[float | None]:
 
 def marked(answer: str, marker: Marker) -> str:
     """An answer in its marker."""
-    match marker:
-        case "brackets":
-            return f"[{answer}]"
-        case "parentheses":
-            return f"({answer})"
-        case "boxed":
-            return rf"\boxed{{{answer}}}"
-        case "text":
-            return answer
+    left, right = {"brackets": "[]", "parentheses": "()", "boxed": ("\\boxed{", "}"), "text": ("", "")}[marker]
+    return left + answer + right

@@ -1,16 +1,102 @@
-"""Where marks stand in a text, what is in them, and what the words around them make of them. It takes linear time."""
+"""What every grammar shares: its result, where marks stand in a text, and what the words around them make of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, wraps
+from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
 
+from madke.core.chat import Completion
+from madke.core.transcript import ParseStatus
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+WINDOW = 200_000
+"""Characters that are read, from the end of a text: its answer stands there."""
 NEAR = 200
 """Characters around a mark that can bear on it."""
 MOST = 200
 """Marks looked at, from the end of a text."""
+CUT = frozenset({"length", "max_tokens", "model_length"})
+"""Finish reasons of a reply that was cut off at ``max_tokens``: OpenAI and most others, Cohere, Mistral."""
+_THINK = re.compile(r"(?<![`\"'])<(/?)think(?:ing)?>(?!\s{0,3}(?:tags?|blocks?|tokens?)\b)", re.IGNORECASE)
+_OPENING_PLACE = re.compile(r"(?:\A|[\n.!?:>…])\s{0,9}\Z")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parsed(Generic[T]):
+    """What a grammar read from a text."""
+
+    value: T
+    status: ParseStatus
+    """``ok``, or ``abstained`` where the text holds no value of this grammar."""
+    rule: str
+    """Which rule fired, for the parse-rate tables."""
+    span: tuple[int, int] | None = None
+    """Where in the text the value stands (of a selection: its last marker)."""
+
+
+def found(value: T, rule: str, span: tuple[int, int]) -> Parsed[T]:
+    """A value and its place."""
+    return Parsed(value=value, status="ok", rule=rule, span=span)
+
+
+def abstained(value: T, rule: str = "none") -> Parsed[T]:
+    """No value; ``value`` is the grammar's way to say so."""
+    return Parsed(value=value, status="abstained", rule=rule)
+
+
+def windowed(parse: Callable[Concatenate[str, P], Parsed[T]]) -> Callable[Concatenate[str, P], Parsed[T]]:
+    """A grammar that reads only the last :data:`WINDOW` characters; spans refer to the whole text."""
+
+    @wraps(parse)
+    def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
+        cut = max(0, len(text) - WINDOW)
+        parsed = parse(text[cut:], *args, **kwargs)
+        return replace(parsed, span=(parsed.span[0] + cut, parsed.span[1] + cut)) if parsed.span and cut else parsed
+
+    return read
+
+
+def without_reasoning(text: str) -> str:
+    """The text that counts as said: reasoning blocks, closed, cut off or opened by the server, are left out.
+
+    A tag in quotes, or named as "the <think> tag", is an ordinary word, and so is one that opens in the middle of a
+    sentence and is never closed.
+    """
+    tags = list(_THINK.finditer(text))
+    last_close = max((tag.start() for tag in tags if tag[1]), default=-1)
+    said: list[str] = []
+    inside, at = False, 0
+    for tag in tags:
+        if tag[1]:
+            said, inside, at = said if inside else [], False, tag.end()
+        elif not inside and (
+            tag.start() < last_close or _OPENING_PLACE.search(text, max(0, tag.start() - 10), tag.start())
+        ):
+            said.append(text[at : tag.start()])
+            inside = True
+    return "".join(said if inside else [*said, text[at:]]).strip()
+
+
+def checked(completion: Completion, max_tokens: int) -> Completion:
+    """The completion, with outcome ``empty`` where an ``ok`` one has no visible text.
+
+    A text of reasoning blocks only becomes ``reasoning``. Where the reply was cut off, the error names ``max_tokens``.
+    """
+    if completion.outcome != "ok" or without_reasoning(completion.text):
+        return completion
+    reasoning = completion.reasoning + completion.text.strip()
+    error = "the reply holds hidden reasoning and nothing else" if reasoning else "the reply is empty"
+    if completion.finish_reason.casefold() in CUT:
+        error += f"; it was cut off at max_tokens = {max_tokens}, so raise that: --set max_tokens=N"
+    else:
+        error += f" (finish reason {completion.finish_reason!r})"
+    return replace(completion, text="", reasoning=reasoning, outcome="empty", error=error)
+
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'“*(]*[A-Z\[])|\n+")
 _BRACKETS = {kind: re.compile(rf"\\?[{re.escape(kind)}]") for kind in ("[]", "()", "{}")}
@@ -47,10 +133,7 @@ def tail(text: str, at: int) -> str:
 
 
 def pairs(text: str, kind: str) -> dict[int, int]:
-    r"""Start -> end of balanced brackets of a kind (``"[]"``, ``"()"``, ``"{}"``).
-
-    An escaped bracket such as LaTeX's ``\[`` does not count, and an unclosed one hides nothing.
-    """
+    r"""Start -> end of balanced brackets of a kind (``"[]"``, ``"()"``, ``"{}"``); an escaped one does not count."""
     opened: list[int] = []
     closed: dict[int, int] = {}
     for bracket in _BRACKETS[kind].finditer(text):
@@ -98,7 +181,6 @@ _MATHS = r"(?:[^A-Za-z,\\]|\\(?:[A-Za-z]+|(?![A-Za-z]))|\b(?<!\\)[A-Za-z]\b)*"
 _TUPLE = re.compile(rf"{_MATHS}(?:,{_MATHS})+")
 _FORMULA = re.compile(rf"(?=[^\d\\=^]{{0,60}}[\d\\=^]){_MATHS}(?:,{_MATHS})*")
 _ALTERNATIVES = re.compile(r"\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,\s*\(?|\s\()[A-Z][.)\]:]\s", re.DOTALL)
-_ANY_WORDS = "words that stand for no answer"
 
 
 def unwrap(content: str) -> str:
@@ -150,10 +232,10 @@ class Reader:
     @cached_property
     def is_open(self) -> bool:
         """Whether it takes any words, as for a name; a reader of labels or letters takes only those."""
-        return self._read(_ANY_WORDS) is not None
+        return self._read("words that stand for no answer") is not None
 
     def __call__(self, content: str) -> str | None:
-        """The answer that a marker's content is; None if it is none."""
+        """The answer that a marker's content is."""
         content = unwrap(content)
         if len(content) > LONGEST or is_placeholder(content) or (offers_several(content) and not self.is_open):
             return None

@@ -1,7 +1,6 @@
 r"""Marked forms of a final answer: ``[X]``, ``(X)``, ``\boxed{X}``, ``<answer>X</answer>``, ``#### X``, and records.
 
-A record is JSON, a Python dict, fenced, sloppily quoted or cut off; or a list of ``key: value`` lines. It is read in
-one pass from left to right, without recursion, and nothing is evaluated.
+A record is JSON, a Python dict, fenced, sloppily quoted or cut off; or a list of ``key: value`` lines.
 """
 
 from __future__ import annotations
@@ -10,19 +9,8 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from madke.engine.parse.context import (
-    LONGEST,
-    MOST,
-    NEAR,
-    Standing,
-    before,
-    last_sentence,
-    lead,
-    outermost,
-    pairs,
-    standing,
-    states,
-)
+from madke.engine.parse import context
+from madke.engine.parse.context import Standing
 
 _PASSAGE = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
 JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001
@@ -37,8 +25,7 @@ _SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|evidence|rel
 _RESULT = re.compile(
     r"(?:\b(?:is|are|was|were|equals)|=|\b(?:so|thus|hence|therefore|total|result)\W{0,3}:)[\s*_]*\Z", re.IGNORECASE
 )
-_FORM = "X"
-"""What prompts write for the answer in the forms ``(X)`` and ``\\boxed{X}``."""
+_FORM = "X"  # what prompts write for the answer in the forms (X) and boxed
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s{0,9}(?=\{)")
 _TAG = re.compile(
     r"<((?:final_?)?answer)>(?P<said>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
@@ -60,22 +47,22 @@ class Mark:
 
 def bracketed(text: str, kind: str) -> Iterator[Mark]:
     """The last brackets of a text, in order, and what the words around each make of it."""
-    for start, end in outermost(text, kind):
+    for start, end in context.outermost(text, kind):
         content = text[start + 1 : end - 1].removesuffix("\\right")
         if kind == "()" and content == _FORM:
             continue
         if kind == "()" and _TUPLE.fullmatch(content):
             content = f"({content})"
-        yield Mark(content=content, span=(start, end), rule="cue", standing=standing(text, start, end))
+        yield Mark(content=content, span=(start, end), rule="cue", standing=context.standing(text, start, end))
 
 
 def stated_forms(text: str) -> Iterator[Mark]:
     """The marks that state an answer whatever words surround them."""
-    braces = pairs(text, "{}")
+    braces = context.pairs(text, "{}")
     for box in _BOXED.finditer(text) if braces else ():
         end = braces.get(box.end())
         # Boxes may stand in boxes, so that their contents could be many times the text.
-        if end is not None and end - box.end() <= LONGEST and text[box.end() + 1 : end - 1] != _FORM:
+        if end is not None and end - box.end() <= context.LONGEST and text[box.end() + 1 : end - 1] != _FORM:
             yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
     for tag in _TAG.finditer(text):
         yield Mark(content=tag["said"], span=tag.span(), rule="tag")
@@ -91,19 +78,19 @@ def stated_forms(text: str) -> Iterator[Mark]:
 
 
 def without_citations(text: str, shown: Container[int]) -> str:
-    """The text with its citations blanked, so that citing changes no answer and every other character keeps its place.
+    """The text with its citations blanked; every other character keeps its place.
 
-    A bracket of numbers cites only if all of them were shown. It is kept where it closes the reply or is stated as the
-    answer ("the answer is [7]"), and inside another bracket, unless it follows a sentence there.
+    A bracket of shown numbers is kept where it closes the reply or is stated as the answer ("the answer is [7]"), and
+    inside another bracket, unless it follows a sentence there.
     """
     characters, outer = list(text), 0
-    spans = sorted(pairs(text, "[]").items())
-    closing = last_sentence(text) if spans else 0
+    spans = sorted(context.pairs(text, "[]").items())
+    closing = context.last_sentence(text) if spans else 0
     for n, (start, end) in enumerate(spans):
-        near, nested, outer = before(text, start), start < outer, max(outer, end)
+        near, nested, outer = context.before(text, start), start < outer, max(outer, end)
         if not cites(text[start + 1 : end - 1], shown) or (nested and not _FOLLOWS_SENTENCE.search(near)):
             continue
-        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing)):
+        if len(spans) - n <= context.MOST and (context.states(near) or _closes(text, start, end, closing)):
             continue
         characters[start:end] = " " * (end - start)
         if text.startswith((".", "!", "?"), end):  # It moves to the sentence that it ends, unless that has ended.
@@ -116,7 +103,7 @@ def without_citations(text: str, shown: Container[int]) -> str:
 
 def cites(content: str, shown: Container[int]) -> bool:
     """Whether a bracket's content refers to sources: numbers that were all shown."""
-    if len(content) > NEAR:
+    if len(content) > context.NEAR:
         return False
     ids = re.sub(r"[\[\]\"']", "", content)
     return bool(ID_LIST.fullmatch(ids)) and all(int(n) in shown for range_ in NUMBERS.findall(ids) for n in range_ if n)
@@ -129,17 +116,15 @@ def _closes(text: str, start: int, end: int, closing: int) -> bool:
     line = text[text.rfind("\n", 0, start) + 1 : start]
     if not re.search(r"\w", line):
         return not text[: start - len(line)].rstrip().endswith(":")
-    said = lead(text, start).rpartition(",")[2]
+    said = context.lead(text, start).rpartition(",")[2]
     return start >= closing and bool(_RESULT.search(said)) and not _SOURCE.search(said)
 
 
 REASON_KEY = re.compile(r"\b(?:reason|explan|rational|thought|think|justif|analy|evidence|comment|why|because|step)")
-"""Finds keys of reasons in :attr:`Field.key`."""
 ANSWER_KEY = re.compile(
     r"^(?!.*\b(?:base|question|confidence|previous|wrong|incorrect|other|alternative|gold)\b)"
     r".*\b(?:answer|choice|translation|solution|label|option|conclusion|prediction)\b"
 )
-"""Finds keys of answers in :attr:`Field.key`; those of a reason may match too."""
 
 _CLOSING = {'"': '"', "'": "'", "“": "”"}
 _MARKS = {quote: re.compile(rf"\\.|{closing}", re.DOTALL) for quote, closing in _CLOSING.items()}
@@ -153,17 +138,14 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"'\\/])|([nt])(?![a-z]))")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
-    """A key and its value."""
+    """A key (lower case, single spaces) and its value, empty for ``null`` and ``None``."""
 
     key: str
-    """Lower case, words separated by single spaces."""
     value: str
-    """Empty for ``null`` and ``None``."""
     span: tuple[int, int]
     whole: bool = True
     """False where the text breaks off inside the value."""
     depth: int = 1
-    """How many braces are open around it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,7 +155,6 @@ class Record:
     fields: tuple[Field, ...]
     span: tuple[int, int]
     whole: bool = True
-    """Whether it is closed."""
 
 
 def records(text: str) -> Iterator[Record]:
@@ -201,7 +182,7 @@ def records(text: str) -> Iterator[Record]:
 
 def listed(text: str) -> Record:
     """The lines ``key: value`` of a text, bulleted or bold, as one record."""
-    lines = list(_LINE.finditer(text))[-MOST:]
+    lines = list(_LINE.finditer(text))[-context.MOST :]
     fields = tuple(Field(key=_key(line[1]), value=line[2].strip(" *_`\t"), span=line.span(2)) for line in lines)
     return Record(fields=fields, span=(lines[0].start(), lines[-1].end()) if lines else (0, 0))
 
@@ -223,10 +204,9 @@ def _value_end(text: str, start: int) -> tuple[int, bool]:
 
 
 def _string_end(text: str, start: int) -> tuple[int, bool]:
-    """The end of a string: a quotation mark after which the record goes on or ends.
+    """The end of a string: a quotation mark after which the record goes on or ends; else the first that ends a line.
 
-    Models forget to escape quotation marks and apostrophes, so one in the middle of a sentence ends nothing. Where
-    no mark closes the string, the first one at the end of a line does, and the record with it.
+    Models forget to escape quotation marks, so one in the middle of a sentence ends nothing.
     """
     line_end = None
     for mark in _MARKS[text[start]].finditer(text, start + 1):

@@ -7,12 +7,10 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from madke.engine.parse.context import NEAR, is_placeholder, outermost, sentences
+from madke.engine.parse.context import NEAR, Parsed, abstained, found, is_placeholder, outermost, sentences, windowed
 from madke.engine.parse.forms import ID_LIST, IDS, NUMBERS
-from madke.engine.parse.result import Parsed, abstained, found, windowed
 
-LONGEST_QUERY = 300
-"""Characters of a query; a longer one is cut."""
+_LONGEST_QUERY = 300
 _SEARCH = re.compile(r"\s*search\s*:\s*", re.IGNORECASE)
 
 
@@ -62,11 +60,9 @@ def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] |
 
     Returns:
         Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with nothing but numbers
-        (rule ``selected``); else those of all sentences (``ids``). Where they are too many, those of the concluding
-        sentence count (``concluding``), else the first in order of mention (``first``); the others are ``dropped``.
-        Numbers that are only named to say that they do not help ("[1], [2] and [5] are irrelevant") are left out, and
-        so are those inside a quoted passage. Where the text also declines all knowledge (``no_found``), the last of
-        both counts.
+        (rule ``selected``); else those of all sentences (``ids``), but for quoted passages and clauses that turn some
+        down. Of too many, those of the concluding sentence (``concluding``), else the first (``first``); the others are
+        ``dropped``. Where the text also declines all knowledge (``no_found``), the last of both counts.
     """
     said = _QUOTED.sub(lambda quote: " " * len(quote[0]), text)
     valid = [n for n in range(size) if shown is None or n in shown]
@@ -122,18 +118,10 @@ def _numbers(content: str, valid: Container[int]) -> list[int]:
 
 @windowed
 def parse_search(text: str) -> Parsed[str | None]:
-    """The query of the last ``[Search: query]`` of a reply.
-
-    Args:
-        text: The reply, reasoning left out.
-
-    Returns:
-        The query, white space folded, of at most 300 characters (rule ``marker``); None where there is none
-        or only an echo of the form (``none``).
-    """
+    """The query of the last ``[Search: query]`` of a reply (rule ``marker``), of at most 300 characters."""
     for start, end in reversed(outermost(text)):
         marker = _SEARCH.match(text, start + 1, end - 1)
         query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
         if not is_placeholder(query):
-            return found(query[:LONGEST_QUERY].rstrip(), "marker", (start, end))
+            return found(query[:_LONGEST_QUERY].rstrip(), "marker", (start, end))
     return abstained(None)

@@ -1,7 +1,6 @@
 """Answers that a reply states in words, without a marker: "The answer is B.", "Final answer: Lake Baikal".
 
-A reader of labels or letters knows an answer when it meets one. A reader of free text takes any words, so there the
-words must look like an answer: a name, a number, yes or no, something in quotation marks, or a labelled line.
+Free text must look like an answer there: a name, a number, yes or no, something in quotation marks, a labelled line.
 """
 
 from __future__ import annotations
@@ -9,19 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from madke.engine.parse.context import (
-    EMPHASIS,
-    MOST,
-    Reader,
-    before,
-    is_formula,
-    is_placeholder,
-    last_sentence,
-    offers_several,
-    sentences,
-    standing,
-)
-from madke.engine.parse.result import Parsed, found
+from madke.engine.parse import context
+from madke.engine.parse.context import Parsed, Reader, found
 from madke.tasks.answer_text import declines
 
 _ANSWER = (
@@ -91,12 +79,12 @@ _CONFIDENCE = re.compile(r"^[^\w\n]{0,9}confidence\b[^\n]*", re.IGNORECASE | re.
 def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
     """The last readable answer that the text states without a marker. Rules: ``labelled``, ``stated``."""
     for cue, (start, end) in reversed(_cues(text)):
-        if (cue["closed"] and reader.is_open) or standing(text, start, end) != "stated":
+        if (cue["closed"] and reader.is_open) or context.standing(text, start, end) != "stated":
             continue
         for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader):
             if (value := reader(content)) is not None:
                 return found(value, "labelled" if cue["label"] else "stated", (start, end))
-    for said in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-MOST:]):
+    for said in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
         if (value := reader(said.group(said.lastindex or 0))) is not None:
             return found(value, "stated", said.span(said.lastindex or 0))
     return None
@@ -105,27 +93,24 @@ def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
 def undecided(text: str) -> Iterator[tuple[int, int]]:
     """Where the text says that it does not settle on an answer: "the answer is either (A) or (B)"."""
     for cue, (start, end) in _cues(text):
-        several = _UNDECIDED.match(text, start) or offers_several(text[start:end])
-        if several and standing(text, start, end) == "stated":
+        several = _UNDECIDED.match(text, start) or context.offers_several(text[start:end])
+        if several and context.standing(text, start, end) == "stated":
             yield cue.span()
 
 
 def declined(text: str) -> bool:
     """Whether a sentence of the text says that there is no answer."""
-    return any(declines(text[start:end]) for start, end in list(sentences(text))[-MOST:])
+    return any(declines(text[start:end]) for start, end in list(context.sentences(text))[-context.MOST :])
 
 
 def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
-    """A label or letter that has the first or the last line to itself, if no other line has another one.
-
-    Free text is never read this way: a line of a reply is not yet its answer.
-    """
+    """A label or letter (never free text) with the first or the last line to itself, if no other line has another."""
     if reader.is_open:
         return None
     lines = [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()]
     read = [
         (line, value)
-        for line in lines[:MOST]
+        for line in lines[: context.MOST]
         if _LABEL_LINE.fullmatch(line[0]) and not _TURNED_DOWN.search(line[0])
         if (value := reader(line[0])) is not None
     ]
@@ -136,30 +121,27 @@ def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
 
 
 def last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
-    """The last number or formula of the last sentence; behind an equals sign where there is one.
-
-    A number that is only a term of an expression, or that counts steps, is no result.
-    """
+    """The last number or formula of the last sentence, behind an equals sign where there is one."""
     text = _CONFIDENCE.sub(lambda line: " " * len(line[0]), text)
-    closing = last_sentence(text)
+    closing = context.last_sentence(text)
     formula = next(reversed(list(_IN_MATH.finditer(text, closing))), None)
     if formula and not re.search(r"\d", text[formula.end() :]):
         result = (formula[1] or formula[2]).rpartition("=")[2].strip()
-        if is_formula(result) and (value := reader(result)) is not None:
+        if context.is_formula(result) and (value := reader(result)) is not None:
             return found(value, "last_number", formula.span())
     closing = max(closing, text.rfind("=", closing))
-    numbers = [n for n in _LAST_NUMBER.finditer(text, closing) if not _COUNTED.search(before(text, n.start()))]
+    numbers = [n for n in _LAST_NUMBER.finditer(text, closing) if not _COUNTED.search(context.before(text, n.start()))]
     if not numbers:
         return None
     number = numbers[0 if text[closing] == "=" else -1]
-    is_part = _TERM.search(before(text, number.start())) or text.startswith("^", number.end())
+    is_part = _TERM.search(context.before(text, number.start())) or text.startswith("^", number.end())
     value = None if is_part else reader(number.group())
     return None if value is None else found(value, "last_number", number.span())
 
 
 def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
     """Cues, the speaker's own or not, and the span of the words that follow each in its sentence."""
-    cues = list(_CUE.finditer(text))[-MOST:]
+    cues = list(_CUE.finditer(text))[-context.MOST :]
     said = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
     return [(cue, sentence.span()) for cue, sentence in said if sentence and sentence.group().strip()]
 
@@ -169,11 +151,11 @@ def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
     filler = _FILLER.match(said)
     whole = said[filler.end() if filler else 0 :].strip(" \t\n,;")
     said = whole.rstrip(".!")
-    if is_placeholder(said) or said.startswith("{"):
+    if context.is_placeholder(said) or said.startswith("{"):
         return
     group = _GROUP.match(said)
     inner = group[group.lastgroup] if group and group.lastgroup else None
-    clause = _CLAUSE.split(said, maxsplit=1)[0].strip(EMPHASIS)
+    clause = _CLAUSE.split(said, maxsplit=1)[0].strip(context.EMPHASIS)
     head = _DASH.split(clause, maxsplit=1)[0]
     if not reader.is_open:
         # "the answer is a ...", or a word cut off behind its first letter, names no option.
@@ -187,7 +169,7 @@ def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
         yield from (part for part in (said, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):
             yield re.split(r",\s+(?=[a-z])", clause, maxsplit=1)[0]
-        if is_formula(said):
+        if context.is_formula(said):
             yield said
         if _YES_NO.fullmatch(head):
             yield head

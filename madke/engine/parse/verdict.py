@@ -1,7 +1,6 @@
 """What a judge or a grader says: a verdict such as ``[SAME]``, a record with side, reason and answer, or a name.
 
-Names are words of their own, whatever their case: ``AGENT_1`` is not in ``AGENT_10``. The distinctive part of a name
-stands for it: "Negative" for "Negative side".
+Names are words of their own: ``AGENT_1`` is not in ``AGENT_10``. "Negative" stands for "Negative side".
 """
 
 from __future__ import annotations
@@ -10,19 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from madke.engine.parse.context import (
-    MOST,
-    Reader,
-    before,
-    is_placeholder,
-    last_sentence,
-    outermost,
-    standing,
-    stands_alone,
-    unwrap,
-)
+from madke.engine.parse import context
+from madke.engine.parse.context import Parsed, Reader, T, abstained, found, windowed
 from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, listed, records
-from madke.engine.parse.result import Parsed, T, abstained, found, windowed
 
 _LONGEST_NAME = 200
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
@@ -36,16 +25,11 @@ _STATED = (
 
 @windowed
 def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
-    """The one debater that a judge picks.
+    """The one debater that a judge picks: one of ``names``, or None.
 
-    Args:
-        text: The reply, reasoning left out.
-        names: The debaters' names, matched as words of their own, whatever their case.
-
-    Returns:
-        One of ``names``, or None. A name in brackets counts, if it is the only one or the last stands alone (rules
-        ``marker``, ``alone``); else the one that the text calls the winner (``stated``), or a reply that is nothing
-        but a name (``bare``). Several with no conclusion are ``contradictory``; otherwise the rule is ``none``.
+    A name in brackets counts, if it is the only one or the last stands alone (rules ``marker``, ``alone``); else the
+    one called the winner (``stated``), or a reply that is nothing but a name (``bare``). Several with no conclusion are
+    ``contradictory``.
     """
     if picks := _bracketed(text, names) or _stated(text, names):
         return settled(text, picks, "marker" if text[picks[0][1][0]] == "[" else "stated")
@@ -55,10 +39,10 @@ def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
 
 def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
-    for start, end in outermost(text):
-        content = unwrap(text[start + 1 : end - 1])
+    for start, end in context.outermost(text):
+        content = context.unwrap(text[start + 1 : end - 1])
         name = None if content.isdigit() else sole_name(content, names)  # A number is a citation.
-        if name and standing(text, start, end) in ("stated", "plain"):
+        if name and context.standing(text, start, end) in ("stated", "plain"):
             picks.append((name, (start, end)))
     return picks
 
@@ -66,17 +50,14 @@ def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, in
 def _stated(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
     for pattern in _STATED if names else ():
-        for said in list(re.finditer(pattern % mention(names), text, re.IGNORECASE))[-MOST:]:
+        for said in list(re.finditer(pattern % mention(names), text, re.IGNORECASE))[-context.MOST :]:
             if picked := sole_name(said.group(1), names):
                 picks.append((picked, said.span(1)))
     return sorted(picks, key=lambda pick: pick[1])
 
 
 def mention(names: Sequence[str]) -> str:
-    """A pattern with one group, which finds any of the names. Longer names come first, so that none is cut short.
-
-    A distinctive part counts in running text only if it is a word, and no letter or number.
-    """
+    """A pattern with one group, which finds any of the names, or its distinctive part if that is a word."""
     said = {*names, *(core for name in names if len(core := _core(name)) > 2 and not any(map(str.isdigit, core)))}
     return rf"(?<!\w)({'|'.join(map(re.escape, sorted(said, key=lambda name: (-len(name), name))))})(?!\w)"
 
@@ -109,7 +90,7 @@ def settled(text: str, said: Sequence[tuple[T, tuple[int, int]]], rule: str) -> 
     value, span = said[-1]
     if len({one for one, _ in said}) == 1:
         return found(value, rule, span)
-    is_alone = rule != "labelled" and stands_alone(text, *span)
+    is_alone = rule != "labelled" and context.stands_alone(text, *span)
     return found(value, "alone", span) if is_alone else abstained(None, "contradictory")
 
 
@@ -132,9 +113,8 @@ class Judged:
     """What a judge found."""
 
     consensus: bool | None = None
-    """Whether it settled the debate; None where it does not say."""
+    """Whether it settled the debate."""
     side: str | None = None
-    """The debater it supports."""
     answer: str | None = None
     reason: str = ""
 
@@ -155,9 +135,8 @@ def parse_verdict(
         preference, the side, the answer and the reason. The last whole record counts, and a cut one only where none
         is whole (rules ``record``, ``cut_record``); records that contradict each other are ``contradictory``. Lines
         ``reason: ...``, ``settled: true`` count as a record (``list``). Else from a marker, with the rules of
-        :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and
-        ``[REVISE]`` False. Without such a marker, ``[Yes]`` or ``[No]`` counts in the last sentence or alone on
-        its line, since debaters' answers may be yes or no, too.
+        :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and ``[REVISE]`` False. Without such a
+        marker, ``[Yes]`` or ``[No]`` counts in the last sentence or alone on its line.
     """
     read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
     whole = [(record, judged) for record, judged in read_from if record.whole]
@@ -179,12 +158,7 @@ def parse_verdict(
 
 @windowed
 def parse_side(text: str, sides: Sequence[str]) -> Parsed[str | None]:
-    """The debater on the last line ``Side: NAME`` of an extraction (rule ``side``); None where it names no single one.
-
-    Args:
-        text: The reply, reasoning left out.
-        sides: The debaters' names.
-    """
+    """The one debater on the last line ``Side: NAME`` of an extraction (rule ``side``)."""
     for line in reversed(list(_SIDE_LINE.finditer(text))):
         side = _side(line[1], sides)
         return found(side, "side", line.span(1)) if side else abstained(None)
@@ -196,17 +170,15 @@ def _marked(text: str) -> Parsed[bool | None]:
     if marked.rule != "none":
         return marked
     said = _binary(text, "yes", "no")
-    closes = said.span is None or said.rule != "marker" or said.span[0] >= last_sentence(text)
-    return said if closes or (said.span and stands_alone(text, *said.span)) else abstained(None)
+    closes = said.span is None or said.rule != "marker" or said.span[0] >= context.last_sentence(text)
+    return said if closes or (said.span and context.stands_alone(text, *said.span)) else abstained(None)
 
 
 def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Parsed[bool | None]:
-    """One of two values in brackets, or as a labelled line, or as the whole reply.
+    """One of two values in brackets (rule ``marker``), in a line "Verdict: yes" (``labelled``), or alone (``bare``).
 
-    Returns:
-        True, False, or None. Where both values are left, the last one counts if it stands alone, on its line or as the
-        whole conclusion. Rules: ``marker``, ``alone``, ``labelled`` (a line "Verdict: yes"), ``bare`` (a reply that is
-        only the word), ``contradictory``, ``none``.
+    Where both values are left, the last one counts if it stands alone, on its line or as the whole conclusion
+    (``alone``); else they are ``contradictory``.
     """
     word = rf"(?:(?P<yes>{yes})|{no})"
     for rule, pattern in (
@@ -214,7 +186,7 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
         ("labelled", rf"^[^\w\n]{{0,9}}{_LABEL}[^\w\n]{{0,9}}[:=][^\w\n]{{0,9}}{word}[^\w\n]*$"),
         ("bare", rf"\A\W*{word}\W*\Z"),
     ):
-        said = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-MOST:]
+        said = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-context.MOST :]
         own = [one for one in said if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
         if own:
             return settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
@@ -224,8 +196,8 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
 
 
 def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
-    what = standing(text, start, end)
-    is_quoted = what == "quoted" or _QUOTED.search(before(text, start))
+    what = context.standing(text, start, end)
+    is_quoted = what == "quoted" or _QUOTED.search(context.before(text, start))
     return what != "none" and not (may_be_quoted and is_quoted)
 
 
@@ -239,7 +211,7 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
         key, value = field.key, field.value
         if REASON_KEY.search(key):
             reasons.append(value)
-        elif not field.whole or is_placeholder(value):
+        elif not field.whole or context.is_placeholder(value):
             continue
         elif _ASKS_WHETHER.search(key) or (_SETTLED_KEY.search(key) and not ANSWER_KEY.search(key)):
             said = _YES_OR_NO.match(value)
@@ -260,12 +232,5 @@ def _side(value: str, sides: Sequence[str]) -> str | None:
 
 @windowed
 def parse_grade(text: str) -> Parsed[bool | None]:
-    """Whether a grader found an answer right: ``[True]`` or ``[False]``.
-
-    Args:
-        text: The reply, reasoning left out.
-
-    Returns:
-        True, False, or None where the reply settles on neither. Rules: those of :func:`_binary`.
-    """
+    """Whether a grader found an answer right, ``[True]`` or ``[False]``, with the rules of :func:`_binary`."""
     return _binary(text, "true", "false")
