@@ -40,13 +40,13 @@ async def debate(
     """Debate one question.
 
     Args:
-        question: What to debate.
+        question: With its golds, which only orders by the truth read.
         protocol: Who speaks when, who sees what, when it ends and how the answer is taken.
         cast: A model for each of ``protocol.roles``.
         pool: Numbered passages; ignored where ``protocol.knowledge`` is None.
         task: The answer format of ``question.task``.
         prompts: The variant's templates.
-        repeat: Which repeat of the whole run this is, 0-based.
+        repeat: 0-based.
         seed: The run's sampling seed; each call derives its own. None leaves sampling to the server.
         given: The first round's turns, for ``protocol.given``. Whoever is no debater is read by all and speaks no more.
         retrieve: Who searches where debaters may (``knowledge.requery``).
@@ -56,9 +56,9 @@ async def debate(
         clock: Seconds, for the times of events.
 
     Returns:
-        The transcript. Failed calls are values in it: a debater whose call failed is left out of its round, and
-        the debate goes on with the others, marked ``degraded``. ``status`` is ``failed`` where nobody was left or
-        the final call failed, ``abstained`` where the final text holds no answer.
+        The transcript. A debater whose call failed is left out of its round, and the debate goes on with the others,
+        marked ``degraded``. ``status`` is ``failed`` where nobody was left or the final call failed, ``abstained``
+        where the final text holds no answer.
 
     Raises:
         UserError: The protocol needs something that is not there: given stances, golds, a search, an estimator.
@@ -97,6 +97,8 @@ async def debate(
         rounds[-1], stop_reason = await _closed(scene, rounds)
         scene.tell(events.RoundEnded, round=rounds[-1])
     final = await _finish(scene, rounds)
+    turns = [turn for played in rounds for turn in played.turns]
+    lost = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
     transcript = Transcript(
         id=question.id,
         question=question.question,
@@ -109,7 +111,7 @@ async def debate(
         stop_reason=stop_reason,
         rounds=tuple(rounds),
         final=final,
-        degraded=any(stage.failed for stage in scene.usage.values()) or any(map(_failed, rounds)),
+        degraded=any(stage.failed for stage in scene.usage.values()) or lost,
         oracle=protocol.needs_golds,
         repeat=repeat,
         given=bool(given),
@@ -130,16 +132,8 @@ def _attended(protocol: Protocol, pool: KnowledgePool) -> Protocol:
     return protocol.model_copy(update={"debaters": here, "rounds": 1 if len(here) == 1 else protocol.rounds})
 
 
-def _failed(entry: Round) -> bool:
-    return any(t.stance.status == "failed" or (t.search is not None and t.search.error) for t in entry.turns)
-
-
 def _check(
-    question: Question,
-    protocol: Protocol,
-    given: Sequence[Turn],
-    retrieve: Retrieve | None,
-    estimate: Estimate | None,
+    question: Question, protocol: Protocol, given: Sequence[Turn], retrieve: Retrieve | None, estimate: Estimate | None
 ) -> None:
     where = f"question {question.id!r}"
     if protocol.given != bool(given):

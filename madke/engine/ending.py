@@ -78,15 +78,8 @@ async def budget(scene: Scene, rounds: Sequence[Round]) -> Ending:
     return rounds[-1], "budget" if limit is not None and scene.tokens >= limit else None
 
 
-STOPS: Mapping[str, Stop] = {
-    "never": never,
-    "judge": judge,
-    "agreement": agreement,
-    "agreement_then_judge": agreement_then_judge,
-    "satisfied": satisfied,
-    "stability": stability,
-    "budget": budget,
-}
+_STOPS = (never, judge, agreement, agreement_then_judge, satisfied, stability, budget)
+STOPS: Mapping[str, Stop] = {rule.__name__: rule for rule in _STOPS}
 """Every value of ``Protocol.stop``."""
 
 
@@ -202,17 +195,8 @@ async def only(scene: Scene, rounds: Sequence[Round]) -> Final:
     return Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text)
 
 
-FINISHES: Mapping[str, Finish] = {
-    "summarizer": summarizer,
-    "majority": majority,
-    "judge_extract": judge_extract,
-    "judge_pick": judge_pick,
-    "convergence": convergence,
-    "rerank": rerank,
-    "weighted": weighted,
-    "only": only,
-    "agreed_or_summarizer": agreed_or_summarizer,
-}
+_FINISHES = (summarizer, majority, agreed_or_summarizer, judge_extract, judge_pick, convergence, rerank, weighted, only)
+FINISHES: Mapping[str, Finish] = {rule.__name__: rule for rule in _FINISHES}
 """Every value of ``Protocol.finish``."""
 
 

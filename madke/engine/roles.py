@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from madke.core.chat import Completion
-from madke.core.transcript import Cut, Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
+from madke.core.transcript import Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
 from madke.engine.order import persona_of
 from madke.engine.parse import (
     answer_of,
@@ -18,7 +17,7 @@ from madke.engine.parse import (
     parse_verdict,
 )
 from madke.engine.protocol import Debater
-from madke.engine.scene import Scene
+from madke.engine.scene import Scene, Told
 from madke.engine.view import View, everybody
 
 _COMMON = frozenset({"question", "options", "task", "round", "rounds", "debaters", "level"})
@@ -31,10 +30,7 @@ STAGE_VALUES: Mapping[str, frozenset[str]] = {
     "reply": _READER,
     "reflect": _DEBATER,
     "digest": _COMMON | {"stances", "digest"},
-    "judge": _COMMON | {"stances"},
-    "extract": _COMMON | {"stances"},
-    "pick": _COMMON | {"stances"},
-    "summarize": _COMMON | {"stances"},
+    **dict.fromkeys(("judge", "extract", "pick", "summarize"), _COMMON | {"stances"}),
 }
 """What the template of each stage may use."""
 
@@ -47,11 +43,11 @@ async def prepare(scene: Scene, debater: Debater) -> None:
     texts = scene.prepared.setdefault(debater.name, {})
     for stage in debater.prepare:
         values = {"knowledge": allowed(scene, debater), "own": None}
-        completion, _ = await _ask(scene, stage, debater, 1, values)
-        if completion.error is not None:
-            scene.unprepared[debater.name] = f"its {stage} failed: {completion.error}"
+        told = await _ask(scene, stage, debater, 1, values)
+        if told["error"] is not None:
+            scene.unprepared[debater.name] = f"its {stage} failed: {told['error']}"
             return
-        texts[stage] = completion.text
+        texts[stage] = told["text"]
 
 
 async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
@@ -61,15 +57,14 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     numbers = allowed(scene, debater)
     limit, requery = knowledge.max_selected, knowledge.requery
     values = {"knowledge": numbers, "max_selected": limit, "requery": requery, "own": view.last}
-    completion, cut = await _ask(scene, "select", debater, round_n, values)
-    told = _told(completion, cut)
-    if completion.error is not None:
+    told = await _ask(scene, "select", debater, round_n, values)
+    if told["error"] is not None:
         return Selection(status="failed", **told), None
-    shown = set(numbers) - set(cut.passages if cut else ())
-    parsed = parse_selection(completion.text, size=len(scene.pool.passages), limit=limit, shown=shown)
+    shown = set(numbers) - set(told["cut"].passages if told["cut"] else ())
+    parsed = parse_selection(told["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
     chosen = parsed.value
     selection = Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, **told)
-    query = parse_search(completion.text).value if requery else None
+    query = parse_search(told["text"]).value if requery else None
     return selection, Search(query=query) if query else None
 
 
@@ -79,24 +74,23 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     shown_of_view = ("own", "peers", "history", "groups", "digest", "critique")
     values = {"knowledge": numbers, **{name: getattr(view, name) for name in shown_of_view}}
     droppable = len(view.peers) + len(view.history)
-    completion, cut = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
-    told = {"stage": stage, **_told(completion, cut)}
-    if completion.error is not None:
-        return Stance(status="failed", **told)
-    shown = set(numbers) - set(cut.passages if cut else ())
-    parsed = answer_of(completion.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
-    confidence = parse_confidence(completion.text).value if scene.protocol.finish == "weighted" else None
-    return Stance(answer=parsed.value, status=parsed.status, rule=parsed.rule, confidence=confidence, **told)
+    told = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    if told["error"] is not None:
+        return Stance(stage=stage, status="failed", **told)
+    shown = set(numbers) - set(told["cut"].passages if told["cut"] else ())
+    parsed = answer_of(told["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
+    confidence = parse_confidence(told["text"]).value if scene.protocol.finish == "weighted" else None
+    answer, status, rule = parsed.value, parsed.status, parsed.rule
+    return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **told)
 
 
 async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
     """Let a debater scrutinise its own stance and say whether it is satisfied with it."""
     values = {"knowledge": allowed(scene, debater), "own": own}
-    completion, cut = await _ask(scene, "reflect", debater, round_n, values)
-    told = _told(completion, cut)
-    if completion.error is not None:
+    told = await _ask(scene, "reflect", debater, round_n, values)
+    if told["error"] is not None:
         return Reflection(satisfied=None, **told)
-    parsed = parse_verdict(completion.text)
+    parsed = parse_verdict(told["text"])
     return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **told)
 
 
@@ -104,18 +98,16 @@ async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
     """Ask the summarizer to sum up the debate so far: the last round, and its own account of those before."""
     before = rounds[-2].digest if len(rounds) > 1 else None
     values = {"stances": everybody(rounds), "digest": before.text if before and not before.error else None}
-    completion, cut = await scene.call("digest", "summarizer", rounds[-1].n, values)
-    return Digest(**_told(completion, cut))
+    return Digest(**await scene.call("digest", "summarizer", rounds[-1].n, values))
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-    completion, cut = await _closing(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
-    told = _told(completion, cut)
-    if completion.error is not None:
+    told = await _closing(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    if told["error"] is not None:
         return Verdict(consensus=None, **told)
     sides = [debater.name for debater in scene.protocol.cast]
-    parsed = parse_verdict(completion.text, sides=sides, read=scene.read)
+    parsed = parse_verdict(told["text"], sides=sides, read=scene.read)
     found = parsed.value
     return Verdict(
         consensus=found.consensus, side=found.side, answer=found.answer, reason=found.reason, rule=parsed.rule, **told
@@ -134,12 +126,11 @@ async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
     """Ask the judge which debater's last stance is the best; its name is None where none could be read."""
-    completion, cut = await _closing(scene, "pick", "judge", rounds)
-    told = {"by": "judge", **_told(completion, cut)}
-    if completion.error is not None:
-        return Final(status="failed", **told), None
-    parsed = parse_pick(completion.text, [spoken.agent for spoken in everybody(rounds)])
-    return Final(status=parsed.status, rule=parsed.rule, **told), parsed.value
+    told = await _closing(scene, "pick", "judge", rounds)
+    if told["error"] is not None:
+        return Final(by="judge", status="failed", **told), None
+    parsed = parse_pick(told["text"], [spoken.agent for spoken in everybody(rounds)])
+    return Final(by="judge", status=parsed.status, rule=parsed.rule, **told), parsed.value
 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
@@ -155,20 +146,14 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
 
 
 async def _answer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
-    completion, cut = await _closing(scene, stage, agent, rounds, history)
-    told = {"by": agent, **_told(completion, cut)}
-    if completion.error is not None:
-        return Final(status="failed", **told)
+    told = await _closing(scene, stage, agent, rounds, history)
+    if told["error"] is not None:
+        return Final(by=agent, status="failed", **told)
     shown = _cited(scene, rounds)
-    parsed = answer_of(completion.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
+    parsed = answer_of(told["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
     sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-    side = parse_side(completion.text, sides).value
-    return Final(answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **told)
-
-
-def _told(completion: Completion, cut: Cut | None) -> dict[str, Any]:
-    """What every record of a call says of it."""
-    return {"text": completion.text, "error": completion.error, "cut": cut}
+    side = parse_side(told["text"], sides).value
+    return Final(by=agent, answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **told)
 
 
 def _cited(scene: Scene, rounds: Sequence[Round]) -> set[int]:
@@ -183,9 +168,7 @@ def _cited(scene: Scene, rounds: Sequence[Round]) -> set[int]:
     return shown
 
 
-async def _closing(
-    scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False
-) -> tuple[Completion, Cut | None]:
+async def _closing(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> Told:
     """A call of the judge or the summarizer. What may be dropped from it is history: never the last round."""
     stances = everybody(rounds, history=history)
     old = sum(spoken.round < rounds[-1].n for spoken in stances)
@@ -194,19 +177,15 @@ async def _closing(
 
 async def _ask(
     scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-) -> tuple[Completion, Cut | None]:
-    texts = scene.prepared.get(debater.name, {})
+) -> Told:
+    cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
     own = {
         "debater": debater.name,
-        "persona": persona_of(debater, scene.protocol.cast, round_n, scene.protocol.order),
-        "prepared": {name: texts.get(name) for other in scene.protocol.cast for name in other.prepare},
+        "persona": persona_of(debater, cast, round_n, scene.protocol.order),
+        "prepared": {name: texts.get(name) for other in cast for name in other.prepare},
     }
+    prompt, temperature = debater.prompt, debater.temperature
+    shown = {**values, **own}
     return await scene.call(
-        stage,
-        debater.name,
-        round_n,
-        {**values, **own},
-        prompt=debater.prompt,
-        temperature=debater.temperature,
-        droppable=droppable,
+        stage, debater.name, round_n, shown, prompt=prompt, temperature=temperature, droppable=droppable
     )

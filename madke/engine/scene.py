@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypedDict
 from typing import Protocol as TypingProtocol
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
@@ -40,6 +40,15 @@ _SHARE = 8
 """A prompt that is too long loses an eighth of its stances, or passages, at each attempt."""
 
 _NO_CUT = Cut()
+
+
+class Told(TypedDict):
+    """What a call came to, as every record of one says it."""
+
+    text: str
+    """What was said, without hidden reasoning."""
+    error: str | None
+    cut: Cut | None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -115,21 +124,12 @@ class Scene:
         prompt: str | None = None,
         temperature: float | None = None,
         droppable: int = 0,
-    ) -> tuple[Completion, Cut | None]:
+    ) -> Told:
         """Make one call of a stage, answered by a cast member in a round (1-based).
 
-        Args:
-            stage: Whose template is rendered.
-            agent: Who answers.
-            round_n: The round.
-            values: The stage's own values. ``history``, ``peers`` or ``stances`` are stances in the order of time or
-                reading; ``knowledge`` is a sequence of pool numbers.
-            prompt: The debater's own templates.
-            temperature: None takes the protocol's.
-            droppable: How many stances may be dropped, from the front, where the prompt is too long.
-
-        Returns:
-            The completion, whose text is what was said (no hidden reasoning), and what was left out of the prompt.
+        ``values`` are the stage's own: ``history``, ``peers`` or ``stances`` in the order of time or reading, of which
+        the first ``droppable`` may be dropped where the prompt is too long; ``knowledge`` is pool numbers. ``prompt``
+        and ``temperature`` are a debater's own.
         """
         purpose = self.purpose(stage, agent, round_n)
         kept, cut, retries = dict(values), _NO_CUT, 0
@@ -159,12 +159,13 @@ class Scene:
             if (smaller := self._shortened(kept, cut, droppable)) is None:
                 break
             kept, cut = smaller
-        said = _writable(without_reasoning(completion.text))
         self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        if said != completion.text or error is not None:
-            completion = replace(completion, text=said, error=error and _writable(error))
-        return completion, None if cut == _NO_CUT else cut
+        return {
+            "text": _writable(without_reasoning(completion.text)),
+            "error": error and _writable(error),
+            "cut": None if cut == _NO_CUT else cut,
+        }
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
         """The pool numbers of passages that a search found; those the pool lacks are added to it."""
@@ -267,16 +268,7 @@ def _writable(text: str) -> str:
 
 
 def _added(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
-    used = completion.usage
-    return StageUsage(
-        calls=total.calls + 1,
-        paid=total.paid + completion.paid,
-        failed=total.failed + (completion.outcome != "ok"),
-        retries=total.retries + retries,
-        prompt_tokens=total.prompt_tokens + used.prompt_tokens,
-        cached_tokens=total.cached_tokens + used.cached_tokens,
-        completion_tokens=total.completion_tokens + used.completion_tokens,
-        reasoning_tokens=total.reasoning_tokens + used.reasoning_tokens,
-        estimated=total.estimated + used.estimated,
-        seconds=total.seconds + completion.seconds,
-    )
+    failed = completion.outcome != "ok"
+    calls = {"calls": 1, "paid": completion.paid, "failed": failed, "retries": retries, "seconds": completion.seconds}
+    used = {**calls, **asdict(completion.usage)}
+    return StageUsage(**{name: getattr(total, name) + value for name, value in used.items()})
