@@ -41,8 +41,7 @@ def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     return tuple(StageCalls(stage=s, formula=formula, fewest=few, most=most) for s, formula, few, most in counts)
 
 
-_Count = tuple[str, int, int]
-"""The formula, the fewest and the most calls."""
+_Count = tuple[str, int, int]  # formula, fewest, most
 
 
 def _prepare(p: Protocol, r: int) -> _Count:
@@ -90,4 +89,3 @@ _COUNTS: Mapping[str, Callable[[Protocol, int], _Count]] = {
     "pick": lambda p, r: ("1", 1, 1),
     "summarize": _summarize,
 }
-"""Stage -> its calls in a debate of r rounds."""

@@ -10,7 +10,7 @@ from madke.concurrency import together
 from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, Turn, Verdict
 from madke.engine import roles
-from madke.engine.groups import agreed, answer_groups, by_cast
+from madke.engine.order import agreed, answer_groups, by_cast
 from madke.engine.scene import Scene
 from madke.engine.view import everybody
 
@@ -80,7 +80,6 @@ async def budget(scene: Scene, rounds: Sequence[Round]) -> Ending:
 
 _STOPS = (never, judge, agreement, agreement_then_judge, satisfied, stability, budget)
 STOPS: Mapping[str, Stop] = {rule.__name__: rule for rule in _STOPS}
-"""Every value of ``Protocol.stop``."""
 
 
 async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
@@ -197,11 +196,9 @@ async def only(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 _FINISHES = (summarizer, majority, agreed_or_summarizer, judge_extract, judge_pick, convergence, rerank, weighted, only)
 FINISHES: Mapping[str, Finish] = {rule.__name__: rule for rule in _FINISHES}
-"""Every value of ``Protocol.finish``."""
 
 
 def _last(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
-    """The last round's turns in the order of the cast."""
     return by_cast(rounds[-1].turns, [debater.name for debater in scene.protocol.cast])
 
 

@@ -1,17 +1,82 @@
-"""In which order debaters read each other (Zhang et al., "role allocation")."""
+"""Who holds the same answer, and in which order debaters read each other (Zhang et al., "role allocation").
+
+A less exact answer may match several that contradict each other ("July 1969", "July 20" and "July 11"). So agreement
+goes by pairs, and groups do not depend on the order of the answers.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from madke.core.question import Question
 from madke.core.transcript import Round, Turn
-from madke.engine.groups import Same, answer_groups, by_cast, matcher, same_answers
 from madke.engine.protocol import Debater, Order
 from madke.tasks.base import Task
+
+Same = Callable[[str, str], bool]
+
+
+def matcher(task: Task, question: Question) -> Same:
+    """The task's matcher, for the answers to one question."""
+    return lambda a, b: task.same(a, b, question)
+
+
+def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
+    """The turns with a parsed answer, grouped by the task's matcher; groups and members in the order of the turns.
+
+    An answer that matches two which contradict each other is vague. It joins a group where it matches just one of them,
+    else those that match what it matches.
+    """
+    parsed = [turn for turn in turns if turn.stance.answer is not None]
+    matches = _matches([turn.stance.answer or "" for turn in parsed], same)
+    vague = {answer for answer, near in matches.items() if any(b not in matches[a] for a, b in combinations(near, 2))}
+    clear = {answer: near - vague for answer, near in matches.items() if answer not in vague}
+    keys: dict[str, tuple[str, ...]] = {answer: ("", min(near)) for answer, near in clear.items()}
+    for answer in vague:
+        fits = {keys[other] for other in matches[answer] - vague}
+        keys[answer] = fits.pop() if len(fits) == 1 else ("vague", *sorted(matches[answer]))
+    groups: dict[tuple[str, ...], list[Turn]] = {}
+    for turn in parsed:
+        groups.setdefault(keys[turn.stance.answer or ""], []).append(turn)
+    return list(groups.values())
+
+
+def agreed(turns: Sequence[Turn], same: Same) -> bool:
+    """Whether at least two debaters spoke, every stance was parsed, and every two answers are the same."""
+    answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
+    if len(answers) < 2 or None in answers:
+        return False
+    matches = _matches([answer for answer in answers if answer is not None], same)
+    return all(len(near) == len(matches) for near in matches.values())
+
+
+def same_answers(turns: Sequence[Turn], same: Same) -> dict[str, int]:
+    """Agent -> how many others give the same answer; 0 for a stance without a parsed one, which counts for nobody."""
+    answers = {turn.agent: turn.stance.answer for turn in turns}
+    matches = _matches([answer for answer in answers.values() if answer is not None], same)
+    return {
+        agent: 0 if answer is None else sum(other in matches[answer] for other in answers.values()) - 1
+        for agent, answer in answers.items()
+    }
+
+
+def by_cast(turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
+    """The turns in the order of the cast, so that "the earliest debater" does not depend on who spoke first."""
+    place = {name: n for n, name in enumerate(names)}
+    return sorted(turns, key=lambda turn: place.get(turn.agent, len(place)))
+
+
+def _matches(answers: Sequence[str], same: Same) -> dict[str, frozenset[str]]:
+    """Each distinct answer -> those that are the same, itself included."""
+    found = {answer: {answer} for answer in answers}
+    for one, other in combinations(found, 2):
+        if same(one, other):
+            found[one].add(other)
+            found[other].add(one)
+    return {answer: frozenset(near) for answer, near in found.items()}
 
 
 def reading_order(

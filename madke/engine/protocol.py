@@ -316,7 +316,6 @@ def readable(topology: Topology, here: int, n: int) -> set[int] | None:
 
 
 def _impossible(p: Protocol) -> Iterator[str]:
-    """What is wrong with settings that contradict each other or have no effect."""
     yield from _impossible_reading(p)
     yield from _impossible_order(p)
     yield from _impossible_end(p)

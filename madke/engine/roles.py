@@ -35,7 +35,6 @@ STAGE_VALUES: Mapping[str, frozenset[str]] = {
 """What the template of each stage may use."""
 
 PREPARE_VALUES = _DEBATER
-"""The same, for a stage that a debater prepares with."""
 
 
 async def prepare(scene: Scene, debater: Debater) -> None:

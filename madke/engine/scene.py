@@ -233,7 +233,6 @@ def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group,
 
 
 def _marks(passage: Passage) -> list[str]:
-    """Two passages that share one are the same in a growing pool."""
     return [f"key {passage.source} {passage.key}", *sorted(passage.marks)]
 
 

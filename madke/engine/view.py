@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from madke.core.transcript import Round, Turn
-from madke.engine.groups import Same, answer_groups
+from madke.engine.order import Same, answer_groups
 from madke.engine.protocol import Protocol, readable
 
 TAGS = ("example", "knowledge", "notes", "reply", "review", "summary")
-"""The tags of the shipped templates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +99,6 @@ def view(
 
 
 def _own(protocol: Protocol, mine: Turn | None, rounds: Sequence[Round]) -> View:
-    """What a debater has of its own, and the summary."""
     digest = rounds[-1].digest if rounds else None
     summary = digest.text if digest and not digest.error else None
     if mine is None:

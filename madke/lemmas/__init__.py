@@ -149,8 +149,6 @@ async def adebate(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Seat:
-    """One agent at the table."""
-
     label: str
     name: str
     """What the engine calls it: the label where it can, for its names are distinct and some are taken."""
@@ -204,8 +202,6 @@ def _variant() -> Variant:
 
 @dataclass(frozen=True, slots=True)
 class _Play:
-    """One debate: the arguments as a protocol with its cast, and the transcript as a result."""
-
     query: str
     seats: tuple[_Seat, ...]
     rounds: int

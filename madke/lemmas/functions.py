@@ -108,7 +108,6 @@ class Call:
 
 
 Ask = Callable[[Call], Awaitable[Any]]
-"""Has a call made and gives its reply."""
 
 
 def _said(reply: Any) -> str:

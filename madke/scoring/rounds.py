@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import log2
 
 from madke.core.transcript import Round, Transcript, Turn
-from madke.engine.groups import Same, agreed, answer_groups, by_cast, matcher, same_answers
+from madke.engine.order import Same, agreed, answer_groups, by_cast, matcher, same_answers
 from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
 from madke.tasks import get_task
 from madke.tasks.base import BaseTask

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from madke.variants.sandbox import Sandbox
 
 BLOCKS = ("system", "user")
-"""A template needs both."""
 OPENING = "opening"
 """A template may have this block too: a user message that stands before a history which is shown as a chat."""
 

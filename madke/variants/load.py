@@ -256,5 +256,4 @@ def _shipped(name: str) -> TaskPrompt:
 
 
 def _tidy(text: str) -> str:
-    """Without the blank lines that template logic leaves behind."""
     return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()

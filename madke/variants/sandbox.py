@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from madke.variants.check import Checked
 
 MAX_BYTES = 1 << 16
-"""Of one file."""
 MAX_STEPS = 1_000_000
 MAX_CHARACTERS = 20_000_000
 _BODY = 20
@@ -142,8 +141,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 class _TemplateLoader(BaseLoader):
-    """Finds templates in folders, the first first."""
-
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
 

@@ -15,10 +15,8 @@ from madke.engine.parse.context import Standing
 _PASSAGE = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
 JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001
 IDS = rf"{_PASSAGE}?[#(]?\d{{1,4}}\)?(?:{JOIN}{_PASSAGE}?[#(]?\d{{1,4}}\)?)*"
-"""Pool numbers: one, several, or a range."""
 ID_LIST = re.compile(rf"\s*{IDS}[\s,;]*", re.IGNORECASE)
 NUMBERS = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF001
-"""A number, or the ends of a range."""
 
 _FOLLOWS_SENTENCE = re.compile(r"[.!?](?:\s*\[[\d, -]{1,20}\])*\s*\Z")
 _SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|evidence|relevant|know)\b", re.IGNORECASE)

@@ -30,7 +30,6 @@ _ASKED_LINE = re.compile(
 _IDS_ONLY = re.compile(rf"\W*{IDS}\W*", re.IGNORECASE)
 _BRACKETS = str.maketrans("[]()\"'*", "       ")
 _QUOTED = re.compile(r"(?<!\":)(?<!\": )[\"“](?=(?:[A-Za-z]{2,}[^\w\"”]+){3})[^\"”\n]{0,1000}[\"”]")
-"""A quoted passage; a JSON string behind its key is none."""
 _NO_FOUND = re.compile(
     r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]"
     r"|^[^\w\n]{0,9}(?:select\w{0,4}\W{1,9})?(?:no(?:t|ne)?\s+found|none)[^\w\n]{0,9}$"
@@ -82,7 +81,6 @@ def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] |
 
 
 _Named = tuple[list[int], tuple[int, int]]
-"""The numbers that a line or sentence names, and the span of the last marker."""
 
 
 def _on_asked_line(text: str, valid: Container[int]) -> list[_Named]:
@@ -101,7 +99,6 @@ def _on_asked_line(text: str, valid: Container[int]) -> list[_Named]:
 
 
 def _in_sentences(text: str, valid: Container[int]) -> Iterator[_Named]:
-    """The sentences that name pool numbers, without the clauses that turn some down."""
     for start, end in sentences(text):
         cuts = [start, *(cut.end() for cut in _CLAUSE_END.finditer(text, start, end)), end]
         clauses = [clause for clause in pairwise(cuts) if not _USELESS.search(text, *clause)]

@@ -147,7 +147,6 @@ def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
 
 
 def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
-    """Parts of the words after a cue that may be the answer, the most complete first."""
     filler = _FILLER.match(said)
     whole = said[filler.end() if filler else 0 :].strip(" \t\n,;")
     said = whole.rstrip(".!")

@@ -13,7 +13,6 @@ from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, T, abstained, found, windowed
 from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, listed, records
 
-_LONGEST_NAME = 200
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
 _STATED = (
     r"\b(?:winner|winning\s+\w+|(?:my|final|the)\s+(?:pick|choice|verdict|decision|vote))\b[^.\n]{0,60}?"
@@ -32,8 +31,8 @@ def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
     ``contradictory``.
     """
     if picks := _bracketed(text, names) or _stated(text, names):
-        return settled(text, picks, "marker" if text[picks[0][1][0]] == "[" else "stated")
-    only = sole_name(text, names)
+        return _settled(text, picks, "marker" if text[picks[0][1][0]] == "[" else "stated")
+    only = _sole_name(text, names)
     return found(only, "bare", (0, len(text))) if only else abstained(None)
 
 
@@ -41,7 +40,7 @@ def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, in
     picks = []
     for start, end in context.outermost(text):
         content = context.unwrap(text[start + 1 : end - 1])
-        name = None if content.isdigit() else sole_name(content, names)  # A number is a citation.
+        name = None if content.isdigit() else _sole_name(content, names)  # A number is a citation.
         if name and context.standing(text, start, end) in ("stated", "plain"):
             picks.append((name, (start, end)))
     return picks
@@ -50,42 +49,33 @@ def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, in
 def _stated(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
     for pattern in _STATED if names else ():
-        for said in list(re.finditer(pattern % mention(names), text, re.IGNORECASE))[-context.MOST :]:
-            if picked := sole_name(said.group(1), names):
+        for said in list(re.finditer(pattern % _mention(names), text, re.IGNORECASE))[-context.MOST :]:
+            if picked := _sole_name(said.group(1), names):
                 picks.append((picked, said.span(1)))
     return sorted(picks, key=lambda pick: pick[1])
 
 
-def mention(names: Sequence[str]) -> str:
-    """A pattern with one group, which finds any of the names, or its distinctive part if that is a word."""
+def _mention(names: Sequence[str]) -> str:
     said = {*names, *(core for name in names if len(core := _core(name)) > 2 and not any(map(str.isdigit, core)))}
     return rf"(?<!\w)({'|'.join(map(re.escape, sorted(said, key=lambda name: (-len(name), name))))})(?!\w)"
 
 
-def named(text: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The names that occur in a text, in order of their first mention."""
-    if not names:
-        return ()
-    said = re.findall(mention(names), text, re.IGNORECASE)
-    return tuple(dict.fromkeys(name for one in said if (name := sole_name(one, names))))
-
-
-def sole_name(text: str, names: Sequence[str]) -> str | None:
-    """The one name that a short text consists of, with or without "the", "side" or "debater"; else None."""
+def _sole_name(text: str, names: Sequence[str]) -> str | None:
+    """The one name that a short text consists of, with or without "the", "side" or "debater"."""
     core = _core(text)
     same = [name for name in names if core and core == _core(name)]
     return same[0] if len(same) == 1 else None
 
 
 def _core(text: str) -> str:
-    if len(text) > _LONGEST_NAME:
+    if len(text) > 200:
         return ""
     words = text.replace("_", " ").lower()
     core = " ".join(re.findall(r"[\w.-]+", _ADDED.sub(" ", words))).strip(".- ")
     return core or " ".join(words.split())
 
 
-def settled(text: str, said: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
+def _settled(text: str, said: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
     """The value that all marks have, or else the last one's if it stands alone and is a marker or a name."""
     value, span = said[-1]
     if len({one for one, _ in said}) == 1:
@@ -133,10 +123,9 @@ def parse_verdict(
     Returns:
         From a record (JSON, a Python dict, fenced, cut off; its keys are matched loosely): whether there is a
         preference, the side, the answer and the reason. The last whole record counts, and a cut one only where none
-        is whole (rules ``record``, ``cut_record``); records that contradict each other are ``contradictory``. Lines
-        ``reason: ...``, ``settled: true`` count as a record (``list``). Else from a marker, with the rules of
-        :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and ``[REVISE]`` False. Without such a
-        marker, ``[Yes]`` or ``[No]`` counts in the last sentence or alone on its line.
+        is whole (rules ``record``, ``cut_record``, ``contradictory``); so do lines such as ``settled: true``
+        (``list``). Else from a marker, with the rules of :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True,
+        ``[DIFFERENT]`` and ``[REVISE]`` False; else ``[Yes]`` or ``[No]`` in the last sentence or alone on its line.
     """
     read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
     whole = [(record, judged) for record, judged in read_from if record.whole]
@@ -159,10 +148,9 @@ def parse_verdict(
 @windowed
 def parse_side(text: str, sides: Sequence[str]) -> Parsed[str | None]:
     """The one debater on the last line ``Side: NAME`` of an extraction (rule ``side``)."""
-    for line in reversed(list(_SIDE_LINE.finditer(text))):
-        side = _side(line[1], sides)
-        return found(side, "side", line.span(1)) if side else abstained(None)
-    return abstained(None)
+    lines = list(_SIDE_LINE.finditer(text))
+    side = _side(lines[-1][1], sides) if lines else None
+    return found(side, "side", lines[-1].span(1)) if side else abstained(None)
 
 
 def _marked(text: str) -> Parsed[bool | None]:
@@ -189,7 +177,7 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
         said = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-context.MOST :]
         own = [one for one in said if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
         if own:
-            return settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
+            return _settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
         if said:
             break
     return abstained(None)
@@ -226,8 +214,9 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
 
 
 def _side(value: str, sides: Sequence[str]) -> str | None:
-    names = named(value, sides)
-    return names[0] if len(names) == 1 else None if names else sole_name(value, sides)
+    said = re.findall(_mention(sides), value, re.IGNORECASE) if sides else []
+    names = {name for one in said if (name := _sole_name(one, sides))}
+    return _sole_name(value, sides) if not names else names.pop() if len(names) == 1 else None
 
 
 @windowed
