@@ -27,7 +27,6 @@ class Purpose:
     stage: str
     """``select``, ``speak``, ``judge``, ``summarize``, ..."""
     agent: str
-    """Who answers."""
     round: int
     """1-based."""
     sample: int = 0
@@ -44,7 +43,6 @@ class ChatRequest:
     max_tokens: int
     stop: tuple[str, ...] = ()
     seed: int | None = None
-    """None lets the server choose."""
     on_delta: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """Called with each part of the reply, by a model that streams. In no key; left out where a request is pickled."""
 
@@ -76,7 +74,6 @@ class Completion:
     """Hidden reasoning from a field of its own: stored, never parsed or shown."""
     outcome: Outcome = "ok"
     error: str | None = None
-    """Why ``outcome`` is not ``ok``."""
     finish_reason: str = "stop"
     """The provider's word: ``stop``, ``length``, ``content_filter``, ..."""
     usage: Usage = field(default_factory=Usage)

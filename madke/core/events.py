@@ -20,7 +20,7 @@ class Event:
     """Something that happened."""
 
     question: str
-    """The question's id."""
+    """Its id."""
     repeat: int = 0
     at: float = 0.0
     """Seconds since the debate began, by the caller's clock; 0 without one."""
@@ -131,7 +131,6 @@ class SourceOpened(Event):
 
     name: str
     spec: str | None
-    """As it was asked for."""
     description: str
 
 
@@ -159,7 +158,7 @@ class RunProgress(Event):
     done: int
     """Questions that ended, each repeat counted."""
     total: int
-    """All questions, with those that were resumed."""
+    """With those that were resumed."""
     resumed: int = 0
     failed: int = 0
     """Of ``done``."""
@@ -167,14 +166,11 @@ class RunProgress(Event):
     """Calls that ended and that no store answered."""
     failed_calls: int = 0
     too_long: int = 0
-    """Prompts that a model found too long."""
     retries: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    """Of ``prompt_tokens``."""
     completion_tokens: int = 0
     cost: float | None = None
-    """None without prices."""
     in_flight: int = 0
 
 

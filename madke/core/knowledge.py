@@ -13,7 +13,6 @@ class Passage:
     """One retrieved text with its provenance."""
 
     source: str
-    """Name of the source that returned it."""
     key: str
     """Its id inside that source (a corpus id, a URL)."""
     title: str
@@ -64,7 +63,7 @@ class SourceCounts:
     """Questions with at least one passage."""
     failed: int = 0
     reason: str | None = None
-    """Why the first of these failed."""
+    """Of the first failure."""
 
 
 class Source(Protocol):

@@ -12,7 +12,6 @@ class Question:
     """One question (or claim) of a dataset."""
 
     id: str
-    """Unique within its dataset."""
     question: str
     """The text; also the retrieval query, verbatim."""
     answers: tuple[str, ...] = ()

@@ -26,9 +26,7 @@ class Cut:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Called:
     text: str = ""
-    """What was said."""
     error: str | None = None
-    """Why the call failed."""
     cut: Cut | None = None
 
 
@@ -83,7 +81,6 @@ class Turn:
     agent: str
     stance: Stance
     selection: Selection | None = None
-    """None where it was not asked to choose."""
     search: Search | None = None
     reads: tuple[str, ...] = ()
     """Whose stances it read, in the order shown; where the stance has a cut, not the first ones."""
@@ -97,9 +94,8 @@ class Verdict(_Called):
     consensus: bool | None
     """Whether the debate is settled. None: no verdict could be read, or fewer than two debaters were left."""
     side: str | None = None
-    """The debater whom the judge sides with, if it names one."""
+    """The debater whom the judge sides with."""
     answer: str | None = None
-    """The answer that the judge takes for right, if it states one."""
     reason: str = ""
     rule: str = ""
 
@@ -131,13 +127,11 @@ class Round:
     """All turns of a round, and what followed them where the protocol asks for it."""
 
     n: int
-    """1-based."""
     order: tuple[str, ...]
     """In which debaters read each other, and spoke if it was in turn."""
     turns: tuple[Turn, ...]
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Debater -> path consistency (Zhang et al., Eq. 2), decayed, where that made the order (``per_reader``: see
-    ``Turn.reads``)."""
+    """Debater -> path consistency (Zhang et al., Eq. 2), decayed, where that made the order."""
     verdict: Verdict | None = None
     digest: Digest | None = None
     extracted: Final | None = None
@@ -148,7 +142,6 @@ class StageUsage:
     """Calls and tokens of one stage of one question."""
 
     calls: int = 0
-    """Wherever the replies came from."""
     paid: int = 0
     """Those that no other run with the same call store had made."""
     failed: int = 0
@@ -198,12 +191,11 @@ class Transcript:
     """The order read the gold answers: an analysis, no prediction."""
     repeat: int = 0
     given: bool = False
-    """The first round came from outside."""
     prepared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Debater -> stage -> what it prepared before its first turn."""
+    """Debater -> stage -> text."""
     pool: tuple[PoolEntry, ...] = ()
     pool_partial: Mapping[str, str] = field(default_factory=dict)
-    """Source -> reason, for sources that failed when the pool was built."""
+    """Source -> why it failed."""
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
 
     @property

@@ -26,10 +26,7 @@ def possible_rounds(protocol: Protocol) -> range:
 
 
 def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
-    """The fewest and the most model calls of a debate that takes ``rounds`` rounds.
-
-    Every call succeeds, and there are passages, with ``one_each`` one for each debater. Searches are no model calls.
-    """
+    """The fewest and the most model calls of ``rounds`` rounds, if all succeed and there are passages for everybody."""
     stages = stage_calls(protocol, rounds)
     return sum(stage.fewest for stage in stages), sum(stage.most for stage in stages)
 

@@ -58,7 +58,7 @@ class Knowledge(_Strict):
     ``one_each``: the first debater gets passage 0 alone, the second passage 1, ...; a question with fewer passages has
     fewer debaters. ``none``: the pool is kept in the transcript, but nobody sees it."""
     max_selected: _Count = 3
-    """How many passages one adaptive selection may choose (Prompt 3.1)."""
+    """Of one adaptive selection (Prompt 3.1)."""
     per_debater_sources: dict[str, tuple[str, ...]] | None = None
     """Debater -> the sources it may see; who is not named sees all. Numbers stay those of the shared pool."""
     requery: bool = False
@@ -126,7 +126,6 @@ class Sees(_Strict):
     """Whom a debater may read: ``full`` (everybody), ``ring`` (its two neighbours), ``star`` (the first reads all, the
     others only the first), ``sparse(k)`` (the next k, in a circle), or a matrix: a row for each reader, 1 or 0."""
     anonymous: bool = False
-    """Show peers without their names."""
     grouped: bool = False
     """Also sort the peers by answer, for the templates' ``groups``."""
     form: Literal["text", "chat"] = "text"
@@ -171,13 +170,12 @@ class Protocol(_Strict):
     max_tokens: _Count = 1024
     """Completion tokens per call. Not stated in the paper."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Strings that end a completion."""
     overflow: Literal["fail", "drop"] = "fail"
     """A prompt that the model finds too long: the call fails, or the oldest stances of others and then the
     lowest-ranked passages are dropped until it fits, which is recorded; never a stance of the last round for judge and
     summarizer."""
     given: bool = False
-    """The first round's stances come from outside; nobody is asked for them."""
+    """The first round's stances come from outside."""
     stop: Literal["never", "judge", "agreement", "agreement_then_judge", "satisfied", "stability", "budget"] = "judge"
     """When the debate ends before its last round: the judge finds it settled (Algorithm 1, line 14); all answers agree
     under the task's matcher; either, the judge asked where the matcher sees no agreement; every debater is satisfied
@@ -333,8 +331,6 @@ def _impossible_reading(p: Protocol) -> Iterator[str]:
         yield "talk.first = sequential needs sees.peers = latest or history: in round 1 no round was before"
     if sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"):
         yield "sees.form = chat needs sees.peers and sees.own = history"
-    if sees.grouped and sees.peers in ("history", "none"):
-        yield f"sees.grouped shows nothing of sees.peers = {sees.peers}"
     if sees.anonymous and p.talk.later == "simultaneous_with_summary":
         yield "sees.anonymous: the summary that the debaters read has names in it"
     if readable(sees.topology, 0, n) is None:

@@ -34,7 +34,6 @@ class Parsed(Generic[T]):
     status: ParseStatus
     """``ok``, or ``abstained`` where the text holds no value of this grammar."""
     rule: str
-    """Which rule fired, for the parse-rate tables."""
     span: tuple[int, int] | None = None
     """Where in the text the value stands (of a selection: its last marker)."""
 
@@ -326,10 +325,7 @@ def standing(text: str, start: int, end: int) -> Standing:
 
 
 def _is_glued(text: str, start: int, end: int) -> bool:
-    """Whether a bracket belongs to a word, a call, a link or a formula: ``f[0]``, ``Search[Paris]``, ``(x+1)(x-2)``.
-
-    An agent's ``Finish[Paris]`` is an answer all the same.
-    """
+    """Whether a bracket belongs to a word, a call (``f[0]``, but not ``Finish[Paris]``), a link or a formula."""
     near, after = text[max(0, start - 9) : start].removesuffix("\\left"), text[end : end + 9]
     goes_on = _FORMULA_GOES_ON if text[start] == "(" else _GOES_ON
     return bool(goes_on.match(after) or (_WORD_END.search(near) and not _CALL.search(near)))

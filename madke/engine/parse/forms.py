@@ -202,10 +202,7 @@ def _value_end(text: str, start: int) -> tuple[int, bool]:
 
 
 def _string_end(text: str, start: int) -> tuple[int, bool]:
-    """The end of a string: a quotation mark after which the record goes on or ends; else the first that ends a line.
-
-    Models forget to escape quotation marks, so one in the middle of a sentence ends nothing.
-    """
+    """The end of a string: a quotation mark after which the record goes on or ends (models forget to escape others)."""
     line_end = None
     for mark in _MARKS[text[start]].finditer(text, start + 1):
         if mark.group().startswith("\\"):

@@ -20,7 +20,7 @@ class SelectedIds:
 
     ids: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
-    """Numbers named as helpful, but not chosen, or beyond the allowed count."""
+    """Named as helpful, but beyond the allowed count or not chosen."""
 
 
 _MARKER = re.compile(rf"\[([^\[\]\n]{{1,80}})\]|\b(?=[kpeids])({IDS})", re.IGNORECASE)
