@@ -315,7 +315,6 @@ def readable(topology: Topology, here: int, n: int) -> set[int] | None:
 
 def _impossible(p: Protocol) -> Iterator[str]:
     yield from _impossible_reading(p)
-    yield from _impossible_order(p)
     yield from _impossible_end(p)
     if p.knowledge is not None:
         yield from _impossible_knowledge(p, p.knowledge)
@@ -324,21 +323,18 @@ def _impossible(p: Protocol) -> Iterator[str]:
 
 
 def _impossible_reading(p: Protocol) -> Iterator[str]:
-    sees, n = p.sees, len(p.cast)
+    sees, order, n = p.sees, p.order, len(p.cast)
+    summed_up = p.talk.later == "simultaneous_with_summary"
     if sees.peers == "latest" and "sequential" not in (p.talk.first, p.talk.later):
         yield "sees.peers = latest needs sequential talk, first or later"
     if p.talk.first == "sequential" and sees.peers in ("last_round", "answers"):
         yield "talk.first = sequential needs sees.peers = latest or history: in round 1 no round was before"
     if sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"):
         yield "sees.form = chat needs sees.peers and sees.own = history"
-    if sees.anonymous and p.talk.later == "simultaneous_with_summary":
+    if sees.anonymous and summed_up:
         yield "sees.anonymous: the summary that the debaters read has names in it"
     if readable(sees.topology, 0, n) is None:
         yield f"sees.topology: {sees.topology!r} is none for {n} debaters"
-
-
-def _impossible_order(p: Protocol) -> Iterator[str]:
-    order, summed_up = p.order, p.talk.later == "simultaneous_with_summary"
     sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
     read = p.rounds > 1 and p.sees.peers in ("last_round", "latest", "answers") and not summed_up
     if order.by != "fixed" and not read and not (sequential and order.by == "random"):

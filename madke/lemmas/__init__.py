@@ -27,10 +27,9 @@ __all__ = ["DebateResult", "DebateRound", "Tracer", "adebate", "debate"]
 
 @dataclass
 class DebateRound:
-    """All drafts of one round."""
+    """All drafts of one round; in round 0 they are independent."""
 
     round_index: int
-    """0: the independent drafts."""
     drafts: dict[str, str]
     """Label -> draft, verbatim but for white space around it."""
 
@@ -40,7 +39,6 @@ class DebateResult:
     """What a debate came to."""
 
     final: str
-    """The winner's last draft."""
     winner_label: str
     rounds: list[DebateRound] = field(default_factory=list)
     judgment: str = ""
@@ -151,11 +149,11 @@ async def adebate(
 class _Seat:
     label: str
     name: str
-    """What the engine calls it: the label where it can, for its names are distinct and some are taken."""
+    """What the engine calls it: the label, if no other has it and it is not taken."""
     persona: str
     complete: Callable[[ChatMessages], Any]
     heard: bool
-    """Not the case where a later agent has the same label."""
+    """No later agent has the same label."""
 
 
 def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique_labels: bool) -> tuple[_Seat, ...]:
@@ -184,7 +182,6 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique
 
 
 def _numbered(labels: Sequence[str], taken: Collection[str] = ()) -> list[str]:
-    """The labels, made distinct from each other and from those taken, whatever their case."""
     names: list[str] = []
     for label in labels:
         name, n = label, 1

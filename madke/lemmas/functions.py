@@ -53,10 +53,9 @@ class Caller:
     found: Callable[[str], Mapping[str, Any]]
     """What the span's end tells of the reply."""
     heard: bool = True
-    """Whether the engine hears what is said; if not, it hears an empty reply."""
+    """Else the engine hears an empty reply."""
     name: str = "function"
     said: list[str] = field(default_factory=list)
-    """Every reply, verbatim but for white space around it."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Call the function. An empty reply is a reply; what the function raises comes out of the debate."""
