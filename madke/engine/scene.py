@@ -46,7 +46,6 @@ class Told(TypedDict):
     """What a call came to, as every record of one says it."""
 
     text: str
-    """What was said, without hidden reasoning."""
     error: str | None
     cut: Cut | None
 

@@ -49,19 +49,12 @@ _USELESS = re.compile(
 
 @windowed
 def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] | None = None) -> Parsed[SelectedIds]:
-    """The pool numbers of a selection reply.
+    """The pool numbers of a selection reply, of those ``shown`` (None: all) in a pool of ``size`` passages.
 
-    Args:
-        text: The reply, reasoning left out.
-        size: Passages in the pool; numbers outside ``0 .. size - 1`` are ignored.
-        limit: How many numbers may be chosen.
-        shown: The numbers that the reader was shown, if not all; others are ignored.
-
-    Returns:
-        Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with nothing but numbers
-        (rule ``selected``); else those of all sentences (``ids``), but for quoted passages and clauses that turn some
-        down. Of too many, those of the concluding sentence (``concluding``), else the first (``first``); the others are
-        ``dropped``. Where the text also declines all knowledge (``no_found``), the last of both counts.
+    Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with nothing but numbers (rule
+    ``selected``); else those of all sentences (``ids``), but for quoted passages and clauses that turn some down. Of
+    too many, those of the concluding sentence (``concluding``), else the first (``first``); the others are ``dropped``.
+    Where the text also declines all knowledge (``no_found``), the last of both counts.
     """
     said = _QUOTED.sub(lambda quote: " " * len(quote[0]), text)
     valid = [n for n in range(size) if shown is None or n in shown]

@@ -115,17 +115,13 @@ def parse_verdict(
 ) -> Parsed[Judged]:
     """The verdict of a judge, or of a debater on its own stance, from a marker or a record.
 
-    Args:
-        text: The reply, reasoning left out.
-        sides: The debaters' names. A side counts only if it names exactly one of them.
-        read: The task's reader of a record's answer; without one the answer is kept as it is.
+    ``sides`` are the debaters' names; ``read`` is the task's reader of a record's answer, which else is kept as it is.
 
-    Returns:
-        From a record (JSON, a Python dict, fenced, cut off; its keys are matched loosely): whether there is a
-        preference, the side, the answer and the reason. The last whole record counts, and a cut one only where none
-        is whole (rules ``record``, ``cut_record``, ``contradictory``); so do lines such as ``settled: true``
-        (``list``). Else from a marker, with the rules of :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True,
-        ``[DIFFERENT]`` and ``[REVISE]`` False; else ``[Yes]`` or ``[No]`` in the last sentence or alone on its line.
+    From a record (JSON, a Python dict, fenced, cut off; its keys are matched loosely): whether there is a preference,
+    the side, the answer and the reason. The last whole record counts, and a cut one only where none is whole (rules
+    ``record``, ``cut_record``, ``contradictory``); so do lines such as ``settled: true`` (``list``). Else a marker,
+    with the rules of :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and ``[REVISE]`` False; else
+    ``[Yes]`` or ``[No]`` in the last sentence or alone on its line.
     """
     read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
     whole = [(record, judged) for record, judged in read_from if record.whole]
