@@ -7,13 +7,12 @@ index has its name; the same command again goes on from what is finished.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from madke import encoders, memory
 from madke.core.errors import UserError
@@ -28,9 +27,7 @@ from madke.indexing.faiss_files import (
     default_parameters,
     write_faiss_files,
 )
-from madke.indexing.jvm import start as start_jvm
-from madke.indexing.lucene import index_passages
-from madke.indexing.manifest import (
+from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES,
@@ -39,11 +36,15 @@ from madke.indexing.manifest import (
     DenseSettings,
     Exactness,
     Manifest,
+    PassageStore,
+    StoredPassage,
     describe_corpus,
     describe_files,
     read_manifest,
+    write_passages,
 )
-from madke.indexing.passage_store import PassageStore, StoredPassage, write_passages
+from madke.indexing.lucene import index_passages
+from madke.indexing.lucene import start as start_jvm
 from madke.indexing.vectors import encode_shards, measure_recall
 from madke.versions import versions
 from madke.workers import IN_THIS_PROCESS, Engine, Workers, open_workers
@@ -55,7 +56,6 @@ AUTO = "auto"
 SHARD_ROWS = 10_000
 _VECTORS = "vectors"
 _FAISS = "faiss"
-_INDEX = "index"
 
 _Settings = Bm25Settings | DenseSettings
 _Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, Exactness | None]]
@@ -102,48 +102,49 @@ def build_index(
         progress: See :data:`Progress`.
 
     Raises:
-        UserError: An option belongs to the other kind; and as :func:`build_bm25` and :func:`build_dense`.
+        UserError: The corpus cannot be read, an option does not fit, a package or Java is missing, ``out`` holds
+            something else, or the disk is full.
     """
+    bm25 = {"k1": k1, "b": b}
+    dense = {
+        "encoder": encoder,
+        "dtype": dtype,
+        "faiss": faiss,
+        "faiss-parameters": faiss_parameters,
+        "shard-rows": shard_rows,
+        "file-mb": file_mb,
+        "vectors": vectors,
+        "engine": None if engine == "local" else engine,
+        "address": address,
+    }
+    other, of_other = ("dense", dense) if kind == "bm25" else ("bm25", bm25)
+    for name, value in of_other.items():
+        if value is not None:
+            raise UserError(f"--{name} belongs to --kind {other}")
     if kind == "bm25":
-        of_dense = {
-            "encoder": encoder,
-            "dtype": dtype,
-            "faiss": faiss,
-            "faiss-parameters": faiss_parameters,
-            "shard-rows": shard_rows,
-            "file-mb": file_mb,
-            "vectors": vectors,
-            "engine ray": engine if engine != "local" else None,
-            "address": address,
-        }
-        if stray := list(_given(**of_dense)):
-            raise UserError(f"--{stray[0]} belongs to --kind dense")
-        return build_bm25(corpus, out, settings=Bm25Settings(**_given(k1=k1, b=b)), progress=progress)
-    if k1 is not None or b is not None:
-        raise UserError("--k1 and --b belong to --kind bm25")
-    chosen = _given(factory=faiss, parameters=faiss_parameters, shard_rows=shard_rows, file_mb=file_mb, vectors=vectors)
+        settings = Bm25Settings(**{name: value for name, value in bm25.items() if value is not None})
+        return build_bm25(corpus, out, settings=settings, progress=progress)
     if encoder is None or isinstance(encoder, str):
         encoder = encoders.load_encoder(encoder or "minilm", dtype=dtype or "float32")
     with open_workers(engine, address=address, gpus=True) as workers:
-        return build_dense(corpus, out, encoder=encoder, workers=workers, progress=progress, **chosen)
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were set."""
-    return {name: value for name, value in options.items() if value is not None}
+        return build_dense(
+            corpus,
+            out,
+            encoder=encoder,
+            factory=faiss or AUTO,
+            parameters=faiss_parameters,
+            shard_rows=shard_rows or SHARD_ROWS,
+            file_mb=file_mb,
+            vectors=vectors,
+            workers=workers,
+            progress=progress,
+        )
 
 
 def build_bm25(
     corpus: Path, out: Path, *, settings: Bm25Settings | None = None, progress: Progress = lambda done, total: None
 ) -> Manifest:
-    """Build a BM25 index over a corpus (see :func:`madke.indexing.corpus.read_corpus`) into the folder ``out``.
-
-    Where ``out`` already holds the index of this corpus with these settings, nothing is done.
-
-    Raises:
-        UserError: The corpus cannot be read, Java or pyserini is missing, ``out`` holds something else, or the disk
-            is full.
-    """
+    """:func:`build_index` for BM25."""
     chosen = settings or Bm25Settings()
 
     def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
@@ -167,15 +168,10 @@ def build_dense(
     workers: Workers = IN_THIS_PROCESS,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Build a dense index over a corpus into the folder ``out``; resumes at the first unfinished shard.
+    """:func:`build_index` for vectors; resumes at the first unfinished shard.
 
-    Where ``out`` already holds the index of this corpus with these settings, nothing is done. Memory holds the text
-    and the vectors of the shards under way, one FAISS file, and the sample that the index is trained on. Arguments are
-    as those of :func:`build_index`; one build at a time may use the folder ``vectors``.
-
-    Raises:
-        UserError: The corpus cannot be read, faiss is missing, FAISS refuses the factory or the parameters, ``out``
-            holds something else, or the disk is full.
+    Memory holds the text and the vectors of the shards under way, one FAISS file, and the sample that the index is
+    trained on. One build at a time may use the folder ``vectors``.
     """
     if factory != AUTO:
         check_factory(factory, encoder.dimension, parameters or "")
@@ -201,19 +197,18 @@ def build_dense(
         if factory == AUTO:
             chosen, reason = choose(len(store), encoder.dimension, memory.total())
             settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-        work = index.parent
         with alone_in(vectors) if vectors else nullcontext():
             shards = encode_shards(
                 store,
                 encoder,
                 settings,
                 corpus=source.sha256,
-                folder=vectors or work / _VECTORS,
+                folder=vectors or index.parent / _VECTORS,
                 replace=vectors is None,
                 workers=workers,
                 progress=progress,
             )
-            files = write_faiss_files(shards, settings, work / _FAISS, corpus=source.sha256)
+            files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
             searched = FaissShards(files, parameters=settings.parameters)
             if len(searched) != len(store):
                 raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
@@ -238,7 +233,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             if out.is_dir() and any(out.iterdir()):
                 return _same_index(out, source, asked)
             _discard_unfinished(work)
-            index = work / _INDEX
+            index = work / "index"
             index.mkdir()
             count = _store_passages(corpus, index / PASSAGES, progress)
             settings, recall = fill(PassageStore(index / PASSAGES), index, source)
@@ -265,15 +260,14 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
 def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
     """Put the corpus into a store at ``path``; an index's own store is linked, not copied, where the disk allows it."""
     if (corpus / MANIFEST).is_file():
-        try:
-            os.link(corpus / PASSAGES, path)
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
-                raise UserError(f"cannot be read: {error.strerror}", file=corpus / PASSAGES) from None
-            shutil.copyfile(corpus / PASSAGES, path)
+        stored = corpus / PASSAGES
         expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES)
-        if fingerprint(path) != expected:
-            raise UserError("is not as it was built; see madke index verify", file=corpus / PASSAGES)
+        if fingerprint(stored) != expected:
+            raise UserError("is not as it was built; see madke index verify", file=stored)
+        try:
+            os.link(stored, path)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(stored, path)
         return len(PassageStore(path))
     count = write_passages(path, _counted(read_unique(corpus), progress))
     if not count:

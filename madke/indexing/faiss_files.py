@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from madke import memory
 from madke.core.errors import UserError
 from madke.files import disk_full, replacing
-from madke.indexing.manifest import DenseSettings
+from madke.indexing.index_folder import DenseSettings
 from madke.indexing.vectors import load_vectors, vector_inputs
 from madke.shards import Inputs, finish, is_finished
 
@@ -29,8 +29,7 @@ _ANSWER_BYTES = 128 << 20
 class FaissShards:
     """FAISS files as one index, whose rows are those of the files, one after the other.
 
-    Where free memory can hold the files, they are first read from end to end: faulting their pages in one by one would
-    take about ten times as long. ``parameters`` are search parameters in FAISS's own words (``nprobe=32``).
+    ``parameters`` are search parameters in FAISS's own words (``nprobe=32``).
 
     Raises:
         UserError: faiss is missing, a file is no FAISS index, or the parameters do not fit it.
@@ -42,6 +41,7 @@ class FaissShards:
         self._opened = []
         for path in paths:
             if in_memory:
+                # Faulting its pages in one by one would take about ten times as long.
                 with path.open("rb", buffering=0) as file:
                     while file.read(_BLOCK):
                         pass
@@ -106,30 +106,19 @@ _SAMPLE_BYTES = 2_000_000_000
 
 
 def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
-    """Refuse an index type that FAISS does not know, or that needs ids of its own, before hours of encoding.
-
-    Raises:
-        UserError: So does a missing faiss, and parameters that do not fit the type.
-    """
+    """Refuse an index type that FAISS does not know, or parameters that do not fit it, before hours of encoding."""
     try:
-        index = _empty(factory, dimension)
-        _set_parameters(index, parameters)
-        reason = "it numbers its rows by itself" if "IDMap" in type(index).__name__ else None
+        _set_parameters(_empty(factory, dimension), parameters)
     except RuntimeError as error:
-        reason = _reason(error)
-    if reason:
         asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
         raise UserError(
-            f"--faiss {asked} for {dimension} dimensions: {reason}; expected auto or a FAISS factory string, for "
-            "instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
-        )
+            f"--faiss {asked} for {dimension} dimensions: {_reason(error)}; expected auto or a FAISS factory string, "
+            "for instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
+        ) from None
 
 
 def default_parameters(factory: str, dimension: int) -> str:
-    """How such an index is searched where nobody says: an eighth of an inverted file's lists, 64 nodes of a graph.
-
-    FAISS's own defaults, one list and 16 nodes, miss too much to be anybody's wish.
-    """
+    """How such an index is searched where nobody says: an eighth of an inverted file's lists, 64 nodes of a graph."""
     whole = _empty(factory, dimension)  # the others are views of it, and do not keep it alive
     if lists := _lists(whole):
         return f"nprobe={max(1, lists // 8)}"
@@ -141,10 +130,9 @@ def default_parameters(factory: str, dimension: int) -> str:
 
 
 def default_file_mb(factory: str) -> float:
-    """How large a FAISS file is where nobody says: 64 MB, or 1,024 for inverted files and graphs.
+    """How large a FAISS file, which is built in memory, is where nobody says: 64 MB.
 
-    A file is built in memory. Every file of an inverted file or a graph is searched from its start, so fewer are
-    faster; for other types it makes no difference.
+    1,024 for inverted files and graphs: each of their files is searched from its start, so fewer are faster.
     """
     return 1024.0 if "IVF" in factory or "HNSW" in factory else 64.0
 
@@ -264,23 +252,23 @@ def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
     quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions (``np``: without
     training for Hamming distances, which nobody uses here and which takes most of the time).
     """
+
+    def gb(size: int) -> str:
+        return f"{size / 1e9:.1f} GB"
+
     flat = 4 * count * dimension
     if flat <= memory * _EXACT_SHARE:
-        return "Flat", f"exact; {_gb(flat)} of {_gb(memory)} memory"
+        return "Flat", f"exact; {gb(flat)} of {gb(memory)} memory"
     sq8 = count * dimension
     if sq8 <= memory * _COMPRESSED_SHARE:
-        return "SQ8", f"flat would take {_gb(flat)} of {_gb(memory)} memory, SQ8 takes {_gb(sq8)}"
+        return "SQ8", f"flat would take {gb(flat)} of {gb(memory)} memory, SQ8 takes {gb(sq8)}"
     codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
     fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
     code = fitting[0] if fitting else codes[-1]
-    takes = f"SQ8 would take {_gb(sq8)} of {_gb(memory)} memory, {code} bytes a vector take {_gb(code * count)}"
+    takes = f"SQ8 would take {gb(sq8)} of {gb(memory)} memory, {code} bytes a vector take {gb(code * count)}"
     return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk"
 
 
 def _divisor(number: int, most: int) -> int:
-    """The largest divisor up to ``most``, at least 1: a byte of a product quantizer codes as many dimensions as any."""
+    """The largest divisor up to ``most``: a byte of a product quantizer codes as many dimensions as any."""
     return next(divisor for divisor in range(max(most, 1), 0, -1) if number % divisor == 0)
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
-from madke.indexing.jvm import attached, java_reason, start
-from madke.indexing.lucene import open_lucene
-from madke.indexing.manifest import MANIFEST, PASSAGES, open_manifest
-from madke.indexing.passage_store import PassageStore, StoredPassage
+from madke.files import opened
+from madke.indexing.index_folder import MANIFEST, PASSAGES, PassageStore, StoredPassage, open_manifest
+from madke.indexing.lucene import attached, open_lucene
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,38 +48,31 @@ def is_lucene(folder: Path) -> bool:
 
 
 def is_faiss(folder: Path) -> bool:
-    """Whether the folder holds a FAISS file and its documents' ids, named as pyserini names them."""
+    """Whether the folder holds a FAISS file and its documents' ids."""
     return (folder / VECTORS).is_file() and (folder / _DOCIDS).is_file()
 
 
 def fingerprint_of(folder: Path) -> str:
     """Twelve hexadecimal digits of a folder's content, at the cost of opening its files.
 
-    Of names, sizes, and the first and last 64 KiB of every file (Lucene's small ``segments_N``, which says which
-    documents are alive, is whole in that): a change between the two that keeps a file's size is not seen.
+    Of names, sizes, and the first and last 64 KiB of every file (Lucene's ``segments_N``, which says which documents
+    are alive, is whole in that): a change between the two that keeps a file's size is not seen.
     """
     digest = sha256()
     for path in sorted(folder.iterdir()):
         if not path.is_file() or path.name in ("write.lock", FETCHED):
             continue
-        try:
-            with path.open("rb") as file:
-                size = file.seek(0, 2)
-                digest.update(f"{path.name}\n{size}\n".encode())
-                for start in {0, max(0, size - _EDGE)}:
-                    file.seek(start)
-                    digest.update(file.read(_EDGE))
-        except OSError as error:
-            raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+        with opened(path) as file:
+            size = file.seek(0, 2)
+            digest.update(f"{path.name}\n{size}\n".encode())
+            for start in {0, max(0, size - _EDGE)}:
+                file.seek(start)
+                digest.update(file.read(_EDGE))
     return digest.hexdigest()[:12]
 
 
 def describe(folder: Path) -> str | None:
-    """What a folder in pyserini's format holds, in a line; None where it is no such folder.
-
-    Raises:
-        UserError: It cannot be read.
-    """
+    """What a folder in pyserini's format holds, in a line; None where it is no such folder."""
     if is_lucene(folder):
         kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
     elif is_faiss(folder):
@@ -111,10 +103,8 @@ class DocIds:
                     size += len(block)
                     last = block[-1:]
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-        except ValueError:
-            raise UserError("is empty; expected the id of a document on each line", file=path) from None
+        except (OSError, ValueError) as error:  # the second for an empty file
+            raise UserError(f"cannot be read: {error}", file=path) from None
         self._starts = np.concatenate(starts)
         self._length = lines + (last != b"\n")
 
@@ -131,19 +121,9 @@ class DocIds:
 
 
 def open_searcher(folder: Path) -> Any:
-    """Anserini's searcher over a Lucene folder whose documents hold their texts, with BM25 as published.
-
-    Raises:
-        UserError: Lucene cannot open the folder, it is empty, its documents hold no text, or Java is missing.
-    """
-    start()
-    import jnius  # not before the JVM has been started with its class path
-
-    try:
-        searcher = open_lucene(folder, k1=K1, b=B)
-        first = searcher.doc(0) if searcher.get_total_num_docs() else None
-    except jnius.JavaException as error:
-        raise UserError(f"Lucene cannot open it: {java_reason(error)}", file=folder) from None
+    """Anserini's searcher over a Lucene folder whose documents hold their texts, with BM25 as published."""
+    searcher = open_lucene(folder, k1=K1, b=B)
+    first = searcher.doc(0) if searcher.get_total_num_docs() else None
     if first is None:
         raise UserError("this Lucene index holds no documents", file=folder)
     if first.get("raw") is None and first.get("contents") is None:
@@ -156,17 +136,13 @@ def open_searcher(folder: Path) -> Any:
 
 
 def stored_passage(docid: str, document: Any) -> StoredPassage:
-    """The passage of a Lucene document: of its ``raw`` field, else of ``contents``."""
-    raw = document.get("raw")
-    return passage_of(docid, document.get("contents") if raw is None else raw)
-
-
-def passage_of(docid: str, stored: str) -> StoredPassage:
-    r"""The passage of what was indexed.
+    r"""The passage of a Lucene document: of its ``raw`` field, else of ``contents``.
 
     That is ``{"title", "text"}`` or ``{"title", "contents"}`` in JSON, or ``{"contents"}``, or plain text. Text whose
     first line stands in quotes, ``"title"\ntext``, has it as its title, as in ``wikipedia-dpr-100w``.
     """
+    raw = document.get("raw")
+    stored = document.get("contents") if raw is None else raw
     try:
         fields = json.loads(stored)
     except (ValueError, RecursionError):
@@ -183,11 +159,7 @@ def passage_of(docid: str, stored: str) -> StoredPassage:
 
 
 def open_texts(folder: Path) -> tuple[Texts, str]:
-    """The texts of a Lucene folder in pyserini's format or an index of ours, by documents' ids; and its fingerprint.
-
-    Raises:
-        UserError: The folder is neither, or holds no texts.
-    """
+    """The texts of a Lucene folder in pyserini's format or an index of ours, by documents' ids; and its fingerprint."""
     if (folder / MANIFEST).is_file():
         fingerprint = open_manifest(folder).fingerprint
         return _texts_of_store(PassageStore(folder / PASSAGES)), fingerprint

@@ -13,18 +13,18 @@ from madke.core.knowledge import Hits, Passage, Source
 from madke.encoders import Dtype, Encoder, load_encoder
 from madke.indexing import pyserini
 from madke.indexing.faiss_files import FaissShards
-from madke.indexing.jvm import attached, java_class, java_reason, start
-from madke.indexing.lucene import open_lucene
-from madke.indexing.manifest import (
+from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES,
     Bm25Settings,
     DenseSettings,
+    PassageStore,
+    StoredPassage,
     open_manifest,
     read_manifest,
 )
-from madke.indexing.passage_store import PassageStore, StoredPassage
+from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
 
 _CHUNK = 1_000
 """Queries searched at a time: one pass over the vectors serves them all; Ctrl-C gets through between two chunks."""
@@ -101,14 +101,7 @@ class Bm25Source:
         if not isinstance(manifest.index, Bm25Settings):
             raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
         store = PassageStore(folder / PASSAGES)
-        start()
-        import jnius  # not before the JVM has been started with its class path
-
-        try:
-            self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
-        except jnius.JavaException as error:
-            reason = java_reason(error)
-            raise UserError(f"Lucene cannot open it: {reason}; build the index again", file=folder) from None
+        self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
         self._passage = lambda document: store[int(document.docid)]
         return f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from madke.cli.index import app
 from madke.core.errors import UserError
-from madke.indexing.manifest import read_manifest
+from madke.indexing.index_folder import read_manifest
 from tests.support.cli import madke, refused
 from tests.support.corpus import WordEncoder, write_corpus
 

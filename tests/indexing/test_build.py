@@ -10,7 +10,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.build import build_bm25, build_dense
-from madke.indexing.manifest import (
+from madke.indexing.index_folder import (
     Bm25Settings,
     DenseSettings,
     Exactness,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus, read_unique
-from madke.indexing.passage_store import StoredPassage
+from madke.indexing.index_folder import StoredPassage
 from madke.indexing.passages.builder import build_passages
 from madke.workers import InProcess
 

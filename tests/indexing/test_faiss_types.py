@@ -14,7 +14,7 @@ from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
 from madke.indexing.build import build_dense
 from madke.indexing.faiss_files import default_parameters
-from madke.indexing.manifest import DenseSettings, Manifest
+from madke.indexing.index_folder import DenseSettings, Manifest
 from madke.knowledge.index_sources import DenseSource
 from tests.support.corpus import write_corpus
 
@@ -174,7 +174,6 @@ def test_auto_says_what_it_chose_and_the_same_command_again_accepts_it(corpus: P
         ("IVF,Nonsense", "", "expected auto or a FAISS factory string"),
         ("PQ7", "", "expected auto or a FAISS factory string"),
         ("Flat", "nprobe=4", "'Flat' with 'nprobe=4'"),
-        ("IDMap,Flat", "", "it numbers its rows by itself"),
         ("auto", "nprobe=4", "requires an explicit --faiss type"),
     ],
 )

