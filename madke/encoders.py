@@ -61,10 +61,7 @@ class Encoder(Protocol):
         ...
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of titled passages, shape ``(len(texts), dimension)``.
-
-        Which passages share a batch depends on the given passages alone, so the same call gives the same bytes.
-        """
+        """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
         ...
 
 
@@ -146,7 +143,7 @@ def _dpr_pair(name: str) -> tuple[str, str]:
 
 
 def _revision(model: str, cache: str | None = None) -> str:
-    """See :class:`Encoder`. The model has just been loaded; a download is in ``cache``, or where the hub puts it."""
+    """See :class:`Encoder`. A download is in ``cache``, or where the hub puts it."""
     folder = Path(model)
     if not folder.is_dir():
         return _downloaded_commit(model if "/" in model else f"sentence-transformers/{model}", cache)
@@ -171,10 +168,7 @@ def _downloaded_commit(repository: str, cache: str | None) -> str:
 def _in_length_order(
     lengths: Sequence[int], dimension: int, encode: Callable[[list[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Encode in batches of like lengths: little padding, and the same batches for the same input.
-
-    The longest come first: whoever runs out of memory does so at once.
-    """
+    """Encode in batches of like lengths, the longest first: whoever runs out of memory does so at once."""
     import numpy as np
 
     vectors = np.empty((len(lengths), dimension), dtype=np.float32)
@@ -183,14 +177,10 @@ def _in_length_order(
         rows = order[start : start + _BATCH]
         vectors[rows] = encode(rows)
         if (start + _BATCH) % _RETURN_MEMORY_AFTER == 0:
-            _return_memory()
+            # Batches of ever other lengths leave memory in pieces: without this a long build holds gigabytes.
+            with suppress(AttributeError):  # only the GNU C library has it
+                ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
     return vectors
-
-
-def _return_memory() -> None:
-    """Give back what batches of ever other lengths left in pieces: without this a long build holds gigabytes."""
-    with suppress(AttributeError, TypeError):  # only the GNU C library has it; Windows has no library of no name
-        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 class _Named:
@@ -234,7 +224,6 @@ class _SentenceEncoder(_Named):
         return self._encode(self._model.encode_document, titled)
 
     def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode with one of the model's two sides; some models put a prompt before a query or a document."""
         import numpy as np
 
         def batch(rows: list[int]) -> NDArray[np.float32]:

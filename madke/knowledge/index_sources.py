@@ -76,19 +76,19 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
 
 
 class Bm25Source:
-    """A source over the BM25 index in ``folder``; ``name`` is what its passages are marked with.
-
-    The folder is one of ours, or a Lucene index in pyserini's format that holds its documents' texts.
-
-    Raises:
-        UserError: The folder holds no complete BM25 index, or Java or pyserini is missing.
-    """
+    """A source over a BM25 index of ours, or a Lucene index in pyserini's format that holds its documents' texts."""
 
     def __init__(self, folder: Path, *, name: str) -> None:
         self.name = name
         self._passage: Callable[[Any], StoredPassage]
         if (folder / MANIFEST).exists():
-            described = self._open_ours(folder)
+            manifest = open_manifest(folder)
+            if not isinstance(manifest.index, Bm25Settings):
+                raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
+            store = PassageStore(folder / PASSAGES)
+            self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
+            self._passage = lambda document: store[int(document.docid)]
+            described = f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
         else:
             self._searcher = pyserini.open_searcher(folder)
             self._passage = lambda document: pyserini.stored_passage(document.docid, document.lucene_document)
@@ -96,17 +96,8 @@ class Bm25Source:
             described = f"{count:,} documents ({folder}, {pyserini.fingerprint_of(folder)})"
         self.description = self.fingerprint = f"BM25 over {described}"
 
-    def _open_ours(self, folder: Path) -> str:
-        manifest = open_manifest(folder)
-        if not isinstance(manifest.index, Bm25Settings):
-            raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
-        store = PassageStore(folder / PASSAGES)
-        self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
-        self._passage = lambda document: store[int(document.docid)]
-        return f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
-
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The best ``k`` passages for each query; none where a query has no word of the index."""
+        """The best ``k`` passages for each query; none where it has no word of the index."""
         found: list[Hits] = []
         with attached():
             for first in range(0, len(queries), _CHUNK):
@@ -154,18 +145,10 @@ def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
 
 
 class DenseSource:
-    """A source over the dense index in ``folder``; ``name`` is what its passages are marked with.
+    """A source over a dense index of ours, or, with ``encoder`` and ``texts``, a FAISS folder in pyserini's format.
 
-    The encoder is loaded, and the vectors are read, with the first search.
-
-    Args:
-        folder: An index of ours, or, with ``encoder`` and ``texts``, a FAISS folder in pyserini's format.
-        name: The source's name.
-        encoder: Encodes the queries; by default the one that an index of ours was built with.
-        texts: The index that holds the passages' texts under the same ids; ours hold their own.
-
-    Raises:
-        UserError: The folder holds no complete dense index, or a package is missing.
+    ``encoder`` encodes the queries; by default the one that an index of ours was built with. It is loaded, and the
+    vectors are read, with the first search. ``texts`` is the index that holds the passages' texts under the same ids.
     """
 
     def __init__(

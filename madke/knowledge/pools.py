@@ -50,10 +50,8 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
-    What a source answered to a chunk of questions is stored in the folder ``.NAME.asking`` next to ``out`` as soon as
-    the source returns, before the next one is asked. After a kill or an error the same call asks only for what is
-    missing: chunks of other questions, of another ``k``, source or description, and those in which the source failed
-    for a question. The folder is removed once ``out`` is written.
+    What a source answered to a chunk of questions is stored in the folder ``.NAME.asking`` next to ``out`` before the
+    next one is asked. After a kill or an error the same call asks only for what is missing, changed, or failed.
 
     Args:
         questions: Their order is the file's; the query is the question, verbatim.
@@ -103,7 +101,6 @@ def build_pools(
 
 def asking_folder(name: str) -> str:
     """The name of the folder, beside a pool file of this name, where what was found waits for the rest."""
-    # Not that of an index build of that name, which would throw away what it finds there.
     return f".{name}.asking"
 
 
@@ -123,17 +120,15 @@ def _kept_beside(out: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Remote:
-    """A source as it travels to workers."""
+    """A source as it travels to workers: what they open, which must be the same as what serves it here."""
 
     name: str
     spec: SourceSpec
-    """What they open; without names and relative paths (:func:`madke.knowledge.named.resolve`)."""
     served_by: str
-    """What serves it where the pools are built; for workers it must be the same."""
 
 
 def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    """Source name -> its answer to each query. Sources stay open with the process."""
+    """Source name -> its answer to each query."""
     return {source.name: ask(_opened(source), queries, k) for source in sources}
 
 
@@ -175,8 +170,7 @@ class _Kept:
         """Names of the sources that have not answered yet."""
 
     def write(self, name: str, hits: Sequence[Hits]) -> None:
-        """Store a source's answers."""
-        records = _records(self._chunk, {name: self._sources[name]}, {name: hits})
+        records = _records(self._chunk, name, self._sources[name], hits)
         with replacing(self._files[name]) as file:
             file.writelines(record_to_json(record) + b"\n" for record in records)
         self.missing.discard(name)
@@ -185,21 +179,17 @@ class _Kept:
 
     def records(self) -> list[PoolRecord]:
         """The chunk's lines of the pool file, once no source is missing."""
-        parts = [list(map(record_from_json, file.read_bytes().splitlines())) for file in self._files.values()]
-        return [
-            joined(question, of_one) for question, of_one in zip(self._chunk, zip(*parts, strict=True), strict=True)
-        ]
+        parts = [map(record_from_json, file.read_bytes().splitlines()) for file in self._files.values()]
+        return [joined(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
 
 
 def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
-    found = sum(any(passage.source == source for passage in record.passages) for record in records)
-    failed = sum(source in record.partial for record in records)
-    reason = next((record.partial[source] for record in records if source in record.partial), None)
+    reasons = [record.partial[source] for record in records if source in record.partial]
     return SourceCounts(
         asked=count.asked + len(records),
-        found=count.found + found,
-        failed=count.failed + failed,
-        reason=count.reason or reason,
+        found=count.found + sum(any(passage.source == source for passage in record.passages) for record in records),
+        failed=count.failed + len(reasons),
+        reason=count.reason or next(iter(reasons), None),
     )
 
 
@@ -212,26 +202,22 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
         UserError: A source cannot work at all.
     """
     queries = [question.question for question in questions]
-    served = {source.name: served_by(source) for source in sources}
-    return _records(questions, served, {source.name: ask(source, queries, k) for source in sources})
+    parts = [_records(questions, source.name, served_by(source), ask(source, queries, k)) for source in sources]
+    return [joined(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
 
 
-def _records(
-    questions: Sequence[Question], sources: Mapping[str, str], answers: Mapping[str, Sequence[Hits]]
-) -> list[PoolRecord]:
-    records = []
-    for place, question in enumerate(questions):
-        hits = {name: answers[name][place] for name in sources}
-        records.append(
-            PoolRecord(
-                id=question.id,
-                question=question.question,
-                passages=tuple(passage for answer in hits.values() for passage in answer.passages),
-                partial={name: answer.error for name, answer in hits.items() if answer.error is not None},
-                sources=dict(sources),
-            )
+def _records(questions: Sequence[Question], source: str, served: str, answers: Sequence[Hits]) -> list[PoolRecord]:
+    """What one source answered, as lines of a pool file."""
+    return [
+        PoolRecord(
+            id=question.id,
+            question=question.question,
+            passages=hits.passages,
+            partial={} if hits.error is None else {source: hits.error},
+            sources={source: served},
         )
-    return records
+        for question, hits in zip(questions, answers, strict=True)
+    ]
 
 
 def load_pool(

@@ -22,17 +22,13 @@ _HOST = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
 
 
 class SerperOptions(BaseModel):
-    """Settings of a web search.
-
-    The defaults are the paper's (MADKE, section 3.1.1): brief descriptions of organic results, nothing else of a page.
-    """
+    """Settings of a web search; by default the paper's (MADKE, section 3.1.1): snippets of organic results alone."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     organic: bool = True
-    """Snippets of the organic results."""
     answer_box: bool = False
-    """Google's direct answer, where it gives one, as the first passage."""
+    """Google's direct answer, as the first passage."""
     knowledge_graph: bool = False
     """The panel about an entity (type, description, attributes), as a passage before the organic results."""
     results: Annotated[int | None, Field(strict=True, ge=1, le=_MOST)] = None
@@ -77,7 +73,7 @@ class SerperOptions(BaseModel):
         return self
 
     def parameters(self, query: str, k: int) -> dict[str, str | int]:
-        """What is sent for ``k`` passages. The query stays verbatim: it names no domain to leave out."""
+        """What is sent for ``k`` passages; the query stays verbatim."""
         wanted = k + (_PER_SITE if self.exclude else 0)
         ends = (("cd_min", self.after), ("cd_max", self.before))
         days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
@@ -91,13 +87,10 @@ class SerperOptions(BaseModel):
     def allows(self, links: Iterable[str]) -> bool:
         """Whether a text that these links are given for may be shown.
 
-        Where domains are left out, one without a link, or with a link that cannot be read, may come from there: it may
-        not be shown either.
+        Where domains are left out, one without a link, or with a link that cannot be read, may come from there.
         """
-        if not self.exclude:
-            return True
         hosts = [_host(link) for link in links]
-        return bool(hosts) and all(host is not None and not self._is_excluded(host) for host in hosts)
+        return not self.exclude or (bool(hosts) and all(host and not self._is_excluded(host) for host in hosts))
 
     @property
     def changed(self) -> str:
@@ -132,7 +125,7 @@ _NO_PRICE = 1_000
 
 
 class AnswerBox(BaseModel):
-    """Google's direct answer: a fact, or some sentences of a page."""
+    """Google's direct answer."""
 
     title: str = ""
     answer: str = ""
@@ -142,7 +135,7 @@ class AnswerBox(BaseModel):
 
 
 class KnowledgeGraph(BaseModel):
-    """Google's panel about an entity."""
+    """Google's panel about an entity: its own site, and the page that the description is from."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -150,9 +143,7 @@ class KnowledgeGraph(BaseModel):
     type: str = ""
     description: str = ""
     descriptionLink: str = ""
-    """The page that the description is from."""
     website: str = ""
-    """The entity's own site."""
     attributes: dict[str, str] = {}
 
 
@@ -181,8 +172,8 @@ class SerperReply(BaseModel):
 def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
     """The reply in the body of an answer, or None where that is no search result.
 
-    It was paid for, so one part that is not as expected costs that part, not the others. The price is that of
-    ``asked`` results where the body does not say it, or says an impossible one.
+    It was paid for, so one part that is not as expected costs that part alone. The price is that of ``asked`` results
+    where the body does not say it, or says an impossible one.
     """
     try:
         # A snippet that was cut inside a character ends in half a surrogate pair, which cannot be written.

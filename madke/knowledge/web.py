@@ -14,13 +14,12 @@ from madke.yaml_file import validated
 
 
 class WebResult(BaseModel):
-    """One organic result of a web search: its snippet, never the page."""
+    """One organic result of a web search: its snippet, never the page; ``date`` is in the search engine's words."""
 
     title: str = ""
     snippet: str = ""
     link: str
     date: str | None = None
-    """When the page was published, in the search engine's words."""
 
     @property
     def key(self) -> str:

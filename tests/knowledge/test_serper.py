@@ -253,7 +253,7 @@ def test_a_reply_that_trickles_in_is_given_up(
     waits: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("madke.knowledge.serper_requests._DEADLINE", 0.3)
+    monkeypatch.setattr("madke.knowledge.serper._DEADLINE", 0.3)
     url = raw_server(first, b"0", 0.05)
 
     (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)
