@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +48,7 @@ from madke.indexing.lucene import index_passages
 from madke.indexing.lucene import start as start_jvm
 from madke.indexing.vectors import encode_shards, measure_recall
 from madke.versions import versions
-from madke.workers import IN_THIS_PROCESS, Engine, Workers, open_workers
+from madke.workers import Engine, Workers, open_workers
 
 Progress = Callable[[int, int | None], None]
 """Called with passages done and, once the corpus has been read, their total. Reading and indexing each count up."""
@@ -78,11 +79,14 @@ def build_index(
     vectors: Path | None = None,
     engine: Engine = "local",
     address: str | None = None,
+    workers: Workers | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
     """Build the index of a corpus into the folder ``out``: Lucene's BM25, or FAISS over vectors.
 
     The same call again goes on after a kill, or finds that nothing is left to do. None takes an option's default.
+    A dense build holds in memory the text and the vectors of the shards under way, one FAISS file, and the sample that
+    the index is trained on.
 
     Args:
         corpus: See :func:`madke.indexing.corpus.read_corpus`; an index folder stands for its passages.
@@ -96,9 +100,10 @@ def build_index(
         faiss_parameters: dense: search parameters in FAISS's own words; by type. Not with ``auto``.
         shard_rows: dense: passages encoded, and lost by a kill, at a time; 10,000.
         file_mb: dense: at most so many megabytes of vectors in a FAISS file; by type.
-        vectors: dense: where vectors are kept for another index; by default they are removed at the end.
+        vectors: dense: where vectors are kept for another index, one build at a time; by default they are removed.
         engine: dense: who encodes, ``local`` or ``ray``.
         address: dense: of the Ray cluster, see :func:`madke.workers.open_workers`.
+        workers: dense: who encodes, in place of ``engine`` and ``address``.
         progress: See :data:`Progress`.
 
     Raises:
@@ -118,68 +123,29 @@ def build_index(
         "address": address,
     }
     other, of_other = ("dense", dense) if kind == "bm25" else ("bm25", bm25)
-    for name, value in of_other.items():
-        if value is not None:
-            raise UserError(f"--{name} belongs to --kind {other}")
+    if stray := [name for name, value in of_other.items() if value is not None]:
+        raise UserError(f"--{stray[0]} belongs to --kind {other}")
     if kind == "bm25":
         settings = Bm25Settings(**{name: value for name, value in bm25.items() if value is not None})
-        return build_bm25(corpus, out, settings=settings, progress=progress)
+        start_jvm()
+        return _build(corpus, out, settings, partial(_fill_bm25, settings, progress), progress)
     if encoder is None or isinstance(encoder, str):
         encoder = encoders.load_encoder(encoder or "minilm", dtype=dtype or "float32")
-    with open_workers(engine, address=address, gpus=True) as workers:
-        return build_dense(
-            corpus,
-            out,
-            encoder=encoder,
-            factory=faiss or AUTO,
-            parameters=faiss_parameters,
-            shard_rows=shard_rows or SHARD_ROWS,
-            file_mb=file_mb,
-            vectors=vectors,
-            workers=workers,
-            progress=progress,
-        )
+    asked = _dense_settings(encoder, faiss or AUTO, faiss_parameters, shard_rows or SHARD_ROWS, file_mb)
+    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
+        return _build(corpus, out, asked, partial(_fill_dense, asked, encoder, vectors, opened, progress), progress)
 
 
-def build_bm25(
-    corpus: Path, out: Path, *, settings: Bm25Settings | None = None, progress: Progress = lambda done, total: None
-) -> Manifest:
-    """:func:`build_index` for BM25."""
-    chosen = settings or Bm25Settings()
-
-    def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
-        index_passages(store, index / LUCENE, progress)
-        return chosen, None
-
-    start_jvm()
-    return _build(corpus, out, chosen, fill, progress)
-
-
-def build_dense(
-    corpus: Path,
-    out: Path,
-    *,
-    encoder: Encoder,
-    factory: str = AUTO,
-    parameters: str | None = None,
-    shard_rows: int = SHARD_ROWS,
-    file_mb: float | None = None,
-    vectors: Path | None = None,
-    workers: Workers = IN_THIS_PROCESS,
-    progress: Progress = lambda done, total: None,
-) -> Manifest:
-    """:func:`build_index` for vectors; resumes at the first unfinished shard.
-
-    Memory holds the text and the vectors of the shards under way, one FAISS file, and the sample that the index is
-    trained on. One build at a time may use the folder ``vectors``.
-    """
+def _dense_settings(
+    encoder: Encoder, factory: str, parameters: str | None, shard_rows: int, file_mb: float | None
+) -> DenseSettings:
+    if factory == AUTO and parameters:
+        raise UserError("--faiss-parameters requires an explicit --faiss type")
     if factory != AUTO:
         check_factory(factory, encoder.dimension, parameters or "")
         if parameters is None:
             parameters = default_parameters(factory, encoder.dimension)
-    elif parameters:
-        raise UserError("--faiss-parameters requires an explicit --faiss type")
-    asked = DenseSettings(
+    return DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
         dimension=encoder.dimension,
@@ -192,33 +158,48 @@ def build_dense(
         file_mb=default_file_mb(factory) if file_mb is None else file_mb,
     )
 
-    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, Exactness]:
-        settings = asked
-        if factory == AUTO:
-            chosen, reason = choose(len(store), encoder.dimension, memory.total())
-            settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-        with alone_in(vectors) if vectors else nullcontext():
-            shards = encode_shards(
-                store,
-                encoder,
-                settings,
-                corpus=source.sha256,
-                folder=vectors or index.parent / _VECTORS,
-                replace=vectors is None,
-                workers=workers,
-                progress=progress,
-            )
-            files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
-            searched = FaissShards(files, parameters=settings.parameters)
-            if len(searched) != len(store):
-                raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
-            recall = measure_recall(store, encoder, shards, searched)
-        (index / _FAISS).mkdir()
-        for file in files:
-            file.rename(index / _FAISS / file.name)
-        return settings, recall
 
-    return _build(corpus, out, asked, fill, progress)
+def _fill_bm25(
+    asked: Bm25Settings, progress: Progress, store: PassageStore, index: Path, _: CorpusInfo
+) -> tuple[_Settings, None]:
+    index_passages(store, index / LUCENE, progress)
+    return asked, None
+
+
+def _fill_dense(
+    asked: DenseSettings,
+    encoder: Encoder,
+    vectors: Path | None,
+    workers: Workers,
+    progress: Progress,
+    store: PassageStore,
+    index: Path,
+    source: CorpusInfo,
+) -> tuple[_Settings, Exactness]:
+    settings = asked
+    if asked.factory == AUTO:
+        chosen, reason = choose(len(store), encoder.dimension, memory.total())
+        settings = asked.model_copy(update={"factory": chosen, "reason": reason})
+    with alone_in(vectors) if vectors else nullcontext():
+        shards = encode_shards(
+            store,
+            encoder,
+            settings,
+            corpus=source.sha256,
+            folder=vectors or index.parent / _VECTORS,
+            replace=vectors is None,
+            workers=workers,
+            progress=progress,
+        )
+        files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
+        searched = FaissShards(files, parameters=settings.parameters)
+        if len(searched) != len(store):
+            raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
+        recall = measure_recall(store, encoder, shards, searched)
+    (index / _FAISS).mkdir()
+    for file in files:
+        file.rename(index / _FAISS / file.name)
+    return settings, recall
 
 
 def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:

@@ -33,11 +33,7 @@ RULES = 2
 
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:
-    """The passages of a corpus in order, streamed.
-
-    Raises:
-        UserError: The file or folder cannot be read as a corpus; the message names the line or shard.
-    """
+    """The passages of a corpus in order, streamed; a UserError that names the line or shard where it is wrong."""
     return (passage for _, _, passage in _located(path))
 
 
@@ -140,7 +136,7 @@ class Counts(_Record):
     lists: int = 0
     other_namespaces: int = 0
     empty: int = 0
-    """No word of prose, for instance nothing but a list or a table."""
+    """No word of prose."""
     unparsable: int = 0
     passages: int = 0
 
@@ -217,11 +213,7 @@ def read_folder(folder: Path) -> PassagesFolder | None:
 
 
 def finished_shards(folder: Path) -> Iterator[Path]:
-    """The files of a finished folder, in order, each compared with its hash as it is asked for.
-
-    Raises:
-        UserError: The folder holds no passages, or not all of them, or a file is not as it was written.
-    """
+    """The files of a finished folder, in order, each compared with its hash as it is asked for."""
     found = read_folder(folder)
     if found is None:
         makes = "`madke index passages` makes such a folder"

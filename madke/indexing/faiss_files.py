@@ -1,7 +1,6 @@
 """FAISS files: the type that fits, writing them from shards of vectors, and searching them mapped from disk.
 
-An index is trained once on a sample and is a list of files, filled one after the other and never merged. Searching
-reads none of them into memory, whatever their size.
+An index is trained once on a sample and is a list of files, filled one after the other and never merged.
 """
 
 from __future__ import annotations
@@ -65,10 +64,7 @@ class FaissShards:
         return int(self._index.ntotal)
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The ``k`` largest inner products for each query and their rows, both of shape ``(len(queries), k)``.
-
-        Where an approximate index finds fewer than ``k``, row -1 stands in the rest.
-        """
+        """The ``k`` largest inner products for each query and their rows (-1 where fewer are found)."""
         import numpy as np
 
         # Each file's answers, a float and an int of 8 bytes each, wait for those of all others.
@@ -93,16 +89,15 @@ def _set_parameters(index: Any, parameters: str) -> None:
 
 
 def _reason(error: RuntimeError) -> str:
-    """What FAISS says, without the C++ signature and the source path that it puts before and after."""
+    """What FAISS says, without the C++ signature and the source path."""
     return str(error).rsplit(": ", 1)[-1].splitlines()[0]
 
 
 _SAMPLE = 65_536
 """Vectors that an index is trained on; 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
 _SAMPLE_PER_LIST = 64
-"""More of them where an inverted file has more lists; FAISS warns below 39."""
+"""FAISS warns below 39."""
 _SAMPLE_BYTES = 2_000_000_000
-"""The sample is held in memory."""
 
 
 def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
@@ -140,8 +135,8 @@ def default_file_mb(factory: str) -> float:
 def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
     """Write the index over all vectors as files of at most ``settings.file_mb``, and return them in row order.
 
-    ``vectors`` are ``.npy`` files of ``settings.shard_rows`` rows, the last one shorter. A finished file in ``folder``
-    of the same settings and ``corpus`` (its SHA-256) is left as it is.
+    ``vectors`` are the files of :func:`madke.indexing.vectors.encode_shards`. A finished file in ``folder`` of the same
+    settings and ``corpus`` (its SHA-256) is left as it is.
 
     Raises:
         UserError: The vectors are too few to train the index, or a file cannot be written.
@@ -201,7 +196,7 @@ def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, input
 
 
 def _sample(vectors: Sequence[Path], shard_rows: int, most: int) -> NDArray[np.float32]:
-    """So many rows of all shards at random (all, where they are fewer), the same ones every time."""
+    """So many rows of all shards at random, the same ones every time."""
     import numpy as np
 
     last = np.load(vectors[-1], mmap_mode="r")
@@ -241,16 +236,14 @@ def _write(index: Any, path: Path) -> None:
 
 _EXACT_SHARE = 1 / 4
 _COMPRESSED_SHARE = 3 / 4
-"""Shares of the memory that a flat, and any other, index may take. Both are mapped from disk, and quick only while the
-system keeps them in memory; the rest is for whatever else a debate needs."""
+"""Shares of the memory that a flat, and any other, index may take: mapped files are quick while they stay in memory."""
 
 
 def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
     """The most exact index of so many vectors that ``memory`` (bytes) can hold: a factory string, and why.
 
-    Flat (4 bytes a dimension) within a quarter of the memory, SQ8 (1 byte) within three quarters, else product
-    quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions (``np``: without
-    training for Hamming distances, which nobody uses here and which takes most of the time).
+    Flat (4 bytes a dimension), SQ8 (1 byte), else product quantization with a quarter to a sixteenth of a byte
+    (``np``: without training for Hamming distances, which nobody uses here and which takes most of the time).
     """
 
     def gb(size: int) -> str:

@@ -1,8 +1,4 @@
-"""What an index folder holds besides the index: its passages by row number, and what it says about itself.
-
-Passages lie in a memory-mapped Arrow file: opening it is free, a row takes microseconds. The manifest says which
-corpus, which settings, which files, which versions.
-"""
+"""What an index folder holds besides the index: its passages in a memory-mapped Arrow file, and a manifest."""
 
 from __future__ import annotations
 
@@ -49,7 +45,7 @@ def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
 
 
 class PassageStore:
-    """Reads a store: ``store[row]`` is a :class:`StoredPassage`, ``len(store)`` their number.
+    """Reads a store: ``store[row]`` is a :class:`StoredPassage` in microseconds, ``len(store)`` their number.
 
     Raises:
         UserError: ``pyarrow`` is missing, the file is no passage store, or a row of it is damaged.
@@ -145,22 +141,20 @@ class DenseSettings(_Record):
     parameters: str = ""
     """Search parameters in FAISS's own words: ``nprobe=64``, ``efSearch=64``."""
     shard_rows: int
-    """Passages encoded at a time."""
     revision: str = ""
-    """Which weights the encoder had (:attr:`madke.encoders.Encoder.revision`); empty where it does not say."""
+    """Of the encoder; empty where it does not say."""
     batching: str = ""
-    """How a shard is cut into batches (:data:`madke.encoders.BATCHING`)."""
     file_mb: float = 64.0
-    """At most so many megabytes of vectors in a FAISS file; it is built in memory."""
 
 
 class Exactness(_Record):
-    """How much of what an exact search finds the index finds, measured when it was built."""
+    """Share of an exact search's first five passages that are among the index's, measured when it was built.
+
+    ``margin`` is half the width of its 95 % interval over queries.
+    """
 
     recall_at_5: float
-    """Share of the exact search's first five passages that are among the index's first five; 1 is exact."""
     margin: float = 0.0
-    """Half the width of its 95 % interval over queries."""
     queries: int
 
 
@@ -209,11 +203,7 @@ class Manifest(_Record):
 
 
 def describe_corpus(path: Path) -> CorpusInfo:
-    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index, whose corpus it is.
-
-    Raises:
-        UserError: It is none of them.
-    """
+    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index, whose corpus it is."""
     if (path / MANIFEST).is_file():
         return read_manifest(path).corpus
     # The manifest of a folder names the SHA-256 of every shard.
@@ -248,11 +238,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def open_manifest(folder: Path) -> Manifest:
-    """The manifest of a folder whose files are all there with their sizes: a check cheap enough for every search.
-
-    Raises:
-        UserError: As :func:`read_manifest`, and for a missing or truncated file.
-    """
+    """The manifest of a folder whose files are all there with their sizes: a check cheap enough for every search."""
     manifest = read_manifest(folder)
     for file in manifest.files:
         path = folder / file.path
@@ -264,10 +250,7 @@ def open_manifest(folder: Path) -> Manifest:
 
 
 def verify(folder: Path) -> list[str]:
-    """Everything that is wrong with an index: files changed or missing, count wrong, corpus changed or gone.
-
-    Reads every file of the index, and the corpus.
-    """
+    """Everything that is wrong with an index: files changed or missing, count wrong, corpus changed or gone."""
     manifest = read_manifest(folder)
     problems = []
     for file in manifest.files:

@@ -46,11 +46,7 @@ def java_home() -> Path | None:
 
 @cache
 def start() -> None:
-    """Start the JVM with Lucene on its class path; does nothing the second time.
-
-    Raises:
-        UserError: Java or pyserini is missing, or the JVM does not start.
-    """
+    """Start the JVM with Lucene on its class path; does nothing the second time."""
     home = java_home()
     if home is None:
         raise UserError(
@@ -162,11 +158,7 @@ def open_lucene(folder: Path, *, k1: float, b: float) -> Any:
 
 
 def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, int | None], None]) -> None:
-    """Index title and text of every passage (Anserini's English analyser). A document's id is its row.
-
-    Raises:
-        UserError: The index lacks documents, for want of disk space most likely, or Lucene's memory is too small.
-    """
+    """Index title and text of every passage (Anserini's English analyser). A document's id is its row."""
     indexer_class = java_class("io.anserini.index.SimpleIndexer")
     import jnius  # not before the JVM has been started with its class path
 

@@ -1,7 +1,6 @@
-"""Published indexes: where they are, and fetching one: download, check, unpack, and give it a name for ``--sources``.
+"""Published indexes, and fetching one: download, check, unpack, and give it a name for ``--sources``.
 
-Beside the target stand, until it is there, ``TARGET.tar.gz.part`` and a hidden folder that is unpacked into. The target
-appears whole, by a rename.
+Beside the target stand, until it is there, ``TARGET.tar.gz.part`` and a hidden folder that is unpacked into.
 """
 
 from __future__ import annotations
@@ -56,14 +55,13 @@ class Published(BaseModel):
 
     kind: Literal["lucene", "faiss"]
     about: str
-    """What it is, in a line."""
     url: Annotated[str, Field(pattern=r"^https?://")]
     checksum: Annotated[str, Field(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
     """Of the archive."""
     size: Annotated[int, Field(gt=0)]
     """Bytes of the archive."""
     unpacked: Annotated[int, Field(gt=0)]
-    """Bytes on disk once it is unpacked, or somewhat more."""
+    """Bytes on disk, or somewhat more."""
     documents: Annotated[int, Field(gt=0)]
     encoder: str | None = None
     """faiss: what encodes the queries."""
@@ -210,11 +208,7 @@ def download(
     """Bring a file, opened unbuffered for appending, to its published size in bytes, from wherever it is.
 
     A connection that breaks is made again and goes on. Where the server cannot go on in the middle, the file starts
-    from nothing.
-
-    Raises:
-        UserError: The server refuses, is gone, leaves HTTPS, or has a file of another size. What was downloaded stays,
-            unless the server has sent more than ``size``.
+    from nothing. A UserError where the server refuses, is gone, leaves HTTPS, or has a file of another size.
     """
     if _there(part) > size:
         part.truncate(0)
@@ -327,11 +321,7 @@ class _Counted:
 
 
 def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Progress) -> Path:
-    """Unpack into ``work`` and return the folder with the index: the archive's one top folder, or ``work`` itself.
-
-    Raises:
-        UserError: It cannot be read, would write outside ``work``, or unpacks to far more than its recipe says.
-    """
+    """Unpack into ``work`` and return the folder with the index: the archive's one top folder, or ``work`` itself."""
     most = int(index.unpacked * _MARGIN)
 
     def unpacked(done: int) -> None:

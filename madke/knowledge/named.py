@@ -41,21 +41,14 @@ _chosen: Path | None = None
 
 
 def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
-    """Source name -> specification (None for what the name says), of ``--sources``.
-
-    ``"none"`` is no source at all, None the ``default`` ones of the protocol. Raises as :func:`parse_sources`.
-    """
+    """:func:`parse_sources` of ``--sources``: ``"none"`` is no source at all, None the protocol's ``default`` ones."""
     if text is None:
         return dict.fromkeys(default)
     return {} if text.strip() == "none" else parse_sources(text)
 
 
 def parse_sources(text: str) -> dict[str, str | None]:
-    """``"wiki=a+b,google"`` as ``{"wiki": "a+b", "google": None}``, in the order given.
-
-    Raises:
-        UserError: Nothing is named, a name or a specification is empty, or a name occurs twice.
-    """
+    """``"wiki=a+b,google"`` as ``{"wiki": "a+b", "google": None}``, in the order given."""
     specs: dict[str, str | None] = {}
     for part in text.split(","):
         name, equals, spec = (piece.strip() for piece in part.partition("="))
@@ -79,9 +72,6 @@ def known_sources() -> dict[str, str]:
     These are the entries of the file that :func:`use_sources_file` or ``MADKE_SOURCES`` names, else of
     ``./sources.yaml`` where there is one; the indexes that ``madke index fetch`` registered; the built-in ones; and
     those of installed packages (entry points). A name stands for the first that has it.
-
-    Raises:
-        UserError: A file of sources cannot be read, or an entry in it is wrong.
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
     others = {name: "built in" if name in BUILT_IN else "an installed package" for name in SOURCES}
@@ -131,9 +121,6 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 
     A part of a hybrid, and a word of the command line that is no other specification, is a declared name (of a file, or
     fetched), else a folder, else a built-in name or one of an installed package.
-
-    Raises:
-        UserError: No such name, or a source that is made of itself.
     """
     declared = _declared()
     if spec is not None:
@@ -154,10 +141,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
-    """The files and folders that sources are read from, as far as they are named; nothing is opened or built.
-
-    ``specs`` is as :func:`source_specs` returns it.
-    """
+    """The files and folders that sources are read from, as far as they are named; nothing is opened or built."""
     declared = _declared()
     left: list[tuple[SourceSpec | str, Entry | None]] = []
     for name, text in specs.items():
@@ -183,10 +167,7 @@ def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
 def _resolved(
     spec: SourceSpec | str, entry: Entry | None, above: tuple[str, ...], declared: Mapping[str, Entry]
 ) -> SourceSpec:
-    """The specification, or what a part's name stands for, with its names and paths resolved.
-
-    It stands in ``entry`` (None: on the command line), as a part of the declared names ``above``, outermost first.
-    """
+    """``spec`` stands in ``entry`` (None: on the command line), as a part of the declared names ``above``."""
     if isinstance(spec, HybridSpec):
         parts = tuple(_resolved(part, entry, above, declared) for part in spec.hybrid)
         return spec.model_copy(update={"hybrid": parts})

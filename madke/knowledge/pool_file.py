@@ -19,13 +19,11 @@ from madke.yaml_file import validated
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRecord:
-    """One line of a pool file."""
+    """One line of a pool file: what the sources returned for a question, source by source, in rank order."""
 
     id: str
-    """The question's id."""
     question: str
     passages: tuple[Passage, ...] = ()
-    """What the sources returned, source by source, in rank order."""
     partial: dict[str, str]
     """Source -> reason, for those that failed."""
     sources: dict[str, str]
@@ -33,11 +31,7 @@ class PoolRecord:
 
 
 def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
-    """The records of a pool file by question id; with ``only``, those of these ids (all lines are checked).
-
-    Raises:
-        UserError: As :func:`pool_records`.
-    """
+    """The :func:`pool_records` of a file by question id; with ``only``, those of these ids (all lines are checked)."""
     return {record.id: record for _, record in pool_records(path) if only is None or record.id in only}
 
 
@@ -172,10 +166,6 @@ def merge_pools(
     A question has the records of its id and its text; a question ``NAME/ID`` (two datasets have an ``ID``) also those
     of ``ID`` and its text. Two files may hold the same source, but not for the same question. Each of ``sources`` must
     have been asked for each question, whatever it found.
-
-    Raises:
-        UserError: A file is wrong, two hold the same source for a question, a question has no pool or lacks a source,
-            or ``out`` cannot be written.
     """
     ids = {id_ for question in questions for id_ in _ids(question)}
     held = [read_pools(file, only=ids) for file in files]

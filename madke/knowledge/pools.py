@@ -33,9 +33,8 @@ _Marked = tuple[Passage, set[str]]
 """A passage, and what it may have in common with another one: see :attr:`madke.core.knowledge.Passage.marks`."""
 
 _CHUNK = 500
-"""Questions that each source is asked at a time, and that a kill loses. (A web search stores each answer for itself.)
-It is fixed, as the last bits of a query's vector depend on those that are encoded with it: whoever does the work, the
-pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
+"""Questions that each source is asked at a time, and that a kill loses. It is fixed, as the last bits of a query's
+vector depend on those that are encoded with it. FAISS is as fast as with 1,000; 200 took five times as long."""
 
 
 def build_pools(
@@ -194,13 +193,7 @@ def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) ->
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
-    """Ask every source for ``k`` passages for every question, all questions at once.
-
-    A source that fails for a question, even by an unexpected exception, makes its record partial.
-
-    Raises:
-        UserError: A source cannot work at all.
-    """
+    """Ask every source for ``k`` passages for every question, all questions at once; what fails is ``partial``."""
     queries = [question.question for question in questions]
     parts = [_records(questions, source.name, served_by(source), ask(source, queries, k)) for source in sources]
     return [joined(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
@@ -231,18 +224,17 @@ def load_pool(
 ) -> KnowledgePool:
     """The numbered pool of one question for one arm, from what the chosen sources found.
 
+    Passages are duplicates when their words are the same, or their URL is; the first one stays.
+
     Args:
         record: A line of a pool file.
         sources: Names of the chosen sources.
-        per_source: At most so many of each source, counted after duplicates are gone; one number for all, or
-            source -> number.
+        per_source: At most so many of each source, counted after duplicates are gone; of all, or by source.
         fusion: ``none``: the sources' passages in the order of ``sources``, each source's by rank. Else one ranking
             (see :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` are those of the fusion, everything else
             is the passage of the first source that found it.
-        weights: Source -> weight in the fusion; by default 1. Names that are not chosen are ignored.
+        weights: Source -> weight in the fusion; by default 1.
         most: At most so many of the fused passages; by default all.
-
-    Passages are duplicates when their words are the same, or their URL is; the first one stays.
     """
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
     marked = [(passage, passage.marks) for passage in record.passages if passage.source in limits]

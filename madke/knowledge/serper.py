@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import requests
 import urllib3
@@ -334,13 +334,14 @@ class _Search:
 
     def _post(self, parameters: _Parameters) -> _Reply:
         ends = time.monotonic() + _DEADLINE
-        options: dict[str, Any] = {
-            "headers": self._headers,
-            "timeout": _TIMEOUT,
-            "allow_redirects": False,
-            "stream": True,
-        }
-        with self._session.post(self._url, json=dict(parameters), **options) as reply:
+        with self._session.post(
+            self._url,
+            json=dict(parameters),
+            headers=self._headers,
+            timeout=_TIMEOUT,
+            allow_redirects=False,
+            stream=True,
+        ) as reply:
             content = bytearray()
             # The body of any other answer is of no use.
             while reply.status_code in (200, 400) and (block := reply.raw.read1(1 << 16, decode_content=False)):

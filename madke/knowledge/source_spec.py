@@ -25,9 +25,7 @@ _ONE_OF = "one of index, hybrid, serper, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B``, with or without a weight before it."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-"""``module:object``."""
 _NAME = re.compile(r"[\w.-]+")
-"""What ``--sources`` and ``A+B`` can name."""
 
 
 def at_home(path: Path) -> Path:
@@ -131,9 +129,6 @@ def parse_spec(text: str) -> SourceSpec:
     ``serper``; a ``.jsonl`` file of results; ``A+B``, names or folders, for their rank fusion, ``0.5*A+B`` for the
     weighted sum (a part without a number weighs 1); ``module:object``; else an index folder. A folder with ``+`` or
     ``:`` in its name is one where it exists.
-
-    Raises:
-        UserError: A part of ``A+B`` is empty, or a weight is 0.
     """
     if text == "serper":
         return SerperSpec()
@@ -175,11 +170,7 @@ def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
 
 
 def open_spec(name: str, spec: SourceSpec) -> Source:
-    """The source that a specification without names (:func:`madke.knowledge.named.resolve`) describes.
-
-    Raises:
-        UserError: What it names cannot be opened.
-    """
+    """The source that a specification without names (:func:`madke.knowledge.named.resolve`) describes."""
     if isinstance(spec, HybridSpec):
         parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
@@ -194,20 +185,15 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A source's specification and where it stands."""
+    """A source's specification, as written, and where it stands: relative paths are relative to the file."""
 
     spec: SourceSpec
-    """As written: relative paths are relative to the file."""
     file: Path
     line: int
 
 
 def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
-    """The sources that a file names; with ``code``, entries may name code: the user has named this file.
-
-    Raises:
-        UserError: The file cannot be read, an entry is no specification, or names code and must not, with its line.
-    """
+    """The sources that a file names; with ``code``, entries may name code: the user has named this file."""
     entries = {}
     for name, (line, content) in read_entries(path).items():
         if not _NAME.fullmatch(name) or name == "none":

@@ -35,10 +35,10 @@ def test_building_and_searching_write_nothing_and_load_no_torch(tmp_path: Path) 
     script = (
         "import sys; from pathlib import Path\n"
         "from tests.support.corpus import write_corpus\n"
-        "from madke.indexing.build import build_bm25\n"
+        "from madke.indexing.build import build_index\n"
         "from madke.knowledge.index_sources import Bm25Source\n"
         "folder = Path(sys.argv[1])\n"
-        "build_bm25(write_corpus(folder / 'c.jsonl'), folder / 'index')\n"
+        "build_index(write_corpus(folder / 'c.jsonl'), folder / 'index')\n"
         "assert Bm25Source(folder / 'index', name='wiki').search(['lava'], 1)[0].passages\n"
         "assert 'torch' not in sys.modules and 'pyserini' not in sys.modules\n"
     )

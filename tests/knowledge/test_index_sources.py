@@ -9,7 +9,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
-from madke.indexing.build import build_dense
+from madke.indexing.build import build_index
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.index_sources import Bm25Source, DenseSource
 from madke.knowledge.named import open_source
@@ -129,7 +129,7 @@ def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
             self.revision = revision
 
     corpus = write_corpus(tmp_path / "passages.jsonl")
-    build_dense(corpus, tmp_path / "index", encoder=Other("one"))
+    build_index(corpus, tmp_path / "index", encoder=Other("one"), kind="dense")
 
     assert DenseSource(tmp_path / "index", name="w", encoder=Other("one")).search(["volcano"], 1)[0].passages
     with pytest.raises(UserError, match="'words' has changed since the index was built"):

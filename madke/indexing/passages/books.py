@@ -28,19 +28,17 @@ _MARKDOWN_DEPTH = 100
 
 
 class Section(NamedTuple):
-    """A stretch of a book below one heading."""
+    """A stretch of a book below one heading; its title is ``Book: Heading``, or the book's alone before the first."""
 
     title: str
-    """``Book: Heading``, or only the book's title before its first heading."""
     text: str
 
 
 def find_books(sources: Sequence[Path]) -> list[tuple[Path, str]]:
     """The book files that the sources are, or hold at any depth, sorted by name within each source.
 
-    Each with its name below the source it was found in, that source's own name first. Files are known by their ending:
-    .txt, .md, .markdown, .html, .htm, .xhtml, each possibly with .gz. Other files of a folder, and hidden ones, are
-    passed over.
+    Each with its name below the source it was found in, that source's own name first. Files are known by their ending,
+    possibly with .gz. Other files of a folder, and hidden ones, are passed over.
 
     Raises:
         UserError: A source does not exist, is a file of another kind, or a folder without any book.

@@ -6,10 +6,8 @@ references, formulas, galleries, HTML tables and lists, links to files and categ
 tags. Then whole lines that are no prose. mwparserfromhell reads the links that are left. It never meets an unclosed
 mark, on many of which it would need time quadratic in their number.
 
-The linear pass keeps a stack of open marks. A closing mark ends the weaker marks that were left open inside its own (a
-table cell's ``{{`` does not outlive the table), never a stronger one, and nothing reaches across a section heading. A
-mark without its partner is taken for text that lost its other half: the mark goes, the text stays. So a mistake in the
-markup costs no more than one section, and mostly nothing.
+That pass keeps a stack of open marks. A closing mark ends the weaker marks that were left open inside its own, never a
+stronger one, and nothing reaches across a section heading. A mark without its partner goes, its text stays.
 """
 
 from __future__ import annotations
@@ -121,7 +119,7 @@ _OPEN_BRACKET = "&#91;"
 def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
     """The text without templates, tables and other marks in pairs; its links and brackets are in pairs afterwards.
 
-    ``hidden`` are the lower-case names of the namespaces whose links show nothing (files, categories).
+    ``hidden`` are the lower-case names of the namespaces whose links show nothing.
     """
     text = "\n" + _with_literals(_without_comments(wikitext))
     pieces: list[str] = []
