@@ -261,19 +261,14 @@ def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
         raise UserError("this folder is not empty and holds no index; choose another", file=out)
     manifest = read_manifest(out)
     found = manifest.index
-    if manifest.corpus.sha256 != source.sha256:
-        raise UserError(
-            f"this folder holds the index of another corpus, or of {manifest.corpus.path} before it changed; "
-            "remove it or choose another",
-            file=out,
-        )
     if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
         # What auto chose when the index was built.
         asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
-    if found != asked:
-        raise UserError(
-            f"this folder holds an index with other settings ({found!r}); remove it or choose another", file=out
-        )
+    other = "" if found == asked else f"an index with other settings ({found!r})"
+    if manifest.corpus.sha256 != source.sha256:
+        other = f"the index of another corpus, or of {manifest.corpus.path} before it changed"
+    if other:
+        raise UserError(f"this folder holds {other}; remove it or choose another", file=out)
     return manifest
 
 

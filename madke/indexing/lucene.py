@@ -188,7 +188,12 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
     except jnius.JavaException as error:
         raise UserError(f"Lucene cannot write it: {java_reason(error)}", file=folder) from None
     # Anserini logs the errors of its threads, and of writing the last segment, and goes on.
-    count = _count_documents(folder)
+    try:
+        searcher = open_lucene(folder, k1=0.9, b=0.4)
+        count = searcher.get_total_num_docs()
+        searcher.close()
+    except UserError:  # nothing was committed
+        count = 0
     if count != len(store):
         raise UserError(
             f"Lucene wrote {count:,} of {len(store):,} passages; is the disk full? Make room, then run it again",
@@ -199,18 +204,3 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
 def _add(indexer: Any, documents: list[str]) -> None:
     with attached():
         indexer.addRawDocuments(documents)
-
-
-def _count_documents(folder: Path) -> int:
-    import jnius
-
-    try:
-        path = java_class("java.io.File")(str(folder)).toPath()
-        directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
-        reader = java_class("org.apache.lucene.index.DirectoryReader").open(directory)
-    except jnius.JavaException:  # nothing was committed
-        return 0
-    try:
-        return int(reader.numDocs())
-    finally:
-        reader.close()

@@ -1,8 +1,7 @@
 """Folders in pyserini's formats: an Anserini Lucene index, and a FAISS file with the ids of its rows.
 
-Nothing here imports pyserini: the formats are what Lucene and FAISS write, with two conventions. A Lucene document
-keeps what it was indexed from in its stored field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``). A FAISS
-folder holds the vectors in ``index`` and, a line a row, their documents' ids in ``docid``.
+A Lucene document keeps what it was indexed from in its stored field ``raw`` (``-storeRaw``) or ``contents``
+(``-storeContents``). A FAISS folder holds the vectors in ``index`` and, a line a row, documents' ids in ``docid``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 K1, B = 0.9, 0.4
-"""BM25's parameters where nothing else is said: Anserini's defaults, with which pyserini's results are published."""
+"""BM25's parameters with which pyserini's results are published."""
 
 Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
 """The passages of documents' ids; None where the index does not hold one."""
@@ -56,7 +55,7 @@ def fingerprint_of(folder: Path) -> str:
     """Twelve hexadecimal digits of a folder's content, at the cost of opening its files.
 
     Of names, sizes, and the first and last 64 KiB of every file (Lucene's ``segments_N``, which says which documents
-    are alive, is whole in that): a change between the two that keeps a file's size is not seen.
+    are alive, is whole in that).
     """
     digest = sha256()
     for path in sorted(folder.iterdir()):
@@ -127,11 +126,8 @@ def open_searcher(folder: Path) -> Any:
     if first is None:
         raise UserError("this Lucene index holds no documents", file=folder)
     if first.get("raw") is None and first.get("contents") is None:
-        raise UserError(
-            "this Lucene index does not hold the texts of its documents; take one that does, or index again with "
-            "-storeRaw",
-            file=folder,
-        )
+        again = "take one that does, or index again with -storeRaw"
+        raise UserError(f"this Lucene index does not hold the texts of its documents; {again}", file=folder)
     return searcher
 
 

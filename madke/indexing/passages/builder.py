@@ -93,7 +93,10 @@ def build_passages(
         shards: list[Shard] = []
         if found:
             known = found.manifest.shards
-            _refuse_others(out, found.manifest, settings)
+            had = found.manifest.settings
+            if known and had != settings:
+                what = f"passages of other or changed sources, or with other settings (kind {had.kind}, {had.words} words, rules {had.rules})"
+                raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
             shards = list(takewhile(lambda shard: is_intact(out, shard), known))
             if len(shards) < len(known):
                 name = out / known[len(shards)].name
@@ -193,28 +196,13 @@ def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Co
     return tuple(raw), Counts(**seen)
 
 
-def _refuse_others(out: Path, found: PassagesManifest, asked: Settings) -> None:
-    """Refuse to go on in a folder that was made from something else."""
-    if not found.shards or found.settings == asked:
-        return
-    had = found.settings
-    if had.sources != asked.sources:
-        names = ", ".join(source.name for source in had.sources[:3])
-        what = f"the passages of another source, or of {names} before it changed"
-    else:
-        others = (name for name in ("kind", "words", "rules") if getattr(had, name) != getattr(asked, name))
-        what = ", ".join(f"passages with {name} = {getattr(had, name)}" for name in others)
-    raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
-
-
 def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
     """Refuse to go on with other parsers than those that made the shards that stay."""
-    installed = versions()
+    here, made_by = versions(), found.versions
     for name in _PACKAGES[found.settings.kind].values():
-        made_by, here = (of.get(name, "(no version known)") for of in (found.versions, installed))
-        if made_by != here:
+        if made_by.get(name) != here.get(name):
             raise UserError(
-                f"is unfinished or damaged, was made with {name} {made_by}, and {name} {here} is installed, which may "
-                f"cut other passages; install {name} {made_by}, or remove the folder",
+                f"is unfinished or damaged, was made with {name} {made_by.get(name)}, and {name} {here.get(name)} is "
+                f"installed, which may cut other passages; install {name} {made_by.get(name)}, or remove the folder",
                 file=out,
             )

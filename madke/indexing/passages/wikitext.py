@@ -192,16 +192,14 @@ class _Scan:
 
     def _close(self, kind: str, start: int, end: int) -> None:
         """Close the innermost mark of this kind and take out what it encloses; without one, only this mark goes."""
-        opening = self._pop(kind)
-        self._cuts.append((opening[1] if opening else start, end, ""))
-
-    def _pop(self, kind: str) -> tuple[str, int, int] | None:
         self._discard(_strength(kind))
         # Tags are of one strength: whatever stands above the partner of a closing tag was left open.
         if kind not in _STRENGTH and any(mark[0] == kind for mark in self._open):
             while self._open[-1][0] != kind:
                 self._lose(*self._open.pop())
-        return self._open.pop() if self._open and self._open[-1][0] == kind else None
+        if self._open and self._open[-1][0] == kind:
+            start = self._open.pop()[1]
+        self._cuts.append((start, end, ""))
 
     def _curly(self, token: re.Match[str]) -> None:
         start, end = token.span()
