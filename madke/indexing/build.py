@@ -1,8 +1,7 @@
 """Building an index folder: passages, index files and a manifest appear together, or not at all.
 
-The work happens in a hidden folder beside the target. The index grows in a folder of its own there, which is renamed at
-the end and thrown away after a failure. What takes long, shards of vectors and FAISS files, lies beside it until the
-index has its name; the same command again goes on from what is finished.
+The index grows in a hidden folder beside the target, and is renamed at the end. What takes long, shards of vectors and
+FAISS files, lies there until the index has its name; the same command again goes on from what is finished.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ from madke.files import alone_in, fingerprint, replacing
 from madke.indexing.corpus import read_unique
 from madke.indexing.faiss_files import (
     FaissShards,
-    check_factory,
     choose,
     default_file_mb,
-    default_parameters,
+    search_parameters,
     write_faiss_files,
 )
 from madke.indexing.index_folder import (
@@ -141,17 +139,13 @@ def _dense_settings(
 ) -> DenseSettings:
     if factory == AUTO and parameters:
         raise UserError("--faiss-parameters requires an explicit --faiss type")
-    if factory != AUTO:
-        check_factory(factory, encoder.dimension, parameters or "")
-        if parameters is None:
-            parameters = default_parameters(factory, encoder.dimension)
     return DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
-        parameters=parameters or "",
+        parameters="" if factory == AUTO else search_parameters(factory, encoder.dimension, parameters),
         shard_rows=shard_rows,
         revision=encoder.revision,
         batching=BATCHING,

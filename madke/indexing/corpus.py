@@ -15,7 +15,7 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -94,25 +94,16 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:
     for number, fields in read_jsonl(path):
-        passage = _passage(fields)
-        if passage is None:
+        identifier = fields.get("id")
+        title, text = fields.get("title"), fields.get("text")
+        if "contents" in fields:
+            head, newline, body = str(fields["contents"]).partition("\n")
+            title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
+        named = isinstance(identifier, str | int) and identifier != ""
+        if not (named and isinstance(title, str) and isinstance(text, str)):
             expected = 'expected an object {"id", "title", "text"} or {"id", "contents"} of strings'
             raise UserError(expected, file=path, line=number)
-        yield number, passage
-
-
-def _passage(fields: dict[str, Any]) -> StoredPassage | None:
-    if "contents" in fields:
-        head, newline, body = str(fields["contents"]).partition("\n")
-        title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
-    elif isinstance(fields.get("title"), str) and isinstance(fields.get("text"), str):
-        title, text = fields["title"], fields["text"]
-    else:
-        return None
-    identifier = fields.get("id")
-    if identifier in (None, "") or not isinstance(identifier, str | int):
-        return None
-    return StoredPassage(str(identifier), title, text)
+        yield number, StoredPassage(str(identifier), title, text)
 
 
 class _Record(BaseModel):

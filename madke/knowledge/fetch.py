@@ -64,9 +64,8 @@ class Published(BaseModel):
     """Bytes on disk, or somewhat more."""
     documents: Annotated[int, Field(gt=0)]
     encoder: str | None = None
-    """faiss: what encodes the queries."""
     texts: str | None = None
-    """faiss: the index that holds the passages' texts, by name."""
+    """The name of the index that holds the passages' texts."""
 
     @model_validator(mode="after")
     def _check(self) -> Published:
@@ -113,10 +112,6 @@ def fetch(
         recipes: A file like ``indexes/published.yaml``; by default that one.
         counter: Shows progress, in bytes.
         sleep: Waits that many seconds between two attempts.
-
-    Raises:
-        UserError: No such name, something it needs is missing, too little space, a server that refuses or is gone, a
-            wrong checksum, an archive that is not as its recipe says, or a folder that holds something else.
     """
     known = published_indexes(recipes)
     if name not in known:

@@ -27,9 +27,7 @@ def fuse(
 
     ``weighted`` adds ``weight * score``, each ranking's scores moved to 0 (its lowest) to 1 (its highest), so that
     BM25 (0 to 30) and cosines (0 to 1) can be added with weights near 1. An item that a ranking lacks gets that
-    ranking's lowest score. Both are as in pyserini's hybrid searcher when it normalises. Over 14,379 Wikipedia passages
-    and 1,300 NQ questions, hit@5 of BM25 and MiniLM with equal weights is 97.8 with moved scores and 89.4 with scores
-    as they are (BM25 alone 87.9, MiniLM alone 97.5).
+    ranking's lowest score. Both are as in pyserini's hybrid searcher when it normalises.
 
     ``weights`` are positive, one for each ranking; by default 1. Ties go to the earlier ranking, then to the better
     rank.

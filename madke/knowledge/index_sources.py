@@ -31,13 +31,10 @@ _CHUNK = 1_000
 
 
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
-    """The source over the index in ``folder``; ``name`` is what its passages are marked with.
+    """The source over the index in ``folder``: one of ours, or a Lucene or FAISS folder in pyserini's format.
 
-    Args:
-        name: The source's name.
-        folder: An index folder of ours, or a Lucene or FAISS folder in pyserini's format.
-        encoder: For a FAISS folder of pyserini's, which does not say: what encodes the queries.
-        texts: For a FAISS folder of pyserini's, which holds none: the index that holds the passages' texts.
+    A FAISS folder of pyserini's does not say what encodes its queries (``encoder``), and holds no passages: ``texts``
+    is the index that does.
 
     Raises:
         UserError: There is no such folder, it is no index, or what it needs is missing.
@@ -49,21 +46,17 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
         )
     ours = (folder / MANIFEST).exists()
     if not ours and pyserini.is_faiss(folder):
-        missing = [field for field, value in (("encoder", encoder), ("texts", texts)) if value is None]
-        if missing:
+        if encoder is None or texts is None:
             raise UserError(
                 f"source {name!r}: a FAISS folder in pyserini's format says neither what encodes its queries nor what "
-                f"its passages are; {' and '.join(missing)} must be given, in sources.yaml for instance: {name}: "
+                f"its passages are; encoder and texts must be given, in sources.yaml for instance: {name}: "
                 "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
                 file=folder,
             )
         return DenseSource(folder, name=name, encoder=encoder, texts=texts)
     if encoder or texts:
-        raise UserError(
-            f"source {name!r}: encoder and texts are for a FAISS folder in pyserini's format, with the files index and "
-            "docid, and this is none",
-            file=folder,
-        )
+        needs = "a FAISS folder in pyserini's format, with the files index and docid"
+        raise UserError(f"source {name!r}: encoder and texts are for {needs}, and this is none", file=folder)
     if not ours and not pyserini.is_lucene(folder):
         raise UserError(
             f"no index here: neither {MANIFEST} (built by `madke index build`), nor segments_N (Lucene), nor index "
@@ -116,12 +109,9 @@ class Bm25Source:
         try:
             found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
         except jnius.JavaException:  # of one query; which one, searching them one by one will tell
-            return [self._search_one(query, k) for query in queries]
-        hits = []
-        for number, query in enumerate(queries):
-            documents = found.get(str(number))
-            hits.append(self._search_one(query, k) if documents is None else self._hits(documents))
-        return hits
+            found = {}
+        answers = [(query, found.get(str(number))) for number, query in enumerate(queries)]
+        return [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
 
     def _search_one(self, query: str, k: int) -> Hits:
         import jnius
@@ -158,12 +148,9 @@ class DenseSource:
         self._folder = folder
         self._dtype: Dtype
         self._revision = self._parameters = ""
-        """Which weights the encoder had, and FAISS's search parameters; empty where nobody says."""
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
-        if texts is None:
+        if texts is None or encoder is None:
             described = self._open_ours(folder, encoder)
-        elif encoder is None:
-            raise UserError("a FAISS folder does not say what encodes its queries; name an encoder", file=folder)
         else:
             described = self._open_pyserini(folder, encoder, texts)
         self.description = self.fingerprint = described
@@ -175,8 +162,6 @@ class DenseSource:
             raise UserError(f"a {settings.kind} index; a dense one was expected", file=folder)
         store = PassageStore(folder / PASSAGES)
         self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
-        if not self._files:
-            raise UserError("names no FAISS file; build the index again", file=folder / MANIFEST)
         self._rows = len(store)
         self._passages = lambda rows: [store[row] for row in rows]
         self._encoded_by: Encoder | str = encoder or settings.encoder

@@ -36,13 +36,10 @@ def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, P
 
 
 def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
-    """(1-based line number, record) of each line that is not blank, all of them checked.
+    """(1-based line number, record) of each line that is not blank; a UserError that names the first wrong one.
 
     A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
     the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
-
-    Raises:
-        UserError: The file or one of its lines is wrong, or an id occurs twice; the message names the line.
     """
     line_of: dict[str, int] = {}
     # This takes three times as long, and says what is wrong.
@@ -69,10 +66,9 @@ def _changed(path: Path) -> UserError:
 
 
 class PoolLines:
-    """The records of a pool file for the question ids ``only``, each read from the disk when it is asked for.
+    """The records of a pool file for the question ids ``only``, each read when it is asked for.
 
-    A run of many questions holds one number a question in memory, not the passages: the byte at which its line begins
-    (``starts``). A file ``.gz`` cannot be read from its middle: its lines are held in memory.
+    ``starts`` are the bytes at which their lines begin. The lines of a file ``.gz`` are held in memory.
     """
 
     def __init__(self, path: Path, only: Container[str], starts: Mapping[str, int]) -> None:
@@ -81,7 +77,7 @@ class PoolLines:
         self._starts = starts
 
     def __getitem__(self, question: str) -> PoolRecord:
-        """The record of a question id; a UserError where the file was changed in the meantime."""
+        """The record of a question id."""
         if self._held is not None:
             return self._held[question]
         try:

@@ -1,8 +1,7 @@
 """Building pool files from sources, and the pool of a question from a line of one.
 
-Choosing sources, removing duplicates, capping and numbering happen when a pool is loaded, so that the arms of an
-ablation read one frozen file. Until a pool file is whole, what each source answered to each chunk of its questions is
-kept in a hidden folder beside it; the same command goes on from there.
+Until a pool file is whole, what each source answered to each chunk of its questions is kept in a hidden folder beside
+it; the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
 
 _Marked = tuple[Passage, set[str]]
-"""A passage, and what it may have in common with another one: see :attr:`madke.core.knowledge.Passage.marks`."""
+"""A passage and its :attr:`madke.core.knowledge.Passage.marks`."""
 
 _CHUNK = 500
 """Questions that each source is asked at a time, and that a kill loses. It is fixed, as the last bits of a query's
@@ -49,16 +48,14 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
-    What a source answered to a chunk of questions is stored in the folder ``.NAME.asking`` next to ``out`` before the
-    next one is asked. After a kill or an error the same call asks only for what is missing, changed, or failed.
+    After a kill or an error the same call asks only for what is missing, changed, or failed.
 
     Args:
         questions: Their order is the file's; the query is the question, verbatim.
         sources: At least one, with different names; yours too, see :class:`madke.core.knowledge.Source`.
         k: Passages per source and question.
         out: The file to write.
-        remote: Names of sources that ``workers`` ask -> what they open for it, which must hold the same there. The
-            other sources are asked by this process.
+        remote: Names of sources that ``workers`` ask -> what they open for it, which must hold the same there.
         workers: Who asks the remote sources.
         progress: Called with the questions done and their number.
 

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ _ATTEMPTS = 5
 _TIMEOUT = 20.0
 """Seconds to connect, and between two pieces of data."""
 _DEADLINE = 60.0
-"""Seconds for one request and its whole reply, however it trickles in."""
+"""Seconds for a whole reply, however its body trickles in."""
 _MOST = 5_000_000
 """Bytes of a reply; a hundred results take some 50,000."""
 _LONGEST_WAIT = 30.0
@@ -105,11 +105,8 @@ class Spent:
 
     source: str
     requests: int = 0
-    """Requests sent, repeated ones included."""
     credits: int = 0
-    """As the replies say; where one does not, by Serper's prices."""
     cached: int = 0
-    """Queries that the cache answered."""
 
     def line(self) -> str:
         """For a person, without a newline."""
@@ -125,20 +122,18 @@ class SerperSource:
     """Asks ``POST {base_url}/search`` for what the cache does not hold, eight queries at once.
 
     A used-up quota or a key that is not accepted ends all asking, that of later searches too; a server that cannot be
-    reached, or asks to wait for too long, ends the search. Each query that is left has the reason as its error. An
-    expired answer is never used.
+    reached, or asks to wait for too long, ends the search. Each query that is left has the reason as its error.
 
     Args:
         name: The source's name.
         options: What is asked for, and what is taken from the replies.
         base_url: The API's address; by default ``SERPER_BASE_URL``, else Serper's own.
         cache: The cache's file; by default in the project's cache folder.
-        sleep: Waits that many seconds between two attempts; by default until then or until the search is over.
-        now: The time, with its zone, for retrieval and expiry.
+        sleep: Waits that many seconds between two attempts.
+        now: The time, with its zone.
 
     Raises:
-        UserError: The address holds a user or a query, ``SERPER_API_KEY`` is not set and nothing is cached for this
-            address, or the cache cannot be used.
+        UserError: No ``SERPER_API_KEY`` and nothing cached for this address, or the cache cannot be used.
     """
 
     def __init__(
@@ -231,14 +226,12 @@ class SerperSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Answer:
-    """What came of one query: a reply, or the reason why there is none."""
+    """What came of one query, and of how many requests; ``refused``: no other one will be answered either."""
 
     reply: SerperReply | None = None
     reason: str = ""
     requests: int
-    """Requests that were sent for it."""
     refused: bool = False
-    """Whether no other query will be answered either."""
 
 
 class _Session(requests.Session):
@@ -252,15 +245,6 @@ class _Reply(NamedTuple):
     status: int
     retry_after: float | None
     content: bytes
-
-    @property
-    def refusal(self) -> str:
-        """Why no other query would be answered either, in our words (the body may hold the key); empty if one may."""
-        if self.status in (401, 403):
-            return "SERPER_API_KEY is not accepted"
-        if self.status == 402 or (self.status == 400 and b"not enough credits" in self.content.lower()):
-            return "no credits are left"
-        return ""
 
 
 class _Unread(Exception):
@@ -296,7 +280,7 @@ class _Search:
                 return _Answer(reason=f"not asked{' again' if sent else ''}: {self._why}", requests=sent)
             wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
-                reply = _in_time(lambda: self._post(parameters))
+                reply = self._post(parameters)
             except _PASSING as error:
                 reason = type(error).__name__
                 continue
@@ -322,9 +306,14 @@ class _Search:
             reason = "" if parsed else "HTTP 200, but not the search result that was expected"
             return _Answer(reply=parsed, reason=reason, requests=sent)
         reason = f"HTTP {reply.status}"
-        if reply.refusal:
-            self.end(f"{reason}, {reply.refusal}")
-            return _Answer(reason=f"{reason}, {reply.refusal}", requests=sent, refused=True)
+        refusal = ""  # of every query, in our words: the body may hold the key
+        if reply.status in (401, 403):
+            refusal = f"{reason}, SERPER_API_KEY is not accepted"
+        elif reply.status == 402 or (reply.status == 400 and b"not enough credits" in reply.content.lower()):
+            refusal = f"{reason}, no credits are left"
+        if refusal:
+            self.end(refusal)
+            return _Answer(reason=refusal, requests=sent, refused=True)
         if reply.status != 429 and reply.status < 500:
             return _Answer(reason=reason, requests=sent)
         if (reply.retry_after or 0) > _LONGEST_WAIT:
@@ -351,23 +340,3 @@ class _Search:
                 if time.monotonic() > ends:
                     raise _Unread(f"no whole reply within {_DEADLINE:g} s")
             return _Reply(reply.status_code, retry_after(reply.headers), bytes(content))
-
-
-def _in_time(call: Callable[[], _Reply]) -> _Reply:
-    """Its reply, or _Unread after ``_DEADLINE``: headers that trickle in byte by byte keep every timeout of a socket.
-
-    Its thread is left behind then, and no process waits for it at its end.
-    """
-    future: Future[_Reply] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        return future.result(_DEADLINE)
-    except TimeoutError:
-        raise _Unread(f"no whole reply within {_DEADLINE:g} s") from None

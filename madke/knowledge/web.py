@@ -23,15 +23,14 @@ class WebResult(BaseModel):
 
     @property
     def key(self) -> str:
-        """What the passage is known by inside its source."""
+        """The passage's."""
         return self.link
 
 
 class WebPanel(WebResult):
-    """What a search engine shows beside its organic results. Its link says where the text is from, and may be empty."""
+    """What a search engine shows beside its organic results; ``kind`` is such as ``answer_box``."""
 
     kind: str
-    """Such as ``answer_box``; the key begins with it, so that a reader can tell."""
 
     @property
     def key(self) -> str:

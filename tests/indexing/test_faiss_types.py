@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
 from madke.indexing.build import build_index
-from madke.indexing.faiss_files import default_parameters
+from madke.indexing.faiss_files import search_parameters
 from madke.indexing.index_folder import DenseSettings, Manifest
 from madke.knowledge.index_sources import DenseSource
 from tests.support.corpus import write_corpus
@@ -223,4 +223,4 @@ def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> Non
     ],
 )
 def test_how_an_index_is_searched_where_nobody_says(factory: str, parameters: str) -> None:
-    assert default_parameters(factory, DIMENSION) == parameters
+    assert search_parameters(factory, DIMENSION) == parameters

@@ -41,7 +41,6 @@ def test_a_manifest_that_is_no_text(dense: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], "names no FAISS file"),
         ([{"path": "../../secret.index", "size": 1, "sha256": ""}], "no path inside the folder"),
         ([{"path": "/etc/hosts", "size": 1, "sha256": ""}], "no path inside the folder"),
     ],

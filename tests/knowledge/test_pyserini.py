@@ -165,7 +165,7 @@ def test_fewer_vectors_than_passages_are_no_fault_and_a_vector_without_a_text_is
 def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Path) -> None:
     with pytest.raises(UserError, match=r"encoder and texts must be given, .*wiki: \{index: FOLDER, encoder: "):
         open_index("wiki", vectors)
-    with pytest.raises(UserError, match="passages are; encoder must be given"):
+    with pytest.raises(UserError, match="passages are; encoder and texts must be given"):
         open_index("wiki", vectors, texts=lucene)
     with pytest.raises(UserError, match="passages are; texts must be given"):
         open_index("wiki", vectors, encoder="minilm")

@@ -39,9 +39,6 @@ def find_books(sources: Sequence[Path]) -> list[tuple[Path, str]]:
 
     Each with its name below the source it was found in, that source's own name first. Files are known by their ending,
     possibly with .gz. Other files of a folder, and hidden ones, are passed over.
-
-    Raises:
-        UserError: A source does not exist, is a file of another kind, or a folder without any book.
     """
     return [book for source in sources for book in _books_of(source)]
 
@@ -88,10 +85,7 @@ def sections(name: str, content: str) -> Iterator[Section]:
 
     Plain text is one section. Markdown and HTML are divided at headings of the first three levels. The book's title
     is its HTML title, else its first heading of level one, else the file's name. Tables, forms, scripts and navigation
-    are left out, as semi-structured text is of DPR's Wikipedia passages; lists stay, for books argue in them.
-
-    Raises:
-        ValueError: The parser did not come to the end.
+    are left out, as semi-structured text is of DPR's Wikipedia passages; lists stay.
     """
     title = " ".join(re.split(r"[\s_]+", PurePosixPath(name.removesuffix(".gz")).stem))
     form = _form(name)

@@ -2,10 +2,7 @@
 
 One process reads the source and hands batches of raw pages to the workers, who clean and split them; it alone numbers
 and writes what comes back, in the order of the source. Where a batch and a shard end depends on the source only, so the
-bytes are the same whatever does the work, and after a kill the finished shards are passed over and none is lost.
-
-Ids are running numbers from 1, as in DPR's file: unique whatever the sources are, short, and in the order of the text.
-A later dump numbers its passages anew; ``page_id`` and ``revision`` say where a passage came from.
+bytes are the same whatever does the work. Ids are running numbers from 1, as in DPR's file.
 """
 
 from __future__ import annotations
@@ -66,8 +63,7 @@ def build_passages(
 ) -> PassagesManifest:
     """Make the passages of dumps or books in the folder ``out``; goes on after the last finished shard.
 
-    Where ``out`` is finished and all its shards are as they were written, nothing is done. From the first shard that
-    has changed on, they are made again. Memory holds a few batches, however long the source is.
+    From the first shard that has changed on, they are made again. Memory holds a few batches.
 
     Args:
         sources: Dump files in their order; or book files and folders of them.
@@ -95,8 +91,12 @@ def build_passages(
             known = found.manifest.shards
             had = found.manifest.settings
             if known and had != settings:
-                what = f"passages of other or changed sources, or with other settings (kind {had.kind}, {had.words} words, rules {had.rules})"
-                raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
+                settings_there = f"kind {had.kind}, {had.words} words, rules {had.rules}"
+                raise UserError(
+                    f"this folder holds passages of other or changed sources, or of other settings ({settings_there}); "
+                    "remove it or choose another",
+                    file=out,
+                )
             shards = list(takewhile(lambda shard: is_intact(out, shard), known))
             if len(shards) < len(known):
                 name = out / known[len(shards)].name

@@ -40,9 +40,6 @@ def read_dump(path: Path) -> Iterator[DumpPage]:
     """All pages of a dump file (XML, plain, ``.gz`` or ``.bz2``, of one stream or many) in order, in constant memory.
 
     A page that is good XML, and yet no page as exports have them, comes as a broken one.
-
-    Raises:
-        UserError: The file cannot be read, is cut off, or is no dump; says the last page that was read.
     """
     last = ""
     with _opened(path, lambda: last) as file:

@@ -123,10 +123,7 @@ _LIST_TITLE = re.compile(r"Lists? of .|Outline of .|Index of .*\barticles\b")
 
 
 def page_kind(title: str, wikitext: str) -> Literal["article", "redirect", "disambiguation", "list"]:
-    """What a page of the article namespace is, by its title and its templates.
-
-    Lists, outlines and indices of articles are left out as DrQA does, whose pages DPR split.
-    """
+    """What a page of the article namespace is, by its title and its templates (DrQA, whose pages DPR split)."""
     if _REDIRECT.match(wikitext):
         return "redirect"
     if _AMBIGUOUS_TITLE.search(title) or _DISAMBIGUATION.search(wikitext):
@@ -170,11 +167,7 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
 
 
 def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
-    """The files, in order, with what identifies each.
-
-    Raises:
-        UserError: A file is missing, cannot be read, or has the content of another.
-    """
+    """The files, in order, with what identifies each."""
     if kind == "wikipedia":
         files = [(path, _describe_dump(path)) for path in sources]
     else:
