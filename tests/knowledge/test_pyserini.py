@@ -167,8 +167,6 @@ def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Pa
         open_index("wiki", vectors)
     with pytest.raises(UserError, match="passages are; encoder and texts must be given"):
         open_index("wiki", vectors, texts=lucene)
-    with pytest.raises(UserError, match="passages are; texts must be given"):
-        open_index("wiki", vectors, encoder="minilm")
     with pytest.raises(UserError, match="holds no texts; expected a Lucene index"):
         open_index("wiki", vectors, encoder="minilm", texts=vectors)
 

@@ -163,9 +163,9 @@ class _Scan:
         handlers: dict[str, Callable[[re.Match[str]], None]] = {
             "table": lambda token: self._push("{|", token.start() + 1, token.end()),
             "table_end": lambda token: self._close("{|", token.start() + 1, token.end()),
-            "curly": self._curly,
+            "curly": lambda token: self._openings("{{", *token.span()),
             "curly_end": self._curly_end,
-            "square": self._square,
+            "square": lambda token: self._openings("[[", *token.span()),
             "square_end": self._square_end,
             "attributes": self._tag,
             "heading": lambda token: self._discard(_TAG_STRENGTH + 1),
@@ -201,13 +201,16 @@ class _Scan:
             start = self._open.pop()[1]
         self._cuts.append((start, end, ""))
 
-    def _curly(self, token: re.Match[str]) -> None:
-        start, end = token.span()
+    def _openings(self, kind: str, start: int, end: int) -> None:
+        """Several of a kind, and one bracket before them where their number is odd."""
         if (end - start) % 2:
-            self._cuts.append((start, start + 1, ""))
+            if kind == "[[":
+                self._push("[", start, start + 1)
+            else:
+                self._cuts.append((start, start + 1, ""))
             start += 1
         for mark in range(start, end, 2):
-            self._push("{{", mark, mark + 2)
+            self._push(kind, mark, mark + 2)
 
     def _curly_end(self, token: re.Match[str]) -> None:
         start, end = token.span()
@@ -215,14 +218,6 @@ class _Scan:
             self._close("{{", mark, mark + 2)
         if (end - start) % 2:
             self._cuts.append((end - 1, end, ""))
-
-    def _square(self, token: re.Match[str]) -> None:
-        start, end = token.span()
-        if (end - start) % 2:
-            self._push("[", start, start + 1)
-            start += 1
-        for mark in range(start, end, 2):
-            self._push("[[", mark, mark + 2)
 
     def _square_end(self, token: re.Match[str]) -> None:
         start, end = token.span()
