@@ -49,8 +49,8 @@ class Encoder(Protocol):
     name: str
     """As :func:`load_encoder` takes it, in any working directory: folders are absolute."""
     revision: str
-    """Which weights the name stands for: the start of a SHA-256 over the files of a local folder (12 hexadecimal
-    digits), or the commit of a Hugging Face name; empty where neither is known."""
+    """Which weights the name stands for: the start of a SHA-256 over the files of a local folder, or the commit of a
+    Hugging Face name; empty where neither is known."""
     dtype: Dtype
     dimension: int
     similarity: Similarity
@@ -146,23 +146,20 @@ def _revision(model: str, cache: str | None = None) -> str:
     """See :class:`Encoder`. A download is in ``cache``, or where the hub puts it."""
     folder = Path(model)
     if not folder.is_dir():
-        return _downloaded_commit(model if "/" in model else f"sentence-transformers/{model}", cache)
+        from huggingface_hub import try_to_load_from_cache
+
+        repository = model if "/" in model else f"sentence-transformers/{model}"
+        for file in ("config.json", "modules.json"):  # the second for a model without a transformer
+            found = try_to_load_from_cache(repository, file, cache_dir=cache)
+            if isinstance(found, str):
+                return Path(found).parent.name  # .../snapshots/COMMIT/config.json
+        return ""
     listing = sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path.is_file()):
         with path.open("rb") as file:
             content = file_digest(file, "sha256").hexdigest()
         listing.update(f"{content} {path.relative_to(folder).as_posix()}\n".encode())
     return listing.hexdigest()[:_REVISION_DIGITS]
-
-
-def _downloaded_commit(repository: str, cache: str | None) -> str:
-    from huggingface_hub import try_to_load_from_cache
-
-    for file in ("config.json", "modules.json"):  # the second for a model without a transformer
-        found = try_to_load_from_cache(repository, file, cache_dir=cache)
-        if isinstance(found, str):
-            return Path(found).parent.name  # .../snapshots/COMMIT/config.json
-    return ""
 
 
 def _in_length_order(

@@ -119,7 +119,7 @@ class _Record(BaseModel):
 
 
 class Bm25Settings(_Record):
-    """A Lucene index. ``k1`` and ``b`` act when it is searched."""
+    """A Lucene index; ``k1`` and ``b`` act when it is searched."""
 
     kind: Literal["bm25"] = "bm25"
     k1: float = 0.9

@@ -27,8 +27,7 @@ from madke.assets import cache_dir
 from madke.core.addresses import public_url, retry_after
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.serper_options import SerperOptions, SerperReply, parse_reply
-from madke.knowledge.web import web_hits
+from madke.knowledge.web import SerperOptions, SerperReply, parse_reply, web_hits
 
 _BASE_URL = "https://google.serper.dev"
 _CONCURRENCY = 8

@@ -18,8 +18,7 @@ from madke.knowledge.asking import own_source
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.serper import SerperSource
-from madke.knowledge.serper_options import SerperOptions
-from madke.knowledge.web import SnippetsSource
+from madke.knowledge.web import SerperOptions, SnippetsSource
 from madke.yaml_file import read_entries, validated
 
 _ONE_OF = "one of index, hybrid, serper, results and python"

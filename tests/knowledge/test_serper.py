@@ -23,7 +23,7 @@ from madke.core.question import Question
 from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools
 from madke.knowledge.serper import SerperSource, Spent
-from madke.knowledge.serper_options import SerperOptions
+from madke.knowledge.web import SerperOptions
 from tests.support.cli import command, madke
 
 KEY = "canary-7f3a"
