@@ -149,8 +149,8 @@ def _revision(model: str, cache: str | None = None) -> str:
         from huggingface_hub import try_to_load_from_cache
 
         repository = model if "/" in model else f"sentence-transformers/{model}"
-        for file in ("config.json", "modules.json"):  # the second for a model without a transformer
-            found = try_to_load_from_cache(repository, file, cache_dir=cache)
+        for name in ("config.json", "modules.json"):  # the second for a model without a transformer
+            found = try_to_load_from_cache(repository, name, cache_dir=cache)
             if isinstance(found, str):
                 return Path(found).parent.name  # .../snapshots/COMMIT/config.json
         return ""
