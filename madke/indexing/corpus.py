@@ -48,7 +48,7 @@ def read_unique(path: Path) -> Iterator[StoredPassage]:
     for passage in read_corpus(path):
         hashes.append(hash(passage.id))
         yield passage
-    ordered = np.sort(np.array(hashes, dtype=np.int64))
+    ordered = np.sort(np.asarray(hashes))
     repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     seen: dict[str, str] = {}
     for file, line, passage in _located(path) if repeated else ():
