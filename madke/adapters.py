@@ -43,16 +43,8 @@ def openai_complete(
 ) -> Callable[[ChatMessages], Any]:
     """A completion function over an ``openai`` client.
 
-    Args:
-        client: An ``OpenAI`` client (also ``AzureOpenAI``, or one with a ``base_url`` of its own); with an
-            ``AsyncOpenAI`` client the function is asynchronous, for :func:`madke.adebate`.
-        model: The model's name on that server.
-        temperature: Sampling temperature.
-        max_tokens: Completion tokens per call.
-        **extra: Further parameters of ``chat.completions.create``: ``top_p``, ``seed``, ``stop``, ...
-
-    Returns:
-        The function. What the client raises, it raises.
+    With an ``AsyncOpenAI`` client the function is asynchronous, for :func:`madke.adebate`. ``extra`` are further
+    parameters of ``chat.completions.create``: ``top_p``, ``seed``, ``stop``, ... What the client raises, it raises.
     """
 
     def read(response: Any) -> Reply:
@@ -80,17 +72,8 @@ def anthropic_complete(
 ) -> Callable[[ChatMessages], Any]:
     """A completion function over an ``anthropic`` client.
 
-    Anthropic takes system text apart from the messages, so messages whose role is ``system`` are sent there.
-
-    Args:
-        client: An ``Anthropic`` client; with an ``AsyncAnthropic`` client the function is asynchronous, for
-            :func:`madke.adebate`.
-        model: The model's name.
-        temperature: Sampling temperature.
-        max_tokens: Completion tokens per call.
-
-    Returns:
-        The function. What the client raises, it raises.
+    With an ``AsyncAnthropic`` client the function is asynchronous, for :func:`madke.adebate`. Messages whose role is
+    ``system`` are sent as Anthropic's system text. What the client raises, it raises.
     """
 
     def read(response: Any) -> Reply:
@@ -117,7 +100,6 @@ def anthropic_complete(
 
 
 def _now_or_later(response: Any, read: Callable[[Any], Reply]) -> Any:
-    """What ``read`` makes of the response: at once, or awaitable where the client is asynchronous."""
     if not inspect.isawaitable(response):
         return read(response)
 

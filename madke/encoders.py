@@ -49,8 +49,8 @@ class Encoder(Protocol):
     name: str
     """As :func:`load_encoder` takes it, in any working directory: folders are absolute."""
     revision: str
-    """Which weights the name stands for: the start of a SHA-256 over the files of a local folder (12 hexadecimal
-    digits), or the commit of a Hugging Face name; empty where neither is known."""
+    """Which weights the name stands for: the start of a SHA-256 over the files of a local folder, or the commit of a
+    Hugging Face name; empty where neither is known."""
     dtype: Dtype
     dimension: int
     similarity: Similarity
@@ -61,10 +61,7 @@ class Encoder(Protocol):
         ...
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of titled passages, shape ``(len(texts), dimension)``.
-
-        Which passages share a batch depends on the given passages alone, so the same call gives the same bytes.
-        """
+        """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
         ...
 
 
@@ -146,10 +143,17 @@ def _dpr_pair(name: str) -> tuple[str, str]:
 
 
 def _revision(model: str, cache: str | None = None) -> str:
-    """See :class:`Encoder`. The model has just been loaded; a download is in ``cache``, or where the hub puts it."""
+    """See :class:`Encoder`. A download is in ``cache``, or where the hub puts it."""
     folder = Path(model)
     if not folder.is_dir():
-        return _downloaded_commit(model if "/" in model else f"sentence-transformers/{model}", cache)
+        from huggingface_hub import try_to_load_from_cache
+
+        repository = model if "/" in model else f"sentence-transformers/{model}"
+        for name in ("config.json", "modules.json"):  # the second for a model without a transformer
+            found = try_to_load_from_cache(repository, name, cache_dir=cache)
+            if isinstance(found, str):
+                return Path(found).parent.name  # .../snapshots/COMMIT/config.json
+        return ""
     listing = sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path.is_file()):
         with path.open("rb") as file:
@@ -158,23 +162,10 @@ def _revision(model: str, cache: str | None = None) -> str:
     return listing.hexdigest()[:_REVISION_DIGITS]
 
 
-def _downloaded_commit(repository: str, cache: str | None) -> str:
-    from huggingface_hub import try_to_load_from_cache
-
-    for file in ("config.json", "modules.json"):  # the second for a model without a transformer
-        found = try_to_load_from_cache(repository, file, cache_dir=cache)
-        if isinstance(found, str):
-            return Path(found).parent.name  # .../snapshots/COMMIT/config.json
-    return ""
-
-
 def _in_length_order(
     lengths: Sequence[int], dimension: int, encode: Callable[[list[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Encode in batches of like lengths: little padding, and the same batches for the same input.
-
-    The longest come first: whoever runs out of memory does so at once.
-    """
+    """Encode in batches of like lengths, the longest first: whoever runs out of memory does so at once."""
     import numpy as np
 
     vectors = np.empty((len(lengths), dimension), dtype=np.float32)
@@ -183,14 +174,10 @@ def _in_length_order(
         rows = order[start : start + _BATCH]
         vectors[rows] = encode(rows)
         if (start + _BATCH) % _RETURN_MEMORY_AFTER == 0:
-            _return_memory()
+            # Batches of ever other lengths leave memory in pieces: without this a long build holds gigabytes.
+            with suppress(AttributeError):  # only the GNU C library has it
+                ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
     return vectors
-
-
-def _return_memory() -> None:
-    """Give back what batches of ever other lengths left in pieces: without this a long build holds gigabytes."""
-    with suppress(AttributeError, TypeError):  # only the GNU C library has it; Windows has no library of no name
-        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 class _Named:
@@ -234,7 +221,6 @@ class _SentenceEncoder(_Named):
         return self._encode(self._model.encode_document, titled)
 
     def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode with one of the model's two sides; some models put a prompt before a query or a document."""
         import numpy as np
 
         def batch(rows: list[int]) -> NDArray[np.float32]:

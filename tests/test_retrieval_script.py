@@ -34,9 +34,9 @@ def judged(tmp_path: Path) -> list[str]:
 
 
 def test_hits_are_counted_over_judged_questions(judged: list[str], tmp_path: Path) -> None:
-    from madke.indexing.build import build_bm25
+    from madke.indexing.build import build_index
 
-    build_bm25(write_corpus(tmp_path / "c.jsonl"), tmp_path / "index")
+    build_index(write_corpus(tmp_path / "c.jsonl"), tmp_path / "index")
 
     done = subprocess.run(
         [*judged, "--index", str(tmp_path / "index"), "--k", "1,5"], capture_output=True, text=True, timeout=120

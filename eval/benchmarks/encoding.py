@@ -11,8 +11,7 @@ from eval.benchmarks.measure import Setting, best_of, curve, duration, report, t
 from madke.encoders import Dtype, load_encoder
 from madke.indexing.build import SHARD_ROWS
 from madke.indexing.corpus import read_corpus
-from madke.indexing.manifest import DenseSettings
-from madke.indexing.passage_store import PassageStore, write_passages
+from madke.indexing.index_folder import DenseSettings, PassageStore, write_passages
 from madke.indexing.vectors import encode_shards
 from madke.workers import InProcess
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eval.benchmarks.measure import generated_corpus, in_own_process
 from madke.encoders import Dtype, Similarity
-from madke.indexing.build import build_bm25, build_dense
+from madke.indexing.build import build_index
 
 DIMENSION = 768
 """DPR's."""
@@ -63,7 +63,7 @@ def built_dense(folder: Path, count: int) -> Built:
 
 def _build_dense(corpus: Path, index: Path) -> float:
     started = time.perf_counter()
-    build_dense(corpus, index, encoder=RandomEncoder(), factory=FACTORY)
+    build_index(corpus, index, encoder=RandomEncoder(), faiss=FACTORY, kind="dense")
     return time.perf_counter() - started
 
 
@@ -82,5 +82,5 @@ def built_bm25(corpus: Path) -> Built:
 
 def _build_bm25(corpus: Path, index: Path) -> float:
     started = time.perf_counter()
-    build_bm25(corpus, index)
+    build_index(corpus, index)
     return time.perf_counter() - started

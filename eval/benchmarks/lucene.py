@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.indexing.corpus import read_corpus
-from madke.indexing.jvm import java_class, start
+from madke.indexing.lucene import java_class, start
 
 THREADS = os.cpu_count() or 1
 _FILES = 4 * THREADS

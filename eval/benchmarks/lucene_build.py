@@ -9,9 +9,8 @@ from pathlib import Path
 from eval.benchmarks.indexes import bm25_index, built_bm25
 from eval.benchmarks.lucene import THREADS, index_collection, write_documents
 from eval.benchmarks.measure import Setting, best_of, curve, disk, duration, in_own_process, report, size, text_corpus
+from madke.indexing.index_folder import PASSAGES, PassageStore
 from madke.indexing.lucene import index_passages
-from madke.indexing.manifest import PASSAGES
-from madke.indexing.passage_store import PassageStore
 
 SIZES = (25_000, 50_000, 100_000)
 QUICK = (500, 1_000)

@@ -20,7 +20,7 @@ import numpy as np
 from madke.assets import asset
 from madke.files import read_jsonl, replacing
 from madke.indexing.corpus import read_corpus
-from madke.indexing.passage_store import StoredPassage
+from madke.indexing.index_folder import StoredPassage
 
 T = TypeVar("T")
 

@@ -91,7 +91,7 @@ def _python() -> str:
 
 
 def _lucene() -> str:
-    from madke.indexing.jvm import java_class, java_home
+    from madke.indexing.lucene import java_class, java_home
 
     version = java_class("org.apache.lucene.util.Version").LATEST.toString()
     return f"Lucene {version}, Java at {java_home()}"

@@ -17,7 +17,7 @@ from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
-    from madke.indexing.passages.shard_folder import Counts
+    from madke.indexing.corpus import Counts
 
 app = typer.Typer(help="Make passages; build, fetch, search and check indexes of them.", no_args_is_help=True)
 
@@ -50,8 +50,8 @@ def passages(
     """
     import os
 
+    from madke.indexing.corpus import read_folder
     from madke.indexing.passages.builder import build_passages
-    from madke.indexing.passages.shard_folder import read_folder
     from madke.workers import open_workers
 
     if engine == "ray" and processes is not None:
@@ -195,7 +195,7 @@ def build(
     """Index a corpus. The same command again resumes, or finds that nothing is left to do."""
     from madke.cli.progress import counter
     from madke.indexing.build import build_index
-    from madke.indexing.manifest import DenseSettings
+    from madke.indexing.index_folder import DenseSettings
 
     refuse_overwriting({"--out": out, "--vectors": vectors}, ())
     with resumable():
@@ -255,7 +255,7 @@ def search(
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
     """Show an index's manifest: corpus, settings, size, versions; of one in pyserini's format, what it is."""
-    from madke.indexing.manifest import read_manifest
+    from madke.indexing.index_folder import read_manifest
     from madke.indexing.pyserini import describe
 
     if (description := describe(index)) is not None:
@@ -279,7 +279,7 @@ def info(index: Folder, as_json: AsJson = False) -> None:
 @app.command()
 def verify(index: Folder) -> None:
     """Read every file of an index, and its corpus, and compare them with the manifest. Exit status 2 on a problem."""
-    from madke.indexing.manifest import verify as problems_of
+    from madke.indexing.index_folder import verify as problems_of
 
     if problems := problems_of(index):
         raise UserError("; ".join(problems), file=index)

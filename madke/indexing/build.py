@@ -1,19 +1,18 @@
 """Building an index folder: passages, index files and a manifest appear together, or not at all.
 
-The work happens in a hidden folder beside the target. The index grows in a folder of its own there, which is renamed at
-the end and thrown away after a failure. What takes long, shards of vectors and FAISS files, lies beside it until the
-index has its name; the same command again goes on from what is finished.
+The index grows in a hidden folder beside the target, and is renamed at the end. What takes long, shards of vectors and
+FAISS files, lies there until the index has its name; the same command again goes on from what is finished.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from madke import encoders, memory
 from madke.core.errors import UserError
@@ -22,15 +21,12 @@ from madke.files import alone_in, fingerprint, replacing
 from madke.indexing.corpus import read_unique
 from madke.indexing.faiss_files import (
     FaissShards,
-    check_factory,
     choose,
     default_file_mb,
-    default_parameters,
+    search_parameters,
     write_faiss_files,
 )
-from madke.indexing.jvm import start as start_jvm
-from madke.indexing.lucene import index_passages
-from madke.indexing.manifest import (
+from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES,
@@ -39,14 +35,18 @@ from madke.indexing.manifest import (
     DenseSettings,
     Exactness,
     Manifest,
+    PassageStore,
+    StoredPassage,
     describe_corpus,
     describe_files,
     read_manifest,
+    write_passages,
 )
-from madke.indexing.passage_store import PassageStore, StoredPassage, write_passages
+from madke.indexing.lucene import index_passages
+from madke.indexing.lucene import start as start_jvm
 from madke.indexing.vectors import encode_shards, measure_recall
 from madke.versions import versions
-from madke.workers import IN_THIS_PROCESS, Engine, Workers, open_workers
+from madke.workers import Engine, Workers, open_workers
 
 Progress = Callable[[int, int | None], None]
 """Called with passages done and, once the corpus has been read, their total. Reading and indexing each count up."""
@@ -55,7 +55,6 @@ AUTO = "auto"
 SHARD_ROWS = 10_000
 _VECTORS = "vectors"
 _FAISS = "faiss"
-_INDEX = "index"
 
 _Settings = Bm25Settings | DenseSettings
 _Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, Exactness | None]]
@@ -78,11 +77,14 @@ def build_index(
     vectors: Path | None = None,
     engine: Engine = "local",
     address: str | None = None,
+    workers: Workers | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
     """Build the index of a corpus into the folder ``out``: Lucene's BM25, or FAISS over vectors.
 
     The same call again goes on after a kill, or finds that nothing is left to do. None takes an option's default.
+    A dense build holds in memory the text and the vectors of the shards under way, one FAISS file, and the sample that
+    the index is trained on.
 
     Args:
         corpus: See :func:`madke.indexing.corpus.read_corpus`; an index folder stands for its passages.
@@ -96,134 +98,102 @@ def build_index(
         faiss_parameters: dense: search parameters in FAISS's own words; by type. Not with ``auto``.
         shard_rows: dense: passages encoded, and lost by a kill, at a time; 10,000.
         file_mb: dense: at most so many megabytes of vectors in a FAISS file; by type.
-        vectors: dense: where vectors are kept for another index; by default they are removed at the end.
+        vectors: dense: where vectors are kept for another index, one build at a time; by default they are removed.
         engine: dense: who encodes, ``local`` or ``ray``.
         address: dense: of the Ray cluster, see :func:`madke.workers.open_workers`.
+        workers: dense: who encodes, in place of ``engine`` and ``address``.
         progress: See :data:`Progress`.
 
     Raises:
-        UserError: An option belongs to the other kind; and as :func:`build_bm25` and :func:`build_dense`.
+        UserError: The corpus cannot be read, an option does not fit, a package or Java is missing, ``out`` holds
+            something else, or the disk is full.
     """
+    bm25 = {"k1": k1, "b": b}
+    dense = {
+        "encoder": encoder,
+        "dtype": dtype,
+        "faiss": faiss,
+        "faiss-parameters": faiss_parameters,
+        "shard-rows": shard_rows,
+        "file-mb": file_mb,
+        "vectors": vectors,
+        "engine": None if engine == "local" else engine,
+        "address": address,
+    }
+    other, of_other = ("dense", dense) if kind == "bm25" else ("bm25", bm25)
+    if stray := [name for name, value in of_other.items() if value is not None]:
+        raise UserError(f"--{stray[0]} belongs to --kind {other}")
     if kind == "bm25":
-        of_dense = {
-            "encoder": encoder,
-            "dtype": dtype,
-            "faiss": faiss,
-            "faiss-parameters": faiss_parameters,
-            "shard-rows": shard_rows,
-            "file-mb": file_mb,
-            "vectors": vectors,
-            "engine ray": engine if engine != "local" else None,
-            "address": address,
-        }
-        if stray := list(_given(**of_dense)):
-            raise UserError(f"--{stray[0]} belongs to --kind dense")
-        return build_bm25(corpus, out, settings=Bm25Settings(**_given(k1=k1, b=b)), progress=progress)
-    if k1 is not None or b is not None:
-        raise UserError("--k1 and --b belong to --kind bm25")
-    chosen = _given(factory=faiss, parameters=faiss_parameters, shard_rows=shard_rows, file_mb=file_mb, vectors=vectors)
+        settings = Bm25Settings(**{name: value for name, value in bm25.items() if value is not None})
+        start_jvm()
+        return _build(corpus, out, settings, partial(_fill_bm25, settings, progress), progress)
     if encoder is None or isinstance(encoder, str):
         encoder = encoders.load_encoder(encoder or "minilm", dtype=dtype or "float32")
-    with open_workers(engine, address=address, gpus=True) as workers:
-        return build_dense(corpus, out, encoder=encoder, workers=workers, progress=progress, **chosen)
+    asked = _dense_settings(encoder, faiss or AUTO, faiss_parameters, shard_rows or SHARD_ROWS, file_mb)
+    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
+        return _build(corpus, out, asked, partial(_fill_dense, asked, encoder, vectors, opened, progress), progress)
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were set."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def build_bm25(
-    corpus: Path, out: Path, *, settings: Bm25Settings | None = None, progress: Progress = lambda done, total: None
-) -> Manifest:
-    """Build a BM25 index over a corpus (see :func:`madke.indexing.corpus.read_corpus`) into the folder ``out``.
-
-    Where ``out`` already holds the index of this corpus with these settings, nothing is done.
-
-    Raises:
-        UserError: The corpus cannot be read, Java or pyserini is missing, ``out`` holds something else, or the disk
-            is full.
-    """
-    chosen = settings or Bm25Settings()
-
-    def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
-        index_passages(store, index / LUCENE, progress)
-        return chosen, None
-
-    start_jvm()
-    return _build(corpus, out, chosen, fill, progress)
-
-
-def build_dense(
-    corpus: Path,
-    out: Path,
-    *,
-    encoder: Encoder,
-    factory: str = AUTO,
-    parameters: str | None = None,
-    shard_rows: int = SHARD_ROWS,
-    file_mb: float | None = None,
-    vectors: Path | None = None,
-    workers: Workers = IN_THIS_PROCESS,
-    progress: Progress = lambda done, total: None,
-) -> Manifest:
-    """Build a dense index over a corpus into the folder ``out``; resumes at the first unfinished shard.
-
-    Where ``out`` already holds the index of this corpus with these settings, nothing is done. Memory holds the text
-    and the vectors of the shards under way, one FAISS file, and the sample that the index is trained on. Arguments are
-    as those of :func:`build_index`; one build at a time may use the folder ``vectors``.
-
-    Raises:
-        UserError: The corpus cannot be read, faiss is missing, FAISS refuses the factory or the parameters, ``out``
-            holds something else, or the disk is full.
-    """
-    if factory != AUTO:
-        check_factory(factory, encoder.dimension, parameters or "")
-        if parameters is None:
-            parameters = default_parameters(factory, encoder.dimension)
-    elif parameters:
+def _dense_settings(
+    encoder: Encoder, factory: str, parameters: str | None, shard_rows: int, file_mb: float | None
+) -> DenseSettings:
+    if factory == AUTO and parameters:
         raise UserError("--faiss-parameters requires an explicit --faiss type")
-    asked = DenseSettings(
+    return DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
-        parameters=parameters or "",
+        parameters="" if factory == AUTO else search_parameters(factory, encoder.dimension, parameters),
         shard_rows=shard_rows,
         revision=encoder.revision,
         batching=BATCHING,
         file_mb=default_file_mb(factory) if file_mb is None else file_mb,
     )
 
-    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, Exactness]:
-        settings = asked
-        if factory == AUTO:
-            chosen, reason = choose(len(store), encoder.dimension, memory.total())
-            settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-        work = index.parent
-        with alone_in(vectors) if vectors else nullcontext():
-            shards = encode_shards(
-                store,
-                encoder,
-                settings,
-                corpus=source.sha256,
-                folder=vectors or work / _VECTORS,
-                replace=vectors is None,
-                workers=workers,
-                progress=progress,
-            )
-            files = write_faiss_files(shards, settings, work / _FAISS, corpus=source.sha256)
-            searched = FaissShards(files, parameters=settings.parameters)
-            if len(searched) != len(store):
-                raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
-            recall = measure_recall(store, encoder, shards, searched)
-        (index / _FAISS).mkdir()
-        for file in files:
-            file.rename(index / _FAISS / file.name)
-        return settings, recall
 
-    return _build(corpus, out, asked, fill, progress)
+def _fill_bm25(
+    asked: Bm25Settings, progress: Progress, store: PassageStore, index: Path, _: CorpusInfo
+) -> tuple[_Settings, None]:
+    index_passages(store, index / LUCENE, progress)
+    return asked, None
+
+
+def _fill_dense(
+    asked: DenseSettings,
+    encoder: Encoder,
+    vectors: Path | None,
+    workers: Workers,
+    progress: Progress,
+    store: PassageStore,
+    index: Path,
+    source: CorpusInfo,
+) -> tuple[_Settings, Exactness]:
+    settings = asked
+    if asked.factory == AUTO:
+        chosen, reason = choose(len(store), encoder.dimension, memory.total())
+        settings = asked.model_copy(update={"factory": chosen, "reason": reason})
+    with alone_in(vectors) if vectors else nullcontext():
+        shards = encode_shards(
+            store,
+            encoder,
+            settings,
+            corpus=source.sha256,
+            folder=vectors or index.parent / _VECTORS,
+            replace=vectors is None,
+            workers=workers,
+            progress=progress,
+        )
+        files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
+        searched = FaissShards(files, parameters=settings.parameters)
+        if len(searched) != len(store):
+            raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
+        recall = measure_recall(store, encoder, shards, searched)
+    (index / _FAISS).mkdir()
+    for file in files:
+        file.rename(index / _FAISS / file.name)
+    return settings, recall
 
 
 def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:
@@ -238,7 +208,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             if out.is_dir() and any(out.iterdir()):
                 return _same_index(out, source, asked)
             _discard_unfinished(work)
-            index = work / _INDEX
+            index = work / "index"
             index.mkdir()
             count = _store_passages(corpus, index / PASSAGES, progress)
             settings, recall = fill(PassageStore(index / PASSAGES), index, source)
@@ -265,15 +235,14 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
 def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
     """Put the corpus into a store at ``path``; an index's own store is linked, not copied, where the disk allows it."""
     if (corpus / MANIFEST).is_file():
-        try:
-            os.link(corpus / PASSAGES, path)
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
-                raise UserError(f"cannot be read: {error.strerror}", file=corpus / PASSAGES) from None
-            shutil.copyfile(corpus / PASSAGES, path)
+        stored = corpus / PASSAGES
         expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES)
-        if fingerprint(path) != expected:
-            raise UserError("is not as it was built; see madke index verify", file=corpus / PASSAGES)
+        if fingerprint(stored) != expected:
+            raise UserError("is not as it was built; see madke index verify", file=stored)
+        try:
+            os.link(stored, path)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(stored, path)
         return len(PassageStore(path))
     count = write_passages(path, _counted(read_unique(corpus), progress))
     if not count:
@@ -286,19 +255,14 @@ def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
         raise UserError("this folder is not empty and holds no index; choose another", file=out)
     manifest = read_manifest(out)
     found = manifest.index
-    if manifest.corpus.sha256 != source.sha256:
-        raise UserError(
-            f"this folder holds the index of another corpus, or of {manifest.corpus.path} before it changed; "
-            "remove it or choose another",
-            file=out,
-        )
     if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
         # What auto chose when the index was built.
         asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
-    if found != asked:
-        raise UserError(
-            f"this folder holds an index with other settings ({found!r}); remove it or choose another", file=out
-        )
+    other = "" if found == asked else f"an index with other settings ({found!r})"
+    if manifest.corpus.sha256 != source.sha256:
+        other = f"the index of another corpus, or of {manifest.corpus.path} before it changed"
+    if other:
+        raise UserError(f"this folder holds {other}; remove it or choose another", file=out)
     return manifest
 
 

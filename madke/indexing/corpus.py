@@ -1,6 +1,6 @@
-"""Corpora as a stream of passages.
+"""Corpora as streams of passages, and the folders of passages that ``madke index passages`` makes.
 
-A corpus is a folder that ``madke index passages`` made, or a file in one of these forms, plain or gzipped:
+A corpus is such a folder, or a file in one of these forms, plain or gzipped:
 
 * ``.tsv``: DPR's, tab-separated with CSV quoting and a header naming ``id``, ``text`` and ``title``;
 * ``.jsonl``: objects with ``id``, ``title`` and ``text``, or Anserini's ``id`` and ``contents``, whose first line is
@@ -15,22 +15,26 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
-from madke.files import read_jsonl
-from madke.indexing.passage_store import StoredPassage
-from madke.indexing.passages.shard_folder import finished_shards
+from madke.files import fingerprint, read_jsonl, replacing
+from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
+from madke.indexing.index_folder import StoredPassage
+
+UNFINISHED = "unfinished.json"
+"""The manifest while passages are made: it lists the shards that are finished."""
+
+Kind = Literal["wikipedia", "text"]
+RULES = 2
+"""Raised whenever the same source gives other passages than before, so that no folder mixes two ways of cleaning."""
 
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:
-    """The passages of a corpus in order, streamed.
-
-    Raises:
-        UserError: The file or folder cannot be read as a corpus; the message names the line or shard.
-    """
-    for _, _, passage in _located(path):
-        yield passage
+    """The passages of a corpus in order, streamed; a UserError that names the line or shard where it is wrong."""
+    return (passage for _, _, passage in _located(path))
 
 
 def read_unique(path: Path) -> Iterator[StoredPassage]:
@@ -44,35 +48,25 @@ def read_unique(path: Path) -> Iterator[StoredPassage]:
     for passage in read_corpus(path):
         hashes.append(hash(passage.id))
         yield passage
-    ordered = np.sort(np.frombuffer(hashes, dtype=np.int64)) if hashes else np.empty(0, dtype=np.int64)
-    repeated = {int(value) for value in ordered[1:][ordered[1:] == ordered[:-1]]}
-    if not repeated:
-        return
+    ordered = np.sort(np.asarray(hashes))
+    repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     seen: dict[str, str] = {}
-    for file, line, passage in _located(path):
-        if hash(passage.id) not in repeated:
-            continue
-        if passage.id in seen:
-            raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=file, line=line)
-        seen[passage.id] = str(line) if file == path else f"{line} of {file.name}"
+    for file, line, passage in _located(path) if repeated else ():
+        if hash(passage.id) in repeated:
+            if passage.id in seen:
+                raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=file, line=line)
+            seen[passage.id] = str(line) if file == path else f"{line} of {file.name}"
 
 
 def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
     """Each passage with its file and line."""
     for file in finished_shards(path) if path.is_dir() else [path]:
-        for line, passage in _numbered(file):
+        form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
+        if form not in (".tsv", ".jsonl"):
+            expected = "expected a .tsv or .jsonl file, possibly with .gz, or a folder of passages"
+            raise UserError(f"unknown corpus form; {expected}", file=file)
+        for line, passage in _read_tsv(file) if form == ".tsv" else _read_jsonl(file):
             yield file, line, passage
-
-
-def _numbered(path: Path) -> Iterator[tuple[int, StoredPassage]]:
-    form = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    if form == ".tsv":
-        return _read_tsv(path)
-    if form == ".jsonl":
-        return _read_jsonl(path)
-    raise UserError(
-        "unknown corpus form; expected a .tsv or .jsonl file, possibly with .gz, or a folder of passages", file=path
-    )
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
@@ -100,23 +94,142 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:
     for number, fields in read_jsonl(path):
-        passage = _passage(fields)
-        if passage is None:
-            raise UserError(
-                'expected an object {"id", "title", "text"} or {"id", "contents"} of strings', file=path, line=number
-            )
-        yield number, passage
+        identifier = fields.get("id")
+        title, text = fields.get("title"), fields.get("text")
+        if "contents" in fields:
+            head, newline, body = str(fields["contents"]).partition("\n")
+            title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
+        named = isinstance(identifier, str | int) and identifier != ""
+        if not (named and isinstance(title, str) and isinstance(text, str)):
+            expected = 'expected an object {"id", "title", "text"} or {"id", "contents"} of strings'
+            raise UserError(expected, file=path, line=number)
+        yield number, StoredPassage(str(identifier), title, text)
 
 
-def _passage(fields: dict[str, Any]) -> StoredPassage | None:
-    if "contents" in fields:
-        head, newline, body = str(fields["contents"]).partition("\n")
-        title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
-    elif isinstance(fields.get("title"), str) and isinstance(fields.get("text"), str):
-        title, text = fields["title"], fields["text"]
-    else:
-        return None
-    identifier = fields.get("id")
-    if identifier in (None, "") or not isinstance(identifier, str | int):
-        return None
-    return StoredPassage(str(identifier), title, text)
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def shard_name(number: int) -> str:
+    """The name of a shard's file."""
+    return f"passages-{number:05d}.jsonl.gz"
+
+
+class Counts(_Record):
+    """Pages by what became of them, and passages. For books a page is a file."""
+
+    pages: int = 0
+    """All that were read: the sum of the seven below."""
+    articles: int = 0
+    """Pages that gave passages."""
+    redirects: int = 0
+    disambiguations: int = 0
+    lists: int = 0
+    other_namespaces: int = 0
+    empty: int = 0
+    """No word of prose."""
+    unparsable: int = 0
+    passages: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
+
+
+class SourceFile(_Record):
+    """One file that passages are made from, known by its name, size (bytes) and content, wherever it lies."""
+
+    name: str
+    size: int
+    sha256: str
+    """Of all of a book; of the first and last MiB of a dump, which may have 20 GB."""
+
+
+class Settings(_Record):
+    """Everything that decides which passages come out; the last of a page may have fewer than ``words``."""
+
+    kind: Kind
+    words: int
+    rules: int = RULES
+    sources: tuple[SourceFile, ...]
+
+
+class Shard(_Record):
+    """One finished file of passages."""
+
+    number: int
+    sha256: str
+    counts: Counts
+    """Of the pages from the end of the shard before to the end of this one."""
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return shard_name(self.number)
+
+
+class PassagesManifest(_Record):
+    """The content of ``passages.json``, and while passages are made of ``unfinished.json``."""
+
+    format: Literal[1] = 1
+    settings: Settings
+    shards: tuple[Shard, ...]
+    versions: dict[str, str]
+
+    @property
+    def counts(self) -> Counts:
+        """Of all shards."""
+        return sum((shard.counts for shard in self.shards), Counts())
+
+
+class PassagesFolder(NamedTuple):
+    """What a folder holds already."""
+
+    manifest: PassagesManifest
+    finished: bool
+
+
+def read_folder(folder: Path) -> PassagesFolder | None:
+    """What a folder of passages says about itself; None where it holds no manifest, a UserError for a damaged one."""
+    for name in (FINISHED, UNFINISHED):
+        path = folder / name
+        try:
+            return PassagesFolder(PassagesManifest.model_validate_json(path.read_bytes()), finished=name == FINISHED)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValidationError) as error:
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            again = "make the passages again in another folder"
+            raise UserError(f"unreadable manifest: {why}; {again}", file=path) from None
+    return None
+
+
+def finished_shards(folder: Path) -> Iterator[Path]:
+    """The files of a finished folder, in order, each compared with its hash as it is asked for."""
+    found = read_folder(folder)
+    if found is None:
+        makes = "`madke index passages` makes such a folder"
+        raise UserError(f"no passages here ({FINISHED} missing); {makes}", file=folder)
+    if not found.finished:
+        again = "run the `madke index passages` command that made it again"
+        raise UserError(f"its passages are not finished; {again}", file=folder)
+    for shard in found.manifest.shards:
+        path = folder / shard.name
+        if not is_intact(folder, shard):
+            again = "`madke index passages`, run again, makes it anew"
+            raise UserError(f"is missing, or not as it was written; {again}", file=path)
+        yield path
+
+
+def write_manifest(folder: Path, manifest: PassagesManifest, *, finished: bool) -> None:
+    """Write the manifest; a finished one replaces the unfinished."""
+    with replacing(folder / (FINISHED if finished else UNFINISHED)) as file:
+        file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
+    (folder / (UNFINISHED if finished else FINISHED)).unlink(missing_ok=True)
+
+
+def is_intact(folder: Path, shard: Shard) -> bool:
+    """Whether a shard's file is as it was written."""
+    try:
+        return fingerprint(folder / shard.name) == shard.sha256
+    except UserError:
+        return False

@@ -1,7 +1,6 @@
 """FAISS files: the type that fits, writing them from shards of vectors, and searching them mapped from disk.
 
-An index is trained once on a sample and is a list of files, filled one after the other and never merged. Searching
-reads none of them into memory, whatever their size.
+An index is trained once on a sample and is a list of files, filled one after the other and never merged.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from madke import memory
 from madke.core.errors import UserError
 from madke.files import disk_full, replacing
-from madke.indexing.manifest import DenseSettings
+from madke.indexing.index_folder import DenseSettings
 from madke.indexing.vectors import load_vectors, vector_inputs
 from madke.shards import Inputs, finish, is_finished
 
@@ -29,8 +28,7 @@ _ANSWER_BYTES = 128 << 20
 class FaissShards:
     """FAISS files as one index, whose rows are those of the files, one after the other.
 
-    Where free memory can hold the files, they are first read from end to end: faulting their pages in one by one would
-    take about ten times as long. ``parameters`` are search parameters in FAISS's own words (``nprobe=32``).
+    ``parameters`` are search parameters in FAISS's own words (``nprobe=32``).
 
     Raises:
         UserError: faiss is missing, a file is no FAISS index, or the parameters do not fit it.
@@ -42,6 +40,7 @@ class FaissShards:
         self._opened = []
         for path in paths:
             if in_memory:
+                # Faulting its pages in one by one would take about ten times as long.
                 with path.open("rb", buffering=0) as file:
                     while file.read(_BLOCK):
                         pass
@@ -65,10 +64,7 @@ class FaissShards:
         return int(self._index.ntotal)
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The ``k`` largest inner products for each query and their rows, both of shape ``(len(queries), k)``.
-
-        Where an approximate index finds fewer than ``k``, row -1 stands in the rest.
-        """
+        """The ``k`` largest inner products for each query and their rows (-1 where fewer are found)."""
         import numpy as np
 
         # Each file's answers, a float and an int of 8 bytes each, wait for those of all others.
@@ -93,44 +89,30 @@ def _set_parameters(index: Any, parameters: str) -> None:
 
 
 def _reason(error: RuntimeError) -> str:
-    """What FAISS says, without the C++ signature and the source path that it puts before and after."""
+    """What FAISS says, without the C++ signature and the source path."""
     return str(error).rsplit(": ", 1)[-1].splitlines()[0]
 
 
 _SAMPLE = 65_536
 """Vectors that an index is trained on; 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
 _SAMPLE_PER_LIST = 64
-"""More of them where an inverted file has more lists; FAISS warns below 39."""
+"""FAISS warns below 39."""
 _SAMPLE_BYTES = 2_000_000_000
-"""The sample is held in memory."""
 
 
-def check_factory(factory: str, dimension: int, parameters: str = "") -> None:
-    """Refuse an index type that FAISS does not know, or that needs ids of its own, before hours of encoding.
-
-    Raises:
-        UserError: So does a missing faiss, and parameters that do not fit the type.
-    """
+def search_parameters(factory: str, dimension: int, given: str | None = None) -> str:
+    """How such an index is searched: as ``given``, else an eighth of an inverted file's lists; 64 nodes of a graph."""
     try:
-        index = _empty(factory, dimension)
-        _set_parameters(index, parameters)
-        reason = "it numbers its rows by itself" if "IDMap" in type(index).__name__ else None
+        whole = _empty(factory, dimension)
+        _set_parameters(whole, given or "")
     except RuntimeError as error:
-        reason = _reason(error)
-    if reason:
-        asked = f"{factory!r} with {parameters!r}" if parameters else repr(factory)
+        asked = f"{factory!r} with {given!r}" if given else repr(factory)
         raise UserError(
-            f"--faiss {asked} for {dimension} dimensions: {reason}; expected auto or a FAISS factory string, for "
-            "instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
-        )
-
-
-def default_parameters(factory: str, dimension: int) -> str:
-    """How such an index is searched where nobody says: an eighth of an inverted file's lists, 64 nodes of a graph.
-
-    FAISS's own defaults, one list and 16 nodes, miss too much to be anybody's wish.
-    """
-    whole = _empty(factory, dimension)  # the others are views of it, and do not keep it alive
+            f"--faiss {asked} for {dimension} dimensions: {_reason(error)}; expected auto or a FAISS factory string, "
+            "for instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
+        ) from None
+    if given is not None:
+        return given
     if lists := _lists(whole):
         return f"nprobe={max(1, lists // 8)}"
     faiss = load_faiss()
@@ -141,10 +123,9 @@ def default_parameters(factory: str, dimension: int) -> str:
 
 
 def default_file_mb(factory: str) -> float:
-    """How large a FAISS file is where nobody says: 64 MB, or 1,024 for inverted files and graphs.
+    """How large a FAISS file, which is built in memory, is where nobody says: 64 MB.
 
-    A file is built in memory. Every file of an inverted file or a graph is searched from its start, so fewer are
-    faster; for other types it makes no difference.
+    1,024 for inverted files and graphs: each of their files is searched from its start, so fewer are faster.
     """
     return 1024.0 if "IVF" in factory or "HNSW" in factory else 64.0
 
@@ -152,18 +133,11 @@ def default_file_mb(factory: str) -> float:
 def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
     """Write the index over all vectors as files of at most ``settings.file_mb``, and return them in row order.
 
-    ``vectors`` are ``.npy`` files of ``settings.shard_rows`` rows, the last one shorter. A finished file in ``folder``
-    of the same settings and ``corpus`` (its SHA-256) is left as it is.
-
-    Raises:
-        UserError: The vectors are too few to train the index, or a file cannot be written.
+    ``vectors`` are the files of :func:`madke.indexing.vectors.encode_shards`. A finished file in ``folder`` of the same
+    settings and ``corpus`` (its SHA-256) is left as it is.
     """
-    made_from: Inputs = {
-        **vector_inputs(settings, corpus),
-        "factory": settings.factory,
-        "shard_rows": settings.shard_rows,
-        "faiss": version("faiss-cpu"),
-    }
+    made_from = dict(vector_inputs(settings, corpus))
+    made_from |= {"factory": settings.factory, "shard_rows": settings.shard_rows, "faiss": version("faiss-cpu")}
     trained = _trained(vectors, settings, folder / "trained", made_from)
     shard_bytes = _bytes_per_vector(trained, settings) * settings.shard_rows
     per_file = max(1, int(settings.file_mb * 1e6) // shard_bytes)
@@ -213,7 +187,7 @@ def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, input
 
 
 def _sample(vectors: Sequence[Path], shard_rows: int, most: int) -> NDArray[np.float32]:
-    """So many rows of all shards at random (all, where they are fewer), the same ones every time."""
+    """So many rows of all shards at random, the same ones every time."""
     import numpy as np
 
     last = np.load(vectors[-1], mmap_mode="r")
@@ -253,34 +227,32 @@ def _write(index: Any, path: Path) -> None:
 
 _EXACT_SHARE = 1 / 4
 _COMPRESSED_SHARE = 3 / 4
-"""Shares of the memory that a flat, and any other, index may take. Both are mapped from disk, and quick only while the
-system keeps them in memory; the rest is for whatever else a debate needs."""
+"""Shares of the memory that a flat, and any other, index may take: mapped files are quick while they stay in memory."""
 
 
 def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
     """The most exact index of so many vectors that ``memory`` (bytes) can hold: a factory string, and why.
 
-    Flat (4 bytes a dimension) within a quarter of the memory, SQ8 (1 byte) within three quarters, else product
-    quantization, with as many bytes a vector as fit, a quarter to a sixteenth of the dimensions (``np``: without
-    training for Hamming distances, which nobody uses here and which takes most of the time).
+    Flat (4 bytes a dimension), SQ8 (1 byte), else product quantization with a quarter to a sixteenth of a byte
+    (``np``: without training for Hamming distances, which nobody uses here and which takes most of the time).
     """
+
+    def gb(size: int) -> str:
+        return f"{size / 1e9:.1f} GB"
+
     flat = 4 * count * dimension
     if flat <= memory * _EXACT_SHARE:
-        return "Flat", f"exact; {_gb(flat)} of {_gb(memory)} memory"
+        return "Flat", f"exact; {gb(flat)} of {gb(memory)} memory"
     sq8 = count * dimension
     if sq8 <= memory * _COMPRESSED_SHARE:
-        return "SQ8", f"flat would take {_gb(flat)} of {_gb(memory)} memory, SQ8 takes {_gb(sq8)}"
+        return "SQ8", f"flat would take {gb(flat)} of {gb(memory)} memory, SQ8 takes {gb(sq8)}"
     codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
     fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
     code = fitting[0] if fitting else codes[-1]
-    takes = f"SQ8 would take {_gb(sq8)} of {_gb(memory)} memory, {code} bytes a vector take {_gb(code * count)}"
+    takes = f"SQ8 would take {gb(sq8)} of {gb(memory)} memory, {code} bytes a vector take {gb(code * count)}"
     return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk"
 
 
 def _divisor(number: int, most: int) -> int:
-    """The largest divisor up to ``most``, at least 1: a byte of a product quantizer codes as many dimensions as any."""
+    """The largest divisor up to ``most``: a byte of a product quantizer codes as many dimensions as any."""
     return next(divisor for divisor in range(max(most, 1), 0, -1) if number % divisor == 0)
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"

@@ -1,14 +1,12 @@
 """Folders in pyserini's formats: an Anserini Lucene index, and a FAISS file with the ids of its rows.
 
-Nothing here imports pyserini: the formats are what Lucene and FAISS write, with two conventions. A Lucene document
-keeps what it was indexed from in its stored field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``). A FAISS
-folder holds the vectors in ``index`` and, a line a row, their documents' ids in ``docid``.
+A Lucene document keeps what it was indexed from in its stored field ``raw`` (``-storeRaw``) or ``contents``
+(``-storeContents``). A FAISS folder holds the vectors in ``index`` and, a line a row, documents' ids in ``docid``.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -17,17 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
-from madke.indexing.jvm import attached, java_reason, start
-from madke.indexing.lucene import open_lucene
-from madke.indexing.manifest import MANIFEST, PASSAGES, open_manifest
-from madke.indexing.passage_store import PassageStore, StoredPassage
+from madke.files import opened
+from madke.indexing.index_folder import MANIFEST, PASSAGES, PassageStore, StoredPassage, open_manifest
+from madke.indexing.lucene import attached, open_lucene
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 K1, B = 0.9, 0.4
-"""BM25's parameters where nothing else is said: Anserini's defaults, with which pyserini's results are published."""
+"""BM25's parameters with which pyserini's results are published."""
 
 Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
 """The passages of documents' ids; None where the index does not hold one."""
@@ -40,7 +37,6 @@ VECTORS = "index"
 _DOCIDS = "docid"
 _EDGE = 1 << 16
 _BLOCK = 1 << 20
-_STRIDE = 64
 
 
 def is_lucene(folder: Path) -> bool:
@@ -49,38 +45,31 @@ def is_lucene(folder: Path) -> bool:
 
 
 def is_faiss(folder: Path) -> bool:
-    """Whether the folder holds a FAISS file and its documents' ids, named as pyserini names them."""
+    """Whether the folder holds a FAISS file and its documents' ids."""
     return (folder / VECTORS).is_file() and (folder / _DOCIDS).is_file()
 
 
 def fingerprint_of(folder: Path) -> str:
     """Twelve hexadecimal digits of a folder's content, at the cost of opening its files.
 
-    Of names, sizes, and the first and last 64 KiB of every file (Lucene's small ``segments_N``, which says which
-    documents are alive, is whole in that): a change between the two that keeps a file's size is not seen.
+    Of names, sizes, and the first and last 64 KiB of every file (Lucene's ``segments_N``, which says which documents
+    are alive, is whole in that).
     """
     digest = sha256()
     for path in sorted(folder.iterdir()):
         if not path.is_file() or path.name in ("write.lock", FETCHED):
             continue
-        try:
-            with path.open("rb") as file:
-                size = file.seek(0, 2)
-                digest.update(f"{path.name}\n{size}\n".encode())
-                for start in {0, max(0, size - _EDGE)}:
-                    file.seek(start)
-                    digest.update(file.read(_EDGE))
-        except OSError as error:
-            raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+        with opened(path) as file:
+            size = file.seek(0, 2)
+            digest.update(f"{path.name}\n{size}\n".encode())
+            for start in {0, max(0, size - _EDGE)}:
+                file.seek(start)
+                digest.update(file.read(_EDGE))
     return digest.hexdigest()[:12]
 
 
 def describe(folder: Path) -> str | None:
-    """What a folder in pyserini's format holds, in a line; None where it is no such folder.
-
-    Raises:
-        UserError: It cannot be read.
-    """
+    """What a folder in pyserini's format holds, in a line; None where it is no such folder."""
     if is_lucene(folder):
         kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
     elif is_faiss(folder):
@@ -91,82 +80,52 @@ def describe(folder: Path) -> str | None:
 
 
 class DocIds:
-    """The lines of a ``docid`` file by row, mapped from disk; a UserError where it cannot be read or holds none.
-
-    Memory holds where every 64th line starts: 2.6 MB for 21 million, where their strings would take 1.2 GB.
-    """
+    """The lines of a ``docid`` file by row, mapped from disk; memory holds where each ends, 8 bytes a line."""
 
     def __init__(self, folder: Path) -> None:
         import numpy as np
 
         path = folder / _DOCIDS
-        starts, lines, size = [np.zeros(1, np.int64)], 0, 0
         try:
-            with path.open("rb") as file:
-                block = b""
-                while block := file.read(_BLOCK):
-                    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-                    starts.append(size + 1 + ends[-(lines + 1) % _STRIDE :: _STRIDE])
-                    lines += len(ends)
-                    size += len(block)
-                    last = block[-1:]
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-        except ValueError:
-            raise UserError("is empty; expected the id of a document on each line", file=path) from None
-        self._starts = np.concatenate(starts)
-        self._length = lines + (last != b"\n")
+            self._text = np.memmap(path, np.uint8, "r")
+        except (OSError, ValueError) as error:  # the second for an empty file
+            raise UserError(f"cannot be read: {error}", file=path) from None
+        starts = range(0, len(self._text), _BLOCK)
+        ends = [start + np.flatnonzero(self._text[start : start + _BLOCK] == ord("\n")) for start in starts]
+        if self._text[-1] != ord("\n"):
+            ends.append(np.array([len(self._text)]))
+        self._ends = np.concatenate(ends)
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._ends)
 
     def __getitem__(self, row: int) -> str:
-        if not 0 <= row < self._length:
-            raise IndexError(f"row {row} of {self._length} ids")
-        group, place = divmod(row, _STRIDE)
-        start = int(self._starts[group])
-        stop = int(self._starts[group + 1]) if group + 1 < len(self._starts) else len(self._map)
-        return self._map[start:stop].split(b"\n")[place].rstrip().decode()
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} ids")
+        start = int(self._ends[row - 1]) + 1 if row else 0
+        return self._text[start : int(self._ends[row])].tobytes().rstrip().decode()
 
 
 def open_searcher(folder: Path) -> Any:
-    """Anserini's searcher over a Lucene folder whose documents hold their texts, with BM25 as published.
-
-    Raises:
-        UserError: Lucene cannot open the folder, it is empty, its documents hold no text, or Java is missing.
-    """
-    start()
-    import jnius  # not before the JVM has been started with its class path
-
-    try:
-        searcher = open_lucene(folder, k1=K1, b=B)
-        first = searcher.doc(0) if searcher.get_total_num_docs() else None
-    except jnius.JavaException as error:
-        raise UserError(f"Lucene cannot open it: {java_reason(error)}", file=folder) from None
+    """Anserini's searcher over a Lucene folder whose documents hold their texts, with BM25 as published."""
+    searcher = open_lucene(folder, k1=K1, b=B)
+    first = searcher.doc(0) if searcher.get_total_num_docs() else None
     if first is None:
         raise UserError("this Lucene index holds no documents", file=folder)
     if first.get("raw") is None and first.get("contents") is None:
-        raise UserError(
-            "this Lucene index does not hold the texts of its documents; take one that does, or index again with "
-            "-storeRaw",
-            file=folder,
-        )
+        again = "take one that does, or index again with -storeRaw"
+        raise UserError(f"this Lucene index does not hold the texts of its documents; {again}", file=folder)
     return searcher
 
 
 def stored_passage(docid: str, document: Any) -> StoredPassage:
-    """The passage of a Lucene document: of its ``raw`` field, else of ``contents``."""
-    raw = document.get("raw")
-    return passage_of(docid, document.get("contents") if raw is None else raw)
-
-
-def passage_of(docid: str, stored: str) -> StoredPassage:
-    r"""The passage of what was indexed.
+    r"""The passage of a Lucene document: of its ``raw`` field, else of ``contents``.
 
     That is ``{"title", "text"}`` or ``{"title", "contents"}`` in JSON, or ``{"contents"}``, or plain text. Text whose
     first line stands in quotes, ``"title"\ntext``, has it as its title, as in ``wikipedia-dpr-100w``.
     """
+    raw = document.get("raw")
+    stored = document.get("contents") if raw is None else raw
     try:
         fields = json.loads(stored)
     except (ValueError, RecursionError):
@@ -183,11 +142,7 @@ def passage_of(docid: str, stored: str) -> StoredPassage:
 
 
 def open_texts(folder: Path) -> tuple[Texts, str]:
-    """The texts of a Lucene folder in pyserini's format or an index of ours, by documents' ids; and its fingerprint.
-
-    Raises:
-        UserError: The folder is neither, or holds no texts.
-    """
+    """The texts of a Lucene folder in pyserini's format or an index of ours, by documents' ids; and its fingerprint."""
     if (folder / MANIFEST).is_file():
         fingerprint = open_manifest(folder).fingerprint
         return _texts_of_store(PassageStore(folder / PASSAGES)), fingerprint

@@ -21,17 +21,12 @@ T = TypeVar("T")
 
 
 def search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
-    """What the source's ``search`` returns or, where that is a coroutine, what it comes to; raises what it raises.
-
-    It may be called inside a running event loop, which waits meanwhile: coroutines run in a loop of their own.
-    """
+    """What the source's ``search`` returns, or comes to. A running event loop waits: coroutines run in another."""
     return _result(source.search(queries, k))
 
 
 def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
-    """The source's answer to each query, its passages marked with the source's name.
-
-    An unexpected exception, or a wrong number of answers, fails all queries.
+    """The source's answer to each query; an unexpected exception, or a wrong number of answers, fails all of them.
 
     Raises:
         UserError: The source cannot work at all.
@@ -48,10 +43,7 @@ def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
 
 
 def served_by(source: Source) -> str:
-    """What serves the source: its description, and its fingerprint where the description does not hold it.
-
-    Of a source without one, a log line says once that its changes go unnoticed.
-    """
+    """What serves the source: its description, and its fingerprint where the description does not hold it."""
     fingerprint = getattr(source, "fingerprint", None)
     if fingerprint is None:
         _no_fingerprint(source.name, source.description)
@@ -67,15 +59,10 @@ def close_sources(sources: Iterable[Source]) -> None:
 
 
 class OwnSource:
-    """Somebody's source under the name that a run knows it by.
+    """Somebody's source under the name that a run knows it by."""
 
-    Args:
-        source: What is asked.
-        name: What its passages are marked with; by default the source's own name.
-    """
-
-    def __init__(self, source: Source, name: str | None = None) -> None:
-        self.name = name or source.name
+    def __init__(self, source: Source, name: str) -> None:
+        self.name = name
         self.description = self.fingerprint = served_by(source)
         self._source = source
 
@@ -99,11 +86,7 @@ built-in ones only hold their names here; :mod:`madke.knowledge.named` opens the
 
 
 def own_source(code: str, name: str) -> Source:
-    """The source that an entry point or ``module:object`` stands for, under the given name.
-
-    Raises:
-        UserError: There is no such code, it fails, or it makes no source.
-    """
+    """The source that an entry point or ``module:object`` stands for; a UserError where it makes none."""
     value = SOURCES[code]
     if not _is_source(value):
         try:

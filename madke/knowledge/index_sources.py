@@ -13,31 +13,28 @@ from madke.core.knowledge import Hits, Passage, Source
 from madke.encoders import Dtype, Encoder, load_encoder
 from madke.indexing import pyserini
 from madke.indexing.faiss_files import FaissShards
-from madke.indexing.jvm import attached, java_class, java_reason, start
-from madke.indexing.lucene import open_lucene
-from madke.indexing.manifest import (
+from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES,
     Bm25Settings,
     DenseSettings,
+    PassageStore,
+    StoredPassage,
     open_manifest,
     read_manifest,
 )
-from madke.indexing.passage_store import PassageStore, StoredPassage
+from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
 
 _CHUNK = 1_000
 """Queries searched at a time: one pass over the vectors serves them all; Ctrl-C gets through between two chunks."""
 
 
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
-    """The source over the index in ``folder``; ``name`` is what its passages are marked with.
+    """The source over the index in ``folder``: one of ours, or a Lucene or FAISS folder in pyserini's format.
 
-    Args:
-        name: The source's name.
-        folder: An index folder of ours, or a Lucene or FAISS folder in pyserini's format.
-        encoder: For a FAISS folder of pyserini's, which does not say: what encodes the queries.
-        texts: For a FAISS folder of pyserini's, which holds none: the index that holds the passages' texts.
+    A FAISS folder of pyserini's does not say what encodes its queries (``encoder``), and holds no passages: ``texts``
+    is the index that does.
 
     Raises:
         UserError: There is no such folder, it is no index, or what it needs is missing.
@@ -49,21 +46,17 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
         )
     ours = (folder / MANIFEST).exists()
     if not ours and pyserini.is_faiss(folder):
-        missing = [field for field, value in (("encoder", encoder), ("texts", texts)) if value is None]
-        if missing:
+        if encoder is None or texts is None:
             raise UserError(
                 f"source {name!r}: a FAISS folder in pyserini's format says neither what encodes its queries nor what "
-                f"its passages are; {' and '.join(missing)} must be given, in sources.yaml for instance: {name}: "
+                f"its passages are; encoder and texts must be given, in sources.yaml for instance: {name}: "
                 "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
                 file=folder,
             )
         return DenseSource(folder, name=name, encoder=encoder, texts=texts)
     if encoder or texts:
-        raise UserError(
-            f"source {name!r}: encoder and texts are for a FAISS folder in pyserini's format, with the files index and "
-            "docid, and this is none",
-            file=folder,
-        )
+        needs = "a FAISS folder in pyserini's format, with the files index and docid"
+        raise UserError(f"source {name!r}: encoder and texts are for {needs}, and this is none", file=folder)
     if not ours and not pyserini.is_lucene(folder):
         raise UserError(
             f"no index here: neither {MANIFEST} (built by `madke index build`), nor segments_N (Lucene), nor index "
@@ -76,19 +69,19 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
 
 
 class Bm25Source:
-    """A source over the BM25 index in ``folder``; ``name`` is what its passages are marked with.
-
-    The folder is one of ours, or a Lucene index in pyserini's format that holds its documents' texts.
-
-    Raises:
-        UserError: The folder holds no complete BM25 index, or Java or pyserini is missing.
-    """
+    """A source over a BM25 index of ours, or a Lucene index in pyserini's format that holds its documents' texts."""
 
     def __init__(self, folder: Path, *, name: str) -> None:
         self.name = name
         self._passage: Callable[[Any], StoredPassage]
         if (folder / MANIFEST).exists():
-            described = self._open_ours(folder)
+            manifest = open_manifest(folder)
+            if not isinstance(manifest.index, Bm25Settings):
+                raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
+            store = PassageStore(folder / PASSAGES)
+            self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
+            self._passage = lambda document: store[int(document.docid)]
+            described = f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
         else:
             self._searcher = pyserini.open_searcher(folder)
             self._passage = lambda document: pyserini.stored_passage(document.docid, document.lucene_document)
@@ -96,24 +89,8 @@ class Bm25Source:
             described = f"{count:,} documents ({folder}, {pyserini.fingerprint_of(folder)})"
         self.description = self.fingerprint = f"BM25 over {described}"
 
-    def _open_ours(self, folder: Path) -> str:
-        manifest = open_manifest(folder)
-        if not isinstance(manifest.index, Bm25Settings):
-            raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
-        store = PassageStore(folder / PASSAGES)
-        start()
-        import jnius  # not before the JVM has been started with its class path
-
-        try:
-            self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
-        except jnius.JavaException as error:
-            reason = java_reason(error)
-            raise UserError(f"Lucene cannot open it: {reason}; build the index again", file=folder) from None
-        self._passage = lambda document: store[int(document.docid)]
-        return f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
-
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The best ``k`` passages for each query; none where a query has no word of the index."""
+        """The best ``k`` passages for each query; none where it has no word of the index."""
         found: list[Hits] = []
         with attached():
             for first in range(0, len(queries), _CHUNK):
@@ -132,12 +109,9 @@ class Bm25Source:
         try:
             found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
         except jnius.JavaException:  # of one query; which one, searching them one by one will tell
-            return [self._search_one(query, k) for query in queries]
-        hits = []
-        for number, query in enumerate(queries):
-            documents = found.get(str(number))
-            hits.append(self._search_one(query, k) if documents is None else self._hits(documents))
-        return hits
+            found = {}
+        answers = [(query, found.get(str(number))) for number, query in enumerate(queries)]
+        return [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
 
     def _search_one(self, query: str, k: int) -> Hits:
         import jnius
@@ -161,18 +135,10 @@ def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
 
 
 class DenseSource:
-    """A source over the dense index in ``folder``; ``name`` is what its passages are marked with.
+    """A source over a dense index of ours, or, with ``encoder`` and ``texts``, a FAISS folder in pyserini's format.
 
-    The encoder is loaded, and the vectors are read, with the first search.
-
-    Args:
-        folder: An index of ours, or, with ``encoder`` and ``texts``, a FAISS folder in pyserini's format.
-        name: The source's name.
-        encoder: Encodes the queries; by default the one that an index of ours was built with.
-        texts: The index that holds the passages' texts under the same ids; ours hold their own.
-
-    Raises:
-        UserError: The folder holds no complete dense index, or a package is missing.
+    ``encoder`` encodes the queries; by default the one that an index of ours was built with. It is loaded, and the
+    vectors are read, with the first search. ``texts`` is the index that holds the passages' texts under the same ids.
     """
 
     def __init__(
@@ -182,12 +148,9 @@ class DenseSource:
         self._folder = folder
         self._dtype: Dtype
         self._revision = self._parameters = ""
-        """Which weights the encoder had, and FAISS's search parameters; empty where nobody says."""
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
-        if texts is None:
+        if texts is None or encoder is None:
             described = self._open_ours(folder, encoder)
-        elif encoder is None:
-            raise UserError("a FAISS folder does not say what encodes its queries; name an encoder", file=folder)
         else:
             described = self._open_pyserini(folder, encoder, texts)
         self.description = self.fingerprint = described
@@ -199,8 +162,6 @@ class DenseSource:
             raise UserError(f"a {settings.kind} index; a dense one was expected", file=folder)
         store = PassageStore(folder / PASSAGES)
         self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
-        if not self._files:
-            raise UserError("names no FAISS file; build the index again", file=folder / MANIFEST)
         self._rows = len(store)
         self._passages = lambda rows: [store[row] for row in rows]
         self._encoded_by: Encoder | str = encoder or settings.encoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -41,21 +41,14 @@ _chosen: Path | None = None
 
 
 def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
-    """Source name -> specification (None for what the name says), of ``--sources``.
-
-    ``"none"`` is no source at all, None the ``default`` ones of the protocol. Raises as :func:`parse_sources`.
-    """
+    """:func:`parse_sources` of ``--sources``: ``"none"`` is no source at all, None the protocol's ``default`` ones."""
     if text is None:
         return dict.fromkeys(default)
     return {} if text.strip() == "none" else parse_sources(text)
 
 
 def parse_sources(text: str) -> dict[str, str | None]:
-    """``"wiki=a+b,google"`` as ``{"wiki": "a+b", "google": None}``, in the order given.
-
-    Raises:
-        UserError: Nothing is named, a name or a specification is empty, or a name occurs twice.
-    """
+    """``"wiki=a+b,google"`` as ``{"wiki": "a+b", "google": None}``, in the order given."""
     specs: dict[str, str | None] = {}
     for part in text.split(","):
         name, equals, spec = (piece.strip() for piece in part.partition("="))
@@ -68,10 +61,7 @@ def parse_sources(text: str) -> dict[str, str | None]:
 
 
 def use_sources_file(file: Path | None) -> None:
-    """Take the names of sources from this file, before ``MADKE_SOURCES`` and ``./sources.yaml``; None: no longer.
-
-    A file that is named so, or by ``MADKE_SOURCES``, may name code; one that is only found may not.
-    """
+    """Take the names of sources from this file, which may name code, before ``MADKE_SOURCES``; None: no longer."""
     global _chosen
     _chosen = file
 
@@ -82,9 +72,6 @@ def known_sources() -> dict[str, str]:
     These are the entries of the file that :func:`use_sources_file` or ``MADKE_SOURCES`` names, else of
     ``./sources.yaml`` where there is one; the indexes that ``madke index fetch`` registered; the built-in ones; and
     those of installed packages (entry points). A name stands for the first that has it.
-
-    Raises:
-        UserError: A file of sources cannot be read, or an entry in it is wrong.
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
     others = {name: "built in" if name in BUILT_IN else "an installed package" for name in SOURCES}
@@ -100,14 +87,7 @@ def is_sample(name: str, spec: str | None) -> bool:
 
 
 def register(name: str, spec: IndexSpec) -> Path:
-    """Give an index a name for this user, whatever folder they work in, in place of another of that name.
-
-    Returns:
-        The file that names it now, in the cache folder.
-
-    Raises:
-        UserError: The file is there and cannot be read, or it cannot be written.
-    """
+    """Give an index a name for this user, whatever folder they work in; returns the file that names it now."""
     file = cache_dir() / _FILE
     add_source(file, name, spec.under(Path.cwd()))
     return file
@@ -141,14 +121,14 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 
     A part of a hybrid, and a word of the command line that is no other specification, is a declared name (of a file, or
     fetched), else a folder, else a built-in name or one of an installed package.
-
-    Raises:
-        UserError: No such name, or a source that is made of itself.
     """
+    declared = _declared()
     if spec is not None:
         parsed = parse_spec(spec)
-        return _part(spec, None, ()) if isinstance(parsed, IndexSpec) else _resolved(parsed, None, ())
-    if found := _declared_spec(name, None, ()) or _built_in(name):
+        return _resolved(spec if isinstance(parsed, IndexSpec) else parsed, None, (), declared)
+    if name in declared:
+        return _resolved(name, None, (), declared)
+    if found := _built_in(name):
         return found
     places: dict[str, list[str]] = {}
     for known, place in known_sources().items():
@@ -161,68 +141,51 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
-    """The files and folders that sources are read from, as far as they are named; nothing is opened or built.
-
-    ``specs`` is as :func:`source_specs` returns it.
-
-    Raises:
-        UserError: A file of sources cannot be read, or an entry or a specification is wrong.
-    """
+    """The files and folders that sources are read from, as far as they are named; nothing is opened or built."""
     declared = _declared()
-    seen: set[str] = set()
-
-    def within(spec: SourceSpec | str, entry: Entry | None) -> Iterator[Path]:
-        if isinstance(spec, HybridSpec):
-            for part in spec.hybrid:
-                yield from within(part, entry)
-        elif not isinstance(spec, str):
-            yield from (value for _, value in spec.under(_folder(entry)) if isinstance(value, Path))
-        elif (own := declared.get(spec)) is None:
-            yield _folder(entry) / at_home(Path(spec))
-        elif spec not in seen:
-            seen.add(spec)
-            yield from within(own.spec, own)
-
-    found: list[Path] = []
+    left: list[tuple[SourceSpec | str, Entry | None]] = []
     for name, text in specs.items():
         spec = parse_spec(text) if text else name
         if text or name in declared:
-            found += within(text if text and isinstance(spec, IndexSpec) else spec, None)
+            left.append((text if text and isinstance(spec, IndexSpec) else spec, None))
+    found: list[Path] = []
+    seen: set[str] = set()
+    while left:
+        spec, entry = left.pop()
+        if isinstance(spec, HybridSpec):
+            left += [(part, entry) for part in spec.hybrid]
+        elif not isinstance(spec, str):
+            found += [value for _, value in spec.under(_folder(entry)) if isinstance(value, Path)]
+        elif spec not in declared:
+            found.append(_folder(entry) / at_home(Path(spec)))
+        elif spec not in seen:
+            seen.add(spec)
+            left.append((declared[spec].spec, declared[spec]))
     return found
 
 
-def _resolved(spec: SourceSpec, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
-    """The specification with its names and paths resolved.
-
-    It stands in ``entry`` (None: on the command line), as a part of the declared names ``above``, outermost first.
-    """
-    if not isinstance(spec, HybridSpec):
+def _resolved(
+    spec: SourceSpec | str, entry: Entry | None, above: tuple[str, ...], declared: Mapping[str, Entry]
+) -> SourceSpec:
+    """``spec`` stands in ``entry`` (None: on the command line), as a part of the declared names ``above``."""
+    if isinstance(spec, HybridSpec):
+        parts = tuple(_resolved(part, entry, above, declared) for part in spec.hybrid)
+        return spec.model_copy(update={"hybrid": parts})
+    if not isinstance(spec, str):
         return spec.under(_folder(entry))
-    parts = tuple(
-        _part(part, entry, above) if isinstance(part, str) else _resolved(part, entry, above) for part in spec.hybrid
-    )
-    return spec.model_copy(update={"hybrid": parts})
-
-
-def _part(part: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec:
-    if is_code(part):
-        return PythonSpec(python=part)
-    folder = _folder(entry) / at_home(Path(part))
-    found = _declared_spec(part, entry, above) or (IndexSpec(index=folder) if folder.is_dir() else _built_in(part))
+    if is_code(spec):
+        return PythonSpec(python=spec)
+    if own := declared.get(spec):
+        if len(above) == _DEEPEST:
+            raise _error(f"hybrids nest deeper than {_DEEPEST}: {' -> '.join((*above, spec))}", entry)
+        if spec in above:
+            raise _error(f"source {spec!r} is made of itself: {' -> '.join((*above, spec))}", entry)
+        return _resolved(own.spec, own, (*above, spec), declared)
+    folder = _folder(entry) / at_home(Path(spec))
+    found = IndexSpec(index=folder) if folder.is_dir() else _built_in(spec)
     if found is None:
-        raise _error(f"no folder {part!r}, and {unknown('source', part, known_sources())}", entry)
+        raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
     return found
-
-
-def _declared_spec(name: str, entry: Entry | None, above: tuple[str, ...]) -> SourceSpec | None:
-    own = _declared().get(name)
-    if own is None:
-        return None
-    if len(above) == _DEEPEST:
-        raise _error(f"hybrids nest deeper than {_DEEPEST}: {' -> '.join((*above, name))}", entry)
-    if name in above:
-        raise _error(f"source {name!r} is made of itself: {' -> '.join((*above, name))}", entry)
-    return _resolved(own.spec, own, (*above, name))
 
 
 def _folder(entry: Entry | None) -> Path:

@@ -13,19 +13,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.files import read_jsonl, replacing
+from madke.files import opened, read_jsonl, replacing
 from madke.yaml_file import validated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRecord:
-    """One line of a pool file."""
+    """One line of a pool file: what the sources returned for a question, source by source, in rank order."""
 
     id: str
-    """The question's id."""
     question: str
     passages: tuple[Passage, ...] = ()
-    """What the sources returned, source by source, in rank order."""
     partial: dict[str, str]
     """Source -> reason, for those that failed."""
     sources: dict[str, str]
@@ -33,59 +31,34 @@ class PoolRecord:
 
 
 def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
-    """The records of a pool file by question id; with ``only``, those of these ids (all lines are checked).
-
-    Raises:
-        UserError: As :func:`pool_records`.
-    """
+    """The :func:`pool_records` of a file by question id; with ``only``, those of these ids (all lines are checked)."""
     return {record.id: record for _, record in pool_records(path) if only is None or record.id in only}
 
 
 def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
-    """(The byte at which its line begins, record) of each line, all of them checked; 0 for each in a file ``.gz``.
+    """(1-based line number, record) of each line that is not blank; a UserError that names the first wrong one.
 
     A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
     the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
-
-    Raises:
-        UserError: The file or one of its lines is wrong, or an id occurs twice; the message names the line.
     """
     line_of: dict[str, int] = {}
-    for number, start, record in _numbered(path):
-        if record.id in line_of:
-            raise UserError(f"id {record.id!r} stands on line {line_of[record.id]} already", file=path, line=number)
-        line_of[record.id] = number
-        yield start, record
-
-
-def _numbered(path: Path) -> Iterator[tuple[int, int, PoolRecord]]:
-    """(1-based line number, where the line begins, record) of each line that is not blank."""
-    explained = _explained(path)
-    if path.suffix == ".gz":
-        yield from ((number, 0, record) for number, record in explained)
-        return
-    start = 0
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    try:
-                        record = record_from_json(line)
-                    except ValidationError:
-                        found = next((record for at, record in explained if at == number), None)
-                        if found is None:
-                            raise _changed(path) from None
-                        record = found
-                    yield number, start, record
-                start += len(line)
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-
-
-def _explained(path: Path) -> Iterator[tuple[int, PoolRecord]]:
-    """(1-based line number, record) of each line; it takes three times as long, and says what is wrong."""
-    for number, item in read_jsonl(path):
-        yield number, validated(item, _Line, file=f"{path}:{number}").record()
+    # This takes three times as long, and says what is wrong.
+    explained = ((number, validated(item, _Line, file=f"{path}:{number}")) for number, item in read_jsonl(path))
+    with opened(path) as lines:
+        for number, text in enumerate(lines, start=1):
+            if not text.strip():
+                continue
+            try:
+                line = _Line.model_validate_json(text)
+            except ValidationError:
+                found = next((line for at, line in explained if at == number), None)
+                if found is None:
+                    raise _changed(path) from None
+                line = found
+            if line.id in line_of:
+                raise UserError(f"id {line.id!r} stands on line {line_of[line.id]} already", file=path, line=number)
+            line_of[line.id] = number
+            yield number, line.record()
 
 
 def _changed(path: Path) -> UserError:
@@ -93,26 +66,18 @@ def _changed(path: Path) -> UserError:
 
 
 class PoolLines:
-    """The records of a pool file for the question ids ``only``, each read from the disk when it is asked for.
+    """The records of a pool file for the question ids ``only``, each read when it is asked for.
 
-    A run of many questions holds one number a question in memory, not the passages: where their lines begin, as
-    :func:`pool_records` said (``starts``; read again if it is not given). A file ``.gz`` cannot be read from its
-    middle: its lines are held in memory.
+    ``starts`` are the bytes at which their lines begin. The lines of a file ``.gz`` are held in memory.
     """
 
-    def __init__(self, path: Path, only: Container[str], starts: Mapping[str, int] | None = None) -> None:
+    def __init__(self, path: Path, only: Container[str], starts: Mapping[str, int]) -> None:
         self._path = path
         self._held = read_pools(path, only=only) if path.suffix == ".gz" else None
-        if starts is None and self._held is None:
-            starts = {record.id: start for start, record in pool_records(path) if record.id in only}
-        self._starts = starts or {}
+        self._starts = starts
 
     def __getitem__(self, question: str) -> PoolRecord:
-        """The record of a question id.
-
-        Raises:
-            UserError: The file was changed in the meantime.
-        """
+        """The record of a question id."""
         if self._held is not None:
             return self._held[question]
         try:
@@ -148,11 +113,7 @@ def record_to_json(record: PoolRecord) -> bytes:
 
 
 def record_from_json(line: bytes | str) -> PoolRecord:
-    """The record in a line of a pool file.
-
-    Raises:
-        pydantic.ValidationError: The line is no pool record.
-    """
+    """The record in a line of a pool file; a pydantic.ValidationError where it is none."""
     return _Line.model_validate_json(line).record()
 
 
@@ -193,10 +154,6 @@ class _Line(BaseModel):
         return PoolRecord(**{**dict(self), "passages": tuple(passages)})
 
 
-_NAMED = 3
-"""How many questions without a pool a message names."""
-
-
 def merge_pools(
     files: Sequence[Path], questions: Sequence[Question], out: Path, *, sources: Collection[str] = ()
 ) -> None:
@@ -205,10 +162,6 @@ def merge_pools(
     A question has the records of its id and its text; a question ``NAME/ID`` (two datasets have an ``ID``) also those
     of ``ID`` and its text. Two files may hold the same source, but not for the same question. Each of ``sources`` must
     have been asked for each question, whatever it found.
-
-    Raises:
-        UserError: A file is wrong, two hold the same source for a question, a question has no pool or lacks a source,
-            or ``out`` cannot be written.
     """
     ids = {id_ for question in questions for id_ in _ids(question)}
     held = [read_pools(file, only=ids) for file in files]
@@ -220,21 +173,23 @@ def merge_pools(
         parts: list[PoolRecord] = []
         holder: dict[str, Path] = {}
         for file, records, all_sources in zip(files, held, of_file, strict=True):
-            if (record := _record_of(question, records)) is None:
+            found = [records[id_] for id_ in _ids(question) if id_ in records]
+            record = next((record for record in found if record.question == question.question), None)
+            if record is None:
                 continue
             parts.append(record)
             for source in sources_in([record]) if record.sources else all_sources:
                 if source in holder:
-                    found = f"holds source {source!r} for question {question.id!r}, and so does {holder[source]}"
-                    raise UserError(f"{found}; leave out one", file=file)
+                    both = f"holds source {source!r} for question {question.id!r}, and so does {holder[source]}"
+                    raise UserError(f"{both}; leave out one", file=file)
                 holder[source] = file
         for source in sources if parts else [""]:
             if source not in holder:
                 lacking.setdefault(source, []).append(question.id)
         merged.append(joined(question, parts))
     for source, without in lacking.items():
-        named = ", ".join(map(repr, without[:_NAMED])) + (", ..." if len(without) > _NAMED else "")
         what = f"nothing of source {source!r}" if source else "no pool, or one of another text only,"
+        named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
         raise UserError(
             f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
             "build pools from the same data"
@@ -246,11 +201,6 @@ def merge_pools(
 def _ids(question: Question) -> tuple[str, str]:
     """Under which ids a pool of the question may stand."""
     return question.id, question.id.partition("/")[2]
-
-
-def _record_of(question: Question, records: Mapping[str, PoolRecord]) -> PoolRecord | None:
-    found = (records.get(id_) for id_ in _ids(question))
-    return next((record for record in found if record is not None and record.question == question.question), None)
 
 
 def joined(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:

@@ -1,8 +1,7 @@
 """Building pool files from sources, and the pool of a question from a line of one.
 
-Choosing sources, removing duplicates, capping and numbering happen when a pool is loaded, so that the arms of an
-ablation read one frozen file. Until a pool file is whole, what each source answered to each chunk of its questions is
-kept in a hidden folder beside it; the same command goes on from there.
+Until a pool file is whole, what each source answered to each chunk of its questions is kept in a hidden folder beside
+it; the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -30,12 +29,11 @@ from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
 
 _Marked = tuple[Passage, set[str]]
-"""A passage, and what it may have in common with another one: see :attr:`madke.core.knowledge.Passage.marks`."""
+"""A passage and its :attr:`madke.core.knowledge.Passage.marks`."""
 
 _CHUNK = 500
-"""Questions that each source is asked at a time, and that a kill loses. (A web search stores each answer for itself.)
-It is fixed, as the last bits of a query's vector depend on those that are encoded with it: whoever does the work, the
-pools are the same. FAISS is as fast as with 1,000 at a time; 200 took a flat index five times as long."""
+"""Questions that each source is asked at a time, and that a kill loses. It is fixed, as the last bits of a query's
+vector depend on those that are encoded with it. FAISS is as fast as with 1,000; 200 took five times as long."""
 
 
 def build_pools(
@@ -50,18 +48,14 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
 
-    What a source answered to a chunk of questions is stored in the folder ``.NAME.asking`` next to ``out`` as soon as
-    the source returns, before the next one is asked. After a kill or an error the same call asks only for what is
-    missing: chunks of other questions, of another ``k``, source or description, and those in which the source failed
-    for a question. The folder is removed once ``out`` is written.
+    After a kill or an error the same call asks only for what is missing, changed, or failed.
 
     Args:
         questions: Their order is the file's; the query is the question, verbatim.
         sources: At least one, with different names; yours too, see :class:`madke.core.knowledge.Source`.
         k: Passages per source and question.
         out: The file to write.
-        remote: Names of sources that ``workers`` ask -> what they open for it, which must hold the same there. The
-            other sources are asked by this process.
+        remote: Names of sources that ``workers`` ask -> what they open for it, which must hold the same there.
         workers: Who asks the remote sources.
         progress: Called with the questions done and their number.
 
@@ -103,7 +97,6 @@ def build_pools(
 
 def asking_folder(name: str) -> str:
     """The name of the folder, beside a pool file of this name, where what was found waits for the rest."""
-    # Not that of an index build of that name, which would throw away what it finds there.
     return f".{name}.asking"
 
 
@@ -123,17 +116,15 @@ def _kept_beside(out: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Remote:
-    """A source as it travels to workers."""
+    """A source as it travels to workers: what they open, which must be the same as what serves it here."""
 
     name: str
     spec: SourceSpec
-    """What they open; without names and relative paths (:func:`madke.knowledge.named.resolve`)."""
     served_by: str
-    """What serves it where the pools are built; for workers it must be the same."""
 
 
 def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    """Source name -> its answer to each query. Sources stay open with the process."""
+    """Source name -> its answer to each query."""
     return {source.name: ask(_opened(source), queries, k) for source in sources}
 
 
@@ -175,8 +166,7 @@ class _Kept:
         """Names of the sources that have not answered yet."""
 
     def write(self, name: str, hits: Sequence[Hits]) -> None:
-        """Store a source's answers."""
-        records = _records(self._chunk, {name: self._sources[name]}, {name: hits})
+        records = _records(self._chunk, name, self._sources[name], hits)
         with replacing(self._files[name]) as file:
             file.writelines(record_to_json(record) + b"\n" for record in records)
         self.missing.discard(name)
@@ -185,53 +175,39 @@ class _Kept:
 
     def records(self) -> list[PoolRecord]:
         """The chunk's lines of the pool file, once no source is missing."""
-        parts = [list(map(record_from_json, file.read_bytes().splitlines())) for file in self._files.values()]
-        return [
-            joined(question, of_one) for question, of_one in zip(self._chunk, zip(*parts, strict=True), strict=True)
-        ]
+        parts = [map(record_from_json, file.read_bytes().splitlines()) for file in self._files.values()]
+        return [joined(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
 
 
 def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
-    found = sum(any(passage.source == source for passage in record.passages) for record in records)
-    failed = sum(source in record.partial for record in records)
-    reason = next((record.partial[source] for record in records if source in record.partial), None)
+    reasons = [record.partial[source] for record in records if source in record.partial]
     return SourceCounts(
         asked=count.asked + len(records),
-        found=count.found + found,
-        failed=count.failed + failed,
-        reason=count.reason or reason,
+        found=count.found + sum(any(passage.source == source for passage in record.passages) for record in records),
+        failed=count.failed + len(reasons),
+        reason=count.reason or next(iter(reasons), None),
     )
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
-    """Ask every source for ``k`` passages for every question, all questions at once.
-
-    A source that fails for a question, even by an unexpected exception, makes its record partial.
-
-    Raises:
-        UserError: A source cannot work at all.
-    """
+    """Ask every source for ``k`` passages for every question, all questions at once; what fails is ``partial``."""
     queries = [question.question for question in questions]
-    served = {source.name: served_by(source) for source in sources}
-    return _records(questions, served, {source.name: ask(source, queries, k) for source in sources})
+    parts = [_records(questions, source.name, served_by(source), ask(source, queries, k)) for source in sources]
+    return [joined(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
 
 
-def _records(
-    questions: Sequence[Question], sources: Mapping[str, str], answers: Mapping[str, Sequence[Hits]]
-) -> list[PoolRecord]:
-    records = []
-    for place, question in enumerate(questions):
-        hits = {name: answers[name][place] for name in sources}
-        records.append(
-            PoolRecord(
-                id=question.id,
-                question=question.question,
-                passages=tuple(passage for answer in hits.values() for passage in answer.passages),
-                partial={name: answer.error for name, answer in hits.items() if answer.error is not None},
-                sources=dict(sources),
-            )
+def _records(questions: Sequence[Question], source: str, served: str, answers: Sequence[Hits]) -> list[PoolRecord]:
+    """What one source answered, as lines of a pool file."""
+    return [
+        PoolRecord(
+            id=question.id,
+            question=question.question,
+            passages=hits.passages,
+            partial={} if hits.error is None else {source: hits.error},
+            sources={source: served},
         )
-    return records
+        for question, hits in zip(questions, answers, strict=True)
+    ]
 
 
 def load_pool(
@@ -245,18 +221,17 @@ def load_pool(
 ) -> KnowledgePool:
     """The numbered pool of one question for one arm, from what the chosen sources found.
 
+    Passages are duplicates when their words are the same, or their URL is; the first one stays.
+
     Args:
         record: A line of a pool file.
         sources: Names of the chosen sources.
-        per_source: At most so many of each source, counted after duplicates are gone; one number for all, or
-            source -> number.
+        per_source: At most so many of each source, counted after duplicates are gone; of all, or by source.
         fusion: ``none``: the sources' passages in the order of ``sources``, each source's by rank. Else one ranking
             (see :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` are those of the fusion, everything else
             is the passage of the first source that found it.
-        weights: Source -> weight in the fusion; by default 1. Names that are not chosen are ignored.
+        weights: Source -> weight in the fusion; by default 1.
         most: At most so many of the fused passages; by default all.
-
-    Passages are duplicates when their words are the same, or their URL is; the first one stays.
     """
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
     marked = [(passage, passage.marks) for passage in record.passages if passage.source in limits]

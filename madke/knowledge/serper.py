@@ -8,38 +8,51 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
+
+import requests
+import urllib3
 
 from madke.assets import cache_dir
-from madke.core.addresses import public_url
+from madke.core.addresses import public_url, retry_after
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.serper_options import SerperOptions, SerperReply
-from madke.knowledge.serper_requests import Answer, Parameters, ask_all
-from madke.knowledge.web import web_hits
+from madke.knowledge.web import SerperOptions, SerperReply, parse_reply, web_hits
+
+_BASE_URL = "https://google.serper.dev"
+_CONCURRENCY = 8
+_ATTEMPTS = 5
+_TIMEOUT = 20.0
+"""Seconds to connect, and between two pieces of data."""
+_DEADLINE = 60.0
+"""Seconds for a whole reply, however its body trickles in."""
+_MOST = 5_000_000
+"""Bytes of a reply; a hundred results take some 50,000."""
+_LONGEST_WAIT = 30.0
+"""Seconds; a server that asks for more has failed for this search."""
+_PASSING = (requests.ConnectionError, requests.Timeout, urllib3.exceptions.TimeoutError)
+"""What another attempt may mend."""
+
+_Parameters = Mapping[str, str | int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
-    """A reply and when it came."""
-
+class _Kept(NamedTuple):
     reply: SerperReply
     retrieved_at: datetime
 
 
-class ReplyCache:
-    """Replies by base URL and parameters, with the time of their retrieval, in an SQLite file that processes share.
-
-    The table ``answers`` of earlier versions holds organic results alone; it is left as it is, and not read.
-
-    Raises:
-        UserError: The file cannot be used; all methods may raise it.
-    """
+class _Cache:
+    """Replies by base URL and parameters, with the time of their retrieval, in an SQLite file that processes share."""
 
     def __init__(self, path: Path, base_url: str) -> None:
         self._path = path
@@ -51,30 +64,29 @@ class ReplyCache:
             )
 
     def is_empty(self) -> bool:
-        """Whether nothing is kept for this base URL."""
         with self._open() as database:
             return database.execute("SELECT 1 FROM replies WHERE base_url = ?", (self._base_url,)).fetchone() is None
 
-    def read(self, asked: Mapping[str, Mapping[str, str | int]]) -> dict[str, Kept]:
-        """What is kept, however old, for these queries with their parameters; other queries are left out."""
+    def read(self, asked: Mapping[str, _Parameters]) -> dict[str, _Kept]:
+        """What is kept, however old, for these queries with their parameters."""
         found = {}
         with self._open() as database:
             for query, parameters in asked.items():
                 row = database.execute(
                     "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?",
-                    (self._base_url, _cache_key(parameters)),
+                    (self._base_url, json.dumps(parameters, sort_keys=True)),
                 ).fetchone()
                 if row is not None:
-                    reply = SerperReply.model_validate_json(row[1])
-                    found[query] = Kept(reply=reply, retrieved_at=datetime.fromisoformat(row[0]))
+                    found[query] = _Kept(SerperReply.model_validate_json(row[1]), datetime.fromisoformat(row[0]))
         return found
 
-    def write(self, parameters: Mapping[str, str | int], kept: Kept) -> None:
+    def write(self, parameters: _Parameters, kept: _Kept) -> None:
         """Keep a reply, in place of an older one."""
+        key = json.dumps(parameters, sort_keys=True)
         with self._open() as database:
             database.execute(
                 "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)",
-                (self._base_url, _cache_key(parameters), kept.retrieved_at.isoformat(), kept.reply.model_dump_json()),
+                (self._base_url, key, kept.retrieved_at.isoformat(), kept.reply.model_dump_json()),
             )
 
     @contextmanager
@@ -86,24 +98,14 @@ class ReplyCache:
             raise UserError(f"cannot be used as the cache of web searches: {error}", file=self._path) from None
 
 
-def _cache_key(parameters: Mapping[str, str | int]) -> str:
-    return json.dumps(parameters, sort_keys=True)
-
-
-_BASE_URL = "https://google.serper.dev"
-
-
 @dataclass(kw_only=True, slots=True)
 class Spent:
     """What the searches of a source have cost since it was opened."""
 
     source: str
     requests: int = 0
-    """Requests sent, repeated ones included."""
     credits: int = 0
-    """As the replies say; where one does not, by Serper's prices."""
     cached: int = 0
-    """Queries that the cache answered."""
 
     def line(self) -> str:
         """For a person, without a newline."""
@@ -111,23 +113,26 @@ class Spent:
         return f"{self.source}: {requests} sent, {cached} from the cache, {_number(self.credits, 'credit')} spent"
 
 
-class SerperSource:
-    """Asks ``POST {base_url}/search`` for what the cache does not hold.
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
-    A used-up quota or a key that is not accepted ends all asking, that of later searches too; an endpoint that cannot
-    be reached ends the search. Each query that is left has the reason as its error. An expired answer is never used.
+
+class SerperSource:
+    """Asks ``POST {base_url}/search`` for what the cache does not hold, eight queries at once.
+
+    A used-up quota or a key that is not accepted ends all asking, that of later searches too; a server that cannot be
+    reached, or asks to wait for too long, ends the search. Each query that is left has the reason as its error.
 
     Args:
         name: The source's name.
         options: What is asked for, and what is taken from the replies.
         base_url: The API's address; by default ``SERPER_BASE_URL``, else Serper's own.
         cache: The cache's file; by default in the project's cache folder.
-        sleep: Waits that many seconds between two attempts; by default until then or until the search is over.
-        now: The time, with its zone, for retrieval and expiry.
+        sleep: Waits that many seconds between two attempts.
+        now: The time, with its zone.
 
     Raises:
-        UserError: The address holds a user or a query, ``SERPER_API_KEY`` is not set and nothing is cached for this
-            address, or the cache cannot be used.
+        UserError: No ``SERPER_API_KEY`` and nothing cached for this address, or the cache cannot be used.
     """
 
     def __init__(
@@ -148,12 +153,10 @@ class SerperSource:
             raise UserError(
                 "SERPER_BASE_URL holds a user or a query; expected the address alone (the key is SERPER_API_KEY)"
             )
-        changed = self._options.changed
-        self.description = self.fingerprint = f"web search through {public_url(self._base_url)}" + (
-            f" ({changed})" if changed else ""
-        )
+        changed = f" ({self._options.changed})" if self._options.changed else ""
+        self.description = self.fingerprint = f"web search through {public_url(self._base_url)}{changed}"
         self._key = os.environ.get("SERPER_API_KEY", "").strip()
-        self._cache = ReplyCache(cache or cache_dir("serper") / "answers.sqlite", self._base_url)
+        self._cache = _Cache(cache or cache_dir("serper") / "answers.sqlite", self._base_url)
         self._sleep = sleep
         self._now = now
         self._refusal = ""
@@ -162,16 +165,10 @@ class SerperSource:
             raise UserError(f"source {name!r} asks {public_url(self._base_url)}, which needs a key; set SERPER_API_KEY")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """At most ``k`` passages for each query: answer box and knowledge graph, where they are on, come first.
-
-        A query that fails has the reason as its error.
-
-        Raises:
-            UserError: The cache cannot be used.
-        """
-        asked: dict[str, Parameters] = {query: self._options.parameters(query, k) for query in queries}
+        """At most ``k`` passages for each query: answer box and knowledge graph, where they are on, come first."""
+        asked: dict[str, _Parameters] = {query: self._options.parameters(query, k) for query in queries}
         kept = self._cache.read(asked)
-        found: dict[str, Kept | str] = {query: old for query, old in kept.items() if not self._is_expired(old)}
+        found: dict[str, _Kept | str] = {query: old for query, old in kept.items() if not self._is_expired(old)}
         self.spent.cached += len(found)
         missing = {query: parameters for query, parameters in asked.items() if query not in found}
         for query, answer in self._ask(missing).items():
@@ -181,39 +178,164 @@ class SerperSource:
             found[query] = answer
         return [self._hits(found[query], k) for query in queries]
 
-    def _ask(self, asked: dict[str, Parameters]) -> dict[str, Kept | str]:
+    def _ask(self, asked: dict[str, _Parameters]) -> dict[str, _Kept | str]:
         """A reply or a reason for each of these queries, which the cache does not answer."""
         if not self._key:
             return dict.fromkeys(asked, "no usable answer in the cache, and SERPER_API_KEY is not set")
         if self._refusal:
             return dict.fromkeys(asked, f"not asked: {self._refusal}")
-        found: dict[str, Kept | str] = {}
+        found: dict[str, _Kept | str] = {}
+        one_at_a_time = threading.Lock()
+        with _Session() as session:
+            session.mount(self._base_url, requests.adapters.HTTPAdapter(pool_maxsize=_CONCURRENCY))
+            search = _Search(session, f"{self._base_url}/search", self._key, self._sleep)
 
-        def answered(query: str, answer: Answer) -> None:
-            self.spent.requests += answer.requests
-            if answer.refused:
-                self._refusal = answer.reason
-            if answer.reply is None:
-                found[query] = answer.reason
-            else:
-                self.spent.credits += answer.reply.credits
-                kept = Kept(reply=answer.reply, retrieved_at=self._now().astimezone(UTC))
-                found[query] = kept
-                self._cache.write(asked[query], kept)
+            def ask(query: str) -> None:
+                answer = search.ask(asked[query])
+                with one_at_a_time:  # what has been paid for is stored before this thread asks for another
+                    self.spent.requests += answer.requests
+                    if answer.refused:
+                        self._refusal = answer.reason
+                    if answer.reply is None:
+                        found[query] = answer.reason
+                        return
+                    self.spent.credits += answer.reply.credits
+                    found[query] = kept = _Kept(answer.reply, self._now().astimezone(UTC))
+                    self._cache.write(asked[query], kept)
 
-        ask_all(asked, answered, base_url=self._base_url, key=self._key, sleep=self._sleep)
+            pool = ThreadPoolExecutor(_CONCURRENCY)
+            try:
+                for done in as_completed([pool.submit(ask, query) for query in asked]):
+                    done.result()
+            finally:
+                search.end("stopped")
+                pool.shutdown(cancel_futures=True)
         return found
 
-    def _is_expired(self, kept: Kept) -> bool:
+    def _is_expired(self, kept: _Kept) -> bool:
         days = self._options.cache_days
         return days is not None and (self._now() - kept.retrieved_at) / timedelta(days=1) >= days
 
-    def _hits(self, answer: Kept | str, k: int) -> Hits:
+    def _hits(self, answer: _Kept | str, k: int) -> Hits:
         if isinstance(answer, str):
             return Hits(error=answer)
         retrieved_at = answer.retrieved_at.isoformat(timespec="seconds")
         return web_hits(answer.reply.results(self._options), k, source=self.name, retrieved_at=retrieved_at)
 
 
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Answer:
+    """What came of one query, and of how many requests; ``refused``: no other one will be answered either."""
+
+    reply: SerperReply | None = None
+    reason: str = ""
+    requests: int
+    refused: bool = False
+
+
+class _Session(requests.Session):
+    """Follows no redirect: one would carry the key's header to another host, and its body would be read whole."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
+class _Reply(NamedTuple):
+    status: int
+    retry_after: float | None
+    content: bytes
+
+
+class _Unread(Exception):
+    """A reply that is too long or too slow; another attempt will not mend it."""
+
+
+class _Search:
+    """What the threads of one search share."""
+
+    def __init__(self, session: requests.Session, url: str, key: str, sleep: Callable[[float], object] | None) -> None:
+        self._session = session
+        self._url = url
+        # The body counts its bytes as they come: nothing is packed that could grow when it is unpacked.
+        self._headers = {"X-API-KEY": key, "Accept-Encoding": "identity"}
+        self._over = threading.Event()
+        self._why = ""
+        self._reached = False
+        """Whether the server has replied to any request."""
+        self._sleep = sleep or self._over.wait
+
+    def end(self, reason: str) -> None:
+        """No further request is sent."""
+        self._why = self._why or reason
+        self._over.set()
+
+    def ask(self, parameters: _Parameters) -> _Answer:
+        """One query's answer, after every attempt that makes sense."""
+        reason, wait = "", 0.0
+        for sent in range(_ATTEMPTS):
+            if sent:
+                self._sleep(wait)
+            if self._over.is_set():
+                return _Answer(reason=f"not asked{' again' if sent else ''}: {self._why}", requests=sent)
+            wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+            try:
+                reply = self._post(parameters)
+            except _PASSING as error:
+                reason = type(error).__name__
+                continue
+            except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+                return _Answer(reason=type(error).__name__, requests=sent + 1)
+            except _Unread as error:
+                self._reached = True
+                return _Answer(reason=str(error), requests=sent + 1)
+            self._reached = True
+            if answer := self._final(reply, parameters, sent + 1):
+                return answer
+            reason = f"HTTP {reply.status}"
+            wait = wait if reply.retry_after is None else reply.retry_after
+        reason = f"{reason} after {_ATTEMPTS} attempts"
+        if not self._reached:
+            self.end(reason)
+        return _Answer(reason=reason, requests=_ATTEMPTS)
+
+    def _final(self, reply: _Reply, parameters: _Parameters, sent: int) -> _Answer | None:
+        """The answer that a reply is; None where another attempt may bring one."""
+        if reply.status == 200:
+            parsed = parse_reply(reply.content, asked=int(parameters["num"]))
+            reason = "" if parsed else "HTTP 200, but not the search result that was expected"
+            return _Answer(reply=parsed, reason=reason, requests=sent)
+        reason = f"HTTP {reply.status}"
+        refusal = ""  # of every query, in our words: the body may hold the key
+        if reply.status in (401, 403):
+            refusal = f"{reason}, SERPER_API_KEY is not accepted"
+        elif reply.status == 402 or (reply.status == 400 and b"not enough credits" in reply.content.lower()):
+            refusal = f"{reason}, no credits are left"
+        if refusal:
+            self.end(refusal)
+            return _Answer(reason=refusal, requests=sent, refused=True)
+        if reply.status != 429 and reply.status < 500:
+            return _Answer(reason=reason, requests=sent)
+        if (reply.retry_after or 0) > _LONGEST_WAIT:
+            self.end(reason := f"{reason}, and asked to wait {reply.retry_after:.0f} s")
+            return _Answer(reason=reason, requests=sent)
+        return None
+
+    def _post(self, parameters: _Parameters) -> _Reply:
+        ends = time.monotonic() + _DEADLINE
+        with self._session.post(
+            self._url,
+            json=dict(parameters),
+            headers=self._headers,
+            timeout=_TIMEOUT,
+            allow_redirects=False,
+            stream=True,
+        ) as reply:
+            content = bytearray()
+            # The body of any other answer is of no use.
+            while reply.status_code in (200, 400) and (block := reply.raw.read1(1 << 16, decode_content=False)):
+                content += block
+                if len(content) > _MOST:
+                    raise _Unread(f"HTTP {reply.status_code}, and a reply of more than {_MOST:,} bytes")
+                if time.monotonic() > ends:
+                    raise _Unread(f"no whole reply within {_DEADLINE:g} s")
+            return _Reply(reply.status_code, retry_after(reply.headers), bytes(content))

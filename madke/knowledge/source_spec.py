@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,25 +18,19 @@ from madke.knowledge.asking import own_source
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.serper import SerperSource
-from madke.knowledge.serper_options import SerperOptions
-from madke.knowledge.web import SnippetsSource
+from madke.knowledge.web import SerperOptions, SnippetsSource
 from madke.yaml_file import read_entries, validated
 
 _ONE_OF = "one of index, hybrid, serper, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B``, with or without a weight before it."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-"""``module:object``."""
 _NAME = re.compile(r"[\w.-]+")
-"""What ``--sources`` and ``A+B`` can name."""
 
 
 def at_home(path: Path) -> Path:
-    """The path with ``~`` as the user's home; a UserError where there is none."""
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise UserError(f"{str(path)!r}: there is no such user's home") from None
+    """The path with ``~`` as the user's home; of a user that is not there it stays."""
+    return Path(os.path.expanduser(path))
 
 
 class _Spec(BaseModel):
@@ -48,14 +43,11 @@ class _Spec(BaseModel):
 
 
 class IndexSpec(_Spec):
-    """An index folder."""
+    """An index folder: see :func:`madke.knowledge.index_sources.open_index`."""
 
     index: Path
-    """A folder of ours, or a Lucene or FAISS folder in pyserini's format."""
     encoder: str | None = None
-    """What encodes the queries, for a FAISS folder of pyserini's, which does not say."""
     texts: Path | None = None
-    """The index that holds the passages' texts, for a FAISS folder of pyserini's, which has none."""
 
 
 class SerperSpec(_Spec):
@@ -70,28 +62,24 @@ class SerperSpec(_Spec):
 
 
 class ResultsSpec(_Spec):
-    """A file of web-style results."""
+    """A file of web-style results: see :class:`madke.knowledge.web.SnippetsSource`."""
 
     results: Path
-    """See :class:`madke.knowledge.web.SnippetsSource`."""
 
 
 class PythonSpec(_Spec):
-    """A source that is code, see :func:`madke.knowledge.asking.own_source`."""
+    """A source that is code: ``module:object``, or the name of an entry point."""
 
     python: Annotated[str, Field(min_length=1)]
-    """``module:object``, or the name of an entry point."""
 
 
 class HybridSpec(_Spec):
-    """Several sources as one."""
+    """Several sources as one; see :func:`madke.knowledge.fusion.fuse`."""
 
     hybrid: Annotated[tuple[_Part, ...], Field(min_length=2)]
     """Each the name of a source, an index folder, ``module:object``, or a specification of its own."""
     fusion: Method = "rrf"
-    """See :func:`madke.knowledge.fusion.fuse`."""
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], ...] | None = None
-    """``weighted``: one for each part; by default 1."""
 
     @model_validator(mode="after")
     def _weights_fit(self) -> Self:
@@ -138,9 +126,6 @@ def parse_spec(text: str) -> SourceSpec:
     ``serper``; a ``.jsonl`` file of results; ``A+B``, names or folders, for their rank fusion, ``0.5*A+B`` for the
     weighted sum (a part without a number weighs 1); ``module:object``; else an index folder. A folder with ``+`` or
     ``:`` in its name is one where it exists.
-
-    Raises:
-        UserError: A part of ``A+B`` is empty, or a weight is 0.
     """
     if text == "serper":
         return SerperSpec()
@@ -181,22 +166,10 @@ def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
         yield spec
 
 
-def open_spec(name: str, spec: SourceSpec | str) -> Source:
-    """The source that a specification describes, under the given name.
-
-    ``spec`` may be a word of the command line (see :func:`parse_spec`). The parts of a hybrid are folders or records
-    here; :func:`madke.knowledge.named.open_source` also knows names.
-
-    Raises:
-        UserError: The specification is none, or what it names cannot be opened.
-    """
-    if isinstance(spec, str):
-        spec = parse_spec(spec).under(Path())
+def open_spec(name: str, spec: SourceSpec) -> Source:
+    """The source that a specification without names (:func:`madke.knowledge.named.resolve`) describes."""
     if isinstance(spec, HybridSpec):
-        parts = [
-            open_spec(name, IndexSpec(index=Path(part).expanduser()) if isinstance(part, str) else part)
-            for part in spec.hybrid
-        ]
+        parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
     if isinstance(spec, SerperSpec):
         return SerperSource(name=name, options=spec.serper)
@@ -209,29 +182,24 @@ def open_spec(name: str, spec: SourceSpec | str) -> Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A source's specification and where it stands."""
+    """A source's specification, as written, and where it stands: relative paths are relative to the file."""
 
     spec: SourceSpec
-    """As written: relative paths are relative to the file."""
     file: Path
     line: int
 
 
 def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
-    """The sources that a file names; none if it is empty.
-
-    With ``code``, entries may name code: the user has named this file, and did not just find it.
-
-    Raises:
-        UserError: The file cannot be read, an entry is no specification, or names code and must not, with its line.
-    """
+    """The sources that a file names; with ``code``, entries may name code: the user has named this file."""
     entries = {}
     for name, (line, content) in read_entries(path).items():
         if not _NAME.fullmatch(name) or name == "none":
             expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
             raise UserError(f"{name!r} cannot name a source; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
-        if not code and any(isinstance(part, PythonSpec) or _is_code_name(part) for part in _parts(spec)):
+        if not code and any(
+            isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)) for part in _parts(spec)
+        ):
             raise UserError(
                 f"source {name!r} is Python code, which counts only in a file that you name: --sources-file {path}, or "
                 f"MADKE_SOURCES={path}",
@@ -242,16 +210,8 @@ def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
     return entries
 
 
-def _is_code_name(part: SourceSpec | str) -> bool:
-    return isinstance(part, str) and bool(_CODE.fullmatch(part))
-
-
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
-    """The specification in an entry of a ``sources.yaml``; ``file`` says where it stands, for errors.
-
-    Raises:
-        UserError: It is of no kind, or has unknown keys or wrong values.
-    """
+    """The specification in an entry of a ``sources.yaml``; ``file`` says where it stands, for errors."""
     kind = _kind(content)
     if kind is None or kind == "name":
         found = ", ".join(map(repr, content)) if content and isinstance(content, dict) else repr(content)
@@ -260,11 +220,7 @@ def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
 
 
 def add_source(path: Path, name: str, spec: SourceSpec) -> None:
-    """Write a source into a file, in place of one of the same name; the others stay. Two at once wait for each other.
-
-    Raises:
-        UserError: The file exists and holds no sources, or it cannot be written.
-    """
+    """Write a source into a file, in place of one of the same name. Two at once wait for each other."""
     import yaml
 
     with alone_in(path.parent):

@@ -1,38 +1,48 @@
-"""Results of a web search, however they were obtained; and a file of them as a source."""
+"""Web search: what can be set, what a reply of Serper's holds, and a file of results as a source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.files import fingerprint, read_jsonl
 from madke.yaml_file import validated
 
+CREDIT_BUYS = 10
+"""Results; more of them cost two credits."""
+_MOST = 100
+_PER_SITE = 2
+"""Results of one site that Google lists at most, as a rule."""
+_HOST = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
+
 
 class WebResult(BaseModel):
-    """One organic result of a web search: its snippet, never the page."""
+    """One organic result of a web search: its snippet, never the page; ``date`` is in the search engine's words."""
 
     title: str = ""
     snippet: str = ""
     link: str
     date: str | None = None
-    """When the page was published, in the search engine's words."""
 
     @property
     def key(self) -> str:
-        """What the passage is known by inside its source."""
+        """The passage's."""
         return self.link
 
 
 class WebPanel(WebResult):
-    """What a search engine shows beside its organic results. Its link says where the text is from, and may be empty."""
+    """What a search engine shows beside its organic results; ``kind`` is such as ``answer_box``."""
 
     kind: str
-    """Such as ``answer_box``; the key begins with it, so that a reader can tell."""
 
     @property
     def key(self) -> str:
@@ -59,6 +69,199 @@ def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at:
             for rank, result in enumerate(shown)
         )
     )
+
+
+class SerperOptions(BaseModel):
+    """Settings of a web search; by default the paper's (MADKE, section 3.1.1): snippets of organic results alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    organic: bool = True
+    answer_box: bool = False
+    """Google's direct answer, as the first passage."""
+    knowledge_graph: bool = False
+    """The panel about an entity (type, description, attributes), as a passage before the organic results."""
+    results: Annotated[int | None, Field(strict=True, ge=1, le=_MOST)] = None
+    """Organic results to ask for. By default as many as are searched for, and two more where domains are left out,
+    rounded up to tens: ten cost one credit, more cost two."""
+    country: Annotated[str | None, Field(pattern="^[a-z]{2}$")] = None
+    """Two letters, such as ``us``; by default Serper's choice."""
+    language: Annotated[str | None, Field(pattern="^[a-z]{2,3}(-[a-z0-9]{2,4})?$")] = None
+    """Such as ``en`` or ``pt-br``; by default Serper's choice."""
+    after: date | None = None
+    """First day of the pages' dates, in Google's judgement."""
+    before: date | None = None
+    """Last day of the pages' dates; both days belong to the range."""
+    exclude: tuple[str, ...] = ()
+    """Domains that no passage may come from, with their subdomains; a leading ``www.`` is not counted."""
+    cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    """Days for which a kept answer is used; by default for ever."""
+
+    @field_validator("country", "language", mode="before")
+    @classmethod
+    def _lower(cls, code: Any) -> Any:
+        return code.lower() if isinstance(code, str) else code
+
+    @field_validator("after", "before", mode="before")
+    @classmethod
+    def _no_number(cls, day: Any) -> Any:
+        if isinstance(day, int | float):  # a year alone would be taken for seconds since 1970
+            raise ValueError(f"expected a day such as 2021-01-31, found {day!r}")
+        return day
+
+    @field_validator("exclude")
+    @classmethod
+    def _domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({_domain(domain) for domain in domains}))
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if not (self.organic or self.answer_box or self.knowledge_graph):
+            raise ValueError("organic, answer_box and knowledge_graph are all off; expected at least one of them")
+        if self.after and self.before and self.after > self.before:
+            raise ValueError(f"after ({self.after}) is later than before ({self.before})")
+        return self
+
+    def parameters(self, query: str, k: int) -> dict[str, str | int]:
+        """What is sent for ``k`` passages; the query stays verbatim."""
+        wanted = k + (_PER_SITE if self.exclude else 0)
+        ends = (("cd_min", self.after), ("cd_max", self.before))
+        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
+        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
+        return {
+            "q": query,
+            "num": self.results or min(-(-wanted // CREDIT_BUYS) * CREDIT_BUYS, _MOST),
+            **{name: value for name, value in optional.items() if value is not None},
+        }
+
+    def allows(self, links: Iterable[str]) -> bool:
+        """Whether a text that these links are given for may be shown.
+
+        Where domains are left out, one without a link, or with a link that cannot be read, may come from there.
+        """
+        hosts = [_host(link) for link in links]
+        return not self.exclude or (bool(hosts) and all(host and not self._is_excluded(host) for host in hosts))
+
+    @property
+    def changed(self) -> str:
+        """The settings that differ from the defaults and change results, such as ``country="us"``; may be empty."""
+        values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
+        return ", ".join(f"{name}={json.dumps(value)}" for name, value in values.items())
+
+    def _is_excluded(self, host: str) -> bool:
+        return any(host == domain or host.endswith(f".{domain}") for domain in self.exclude)
+
+
+def _domain(text: str) -> str:
+    domain = (_host(f"//{text.strip()}") or "").removeprefix("www.")
+    if not _HOST.fullmatch(domain) or re.search(r"[/:@?#\\]", text):
+        raise ValueError(f"expected a domain such as example.org, found {text!r}")
+    return domain
+
+
+def _host(link: str) -> str | None:
+    """The host of a link in lower case, international names as ``xn--``; None where it cannot be read."""
+    try:
+        # Browsers read a backslash as a slash.
+        host = urlsplit(link.replace("\\", "/")).hostname or ""
+        host = host.rstrip(".").encode("idna").decode("ascii").lower()
+    except ValueError:
+        return None
+    return host if _HOST.fullmatch(host) else None
+
+
+_NO_PRICE = 1_000
+"""Credits: no search costs as many."""
+
+
+class AnswerBox(BaseModel):
+    """Google's direct answer."""
+
+    title: str = ""
+    answer: str = ""
+    snippet: str = ""
+    link: str = ""
+    date: str | None = None
+
+
+class KnowledgeGraph(BaseModel):
+    """Google's panel about an entity: its own site, and the page that the description is from."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    title: str = ""
+    type: str = ""
+    description: str = ""
+    descriptionLink: str = ""
+    website: str = ""
+    attributes: dict[str, str] = {}
+
+
+class SerperReply(BaseModel):
+    """The parts of a reply that passages are made from, and its price."""
+
+    organic: tuple[WebResult, ...] = ()
+    answerBox: AnswerBox | None = None
+    knowledgeGraph: KnowledgeGraph | None = None
+    credits: int = 0
+
+    def results(self, options: SerperOptions) -> Iterator[WebResult]:
+        """What the options let through: answer box, knowledge graph, organic results by rank."""
+        box, graph = self.answerBox, self.knowledgeGraph
+        if options.answer_box and box and options.allows(_given(box.link)):
+            text = _sentences(box.answer, box.snippet)
+            yield WebPanel(kind="answer_box", title=box.title, snippet=text, link=box.link, date=box.date)
+        if options.knowledge_graph and graph and options.allows(_given(graph.descriptionLink, graph.website)):
+            attributes = (f"{name}: {value}" for name, value in graph.attributes.items())
+            text = _sentences(graph.type, graph.description, *attributes)
+            yield WebPanel(kind="knowledge_graph", title=graph.title, snippet=text, link=graph.descriptionLink)
+        if options.organic:
+            yield from (result for result in self.organic if options.allows([result.link]))
+
+
+def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
+    """The reply in the body of an answer, or None where that is no search result.
+
+    It was paid for, so one part that is not as expected costs that part alone. The price is that of ``asked`` results
+    where the body does not say it, or says an impossible one.
+    """
+    try:
+        # A snippet that was cut inside a character ends in half a surrogate pair, which cannot be written.
+        body = json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    organic = (body.get("organic") or []) if isinstance(body, dict) else None
+    if not isinstance(organic, list):
+        return None
+    read = tuple(result for item in organic if (result := _part_of(WebResult, item)) is not None)
+    if organic and not read:
+        return None
+    price = body.get("credits")
+    return SerperReply(
+        organic=read,
+        answerBox=_part_of(AnswerBox, body.get("answerBox")),
+        knowledgeGraph=_part_of(KnowledgeGraph, body.get("knowledgeGraph")),
+        credits=price if type(price) is int and 0 <= price < _NO_PRICE else 1 if asked <= CREDIT_BUYS else 2,
+    )
+
+
+_Part = TypeVar("_Part", bound=BaseModel)
+
+
+def _part_of(kind: type[_Part], item: Any) -> _Part | None:
+    try:
+        return kind.model_validate(item)
+    except ValidationError:
+        return None
+
+
+def _given(*links: str) -> list[str]:
+    return [link for link in links if link]
+
+
+def _sentences(*parts: str) -> str:
+    said = [part.strip() for part in parts if part.strip()]
+    return " ".join([*(part if part.endswith((".", "!", "?")) else f"{part}." for part in said[:-1]), *said[-1:]])
 
 
 class _Line(BaseModel):

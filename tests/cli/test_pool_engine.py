@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from madke.indexing.build import build_bm25
+from madke.indexing.build import build_index
 from tests.support.cli import madke
 from tests.support.corpus import PLACES, write_corpus
 from tests.support.ray_nodes import another_node, running_cluster
@@ -51,7 +51,7 @@ def serper() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pool")
-    build_bm25(write_corpus(folder / "passages.jsonl"), folder / "bm25")
+    build_index(write_corpus(folder / "passages.jsonl"), folder / "bm25")
     lines = [{"id": p, "question": f"Which castle stands in {p}?", "golden_answers": ["x"]} for p in PLACES]
     (folder / "q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "sources.yaml").write_text("castles: {index: bm25}\n")

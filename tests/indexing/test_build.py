@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.build import build_bm25, build_dense
-from madke.indexing.manifest import (
-    Bm25Settings,
+from madke.indexing.build import build_index
+from madke.indexing.index_folder import (
     DenseSettings,
     Exactness,
     Manifest,
@@ -32,13 +31,14 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def dense(corpus: Path, encoder: WordEncoder | None = None, *, factory: str = "Flat", shard_rows: int = 20) -> Manifest:
-    return build_dense(
+    return build_index(
         corpus,
         corpus.parent / "index",
         encoder=encoder or WordEncoder(),
-        factory=factory,
+        faiss=factory,
         shard_rows=shard_rows,
         file_mb=0.001,
+        kind="dense",
     )
 
 
@@ -71,15 +71,15 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
 def test_progress_counts_reading_and_then_indexing(corpus: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
 
-    build_bm25(corpus, tmp_path / "index", progress=lambda done, total: seen.append((done, total)))
+    build_index(corpus, tmp_path / "index", progress=lambda done, total: seen.append((done, total)))
 
     assert seen == [(50, None), (50, 50)]
 
 
 def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) -> None:
     scores = []
-    for number, settings in enumerate((Bm25Settings(), Bm25Settings(k1=2.0, b=0.9))):
-        build_bm25(corpus, tmp_path / str(number), settings=settings)
+    for number, settings in enumerate(({}, {"k1": 2.0, "b": 0.9})):
+        build_index(corpus, tmp_path / str(number), **settings)
         (hits,) = Bm25Source(tmp_path / str(number), name="wiki").search(["lava in Corva"], 1)
         scores.append(hits.passages[0].score)
 
@@ -108,8 +108,8 @@ def test_a_build_that_was_stopped_goes_on_at_its_shard(corpus: Path, tmp_path: P
     texts = [passage["text"] for passage in PASSAGES]
     assert second.passage_calls == [texts[20:40], texts[40:]]
     assert names(tmp_path) == ["index", "passages.jsonl"]
-    undisturbed = build_dense(
-        corpus, tmp_path / "other", encoder=WordEncoder(), factory="Flat", shard_rows=20, file_mb=0.001
+    undisturbed = build_index(
+        corpus, tmp_path / "other", encoder=WordEncoder(), faiss="Flat", shard_rows=20, file_mb=0.001, kind="dense"
     )
     assert resumed.files == undisturbed.files
 
@@ -162,7 +162,7 @@ def test_a_folder_with_something_else_is_refused(corpus: Path, tmp_path: Path) -
     with pytest.raises(UserError, match="an index with other settings"):
         dense(corpus, factory="SQ8")
     with pytest.raises(UserError, match="an index with other settings"):
-        build_bm25(corpus, tmp_path / "index")
+        build_index(corpus, tmp_path / "index")
 
     write_corpus(corpus, PASSAGES[:10])
     with pytest.raises(UserError, match="the index of another corpus"):
@@ -171,7 +171,7 @@ def test_a_folder_with_something_else_is_refused(corpus: Path, tmp_path: Path) -
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     with pytest.raises(UserError, match="not empty and holds no index"):
-        build_bm25(corpus, tmp_path / "mine")
+        build_index(corpus, tmp_path / "mine")
     assert names(tmp_path) == ["index", "mine", "passages.jsonl"]
 
 
@@ -181,10 +181,10 @@ def test_bad_input_leaves_nothing_behind(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"passages\.jsonl:51: is not JSON"):
         dense(corpus)
     with pytest.raises(UserError, match="no such corpus"):
-        build_bm25(tmp_path / "nothing.jsonl", tmp_path / "index")
+        build_index(tmp_path / "nothing.jsonl", tmp_path / "index")
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(UserError, match="no passages"):
-        build_bm25(tmp_path / "empty.jsonl", tmp_path / "index")
+        build_index(tmp_path / "empty.jsonl", tmp_path / "index")
     with pytest.raises(UserError, match=r"--faiss 'flat' for 64 dimensions: .*expected auto or a FAISS factory"):
         dense(corpus, factory="flat")
 
@@ -239,7 +239,7 @@ def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
     monkeypatch.undo()
 
     encoder = WordEncoder()
-    manifest = build_dense(corpus, tmp_path / "index", encoder=encoder, factory="Flat", shard_rows=20)
+    manifest = build_index(corpus, tmp_path / "index", encoder=encoder, faiss="Flat", shard_rows=20, kind="dense")
 
     assert encoder.passage_calls == []
     assert [file.path for file in manifest.files] == ["faiss/00000.index", "passages.arrow"]
@@ -271,10 +271,12 @@ def test_kept_vectors_are_not_replaced_by_others(corpus: Path, tmp_path: Path) -
         name = "other"
 
     for encoder in (WordEncoder(), WordEncoder()):
-        build_dense(corpus, tmp_path / "index", encoder=encoder, factory="Flat", vectors=tmp_path / "vectors")
+        build_index(
+            corpus, tmp_path / "index", encoder=encoder, faiss="Flat", vectors=tmp_path / "vectors", kind="dense"
+        )
 
     with pytest.raises(UserError, match="vectors: holds vectors of something else"):
-        build_dense(corpus, tmp_path / "two", encoder=Other(), factory="Flat", vectors=tmp_path / "vectors")
+        build_index(corpus, tmp_path / "two", encoder=Other(), faiss="Flat", vectors=tmp_path / "vectors", kind="dense")
 
 
 def test_two_encoders_at_once_do_not_mix_their_vectors(corpus: Path, tmp_path: Path) -> None:
@@ -286,8 +288,8 @@ def test_two_encoders_at_once_do_not_mix_their_vectors(corpus: Path, tmp_path: P
     def build(encoder: WordEncoder) -> None:
         out = tmp_path / encoder.name
         try:
-            built = build_dense(
-                corpus, out, encoder=encoder, factory="Flat", shard_rows=5, vectors=tmp_path / "vectors"
+            built = build_index(
+                corpus, out, encoder=encoder, faiss="Flat", shard_rows=5, vectors=tmp_path / "vectors", kind="dense"
             )
         except UserError as error:
             outcomes.append(error)
@@ -310,5 +312,5 @@ def test_passages_of_a_damaged_index_are_not_taken_over(corpus: Path, tmp_path: 
     store.write_bytes(content.replace(b"volcano", b"Volcano", 1))
 
     with pytest.raises(UserError, match=r"passages\.arrow: is not as it was built"):
-        build_dense(tmp_path / "index", tmp_path / "second", encoder=WordEncoder(), factory="SQ8")
+        build_index(tmp_path / "index", tmp_path / "second", encoder=WordEncoder(), faiss="SQ8", kind="dense")
     assert not (tmp_path / "second").exists()

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus, read_unique
-from madke.indexing.passage_store import StoredPassage
+from madke.indexing.index_folder import StoredPassage
 from madke.indexing.passages.builder import build_passages
 from madke.workers import InProcess
 
@@ -46,6 +46,7 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
 _text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=40)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 10**9).map(str), _text, _text), min_size=1, max_size=8))
 def test_whatever_csv_writes_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
-from madke.indexing.build import build_dense
-from madke.indexing.faiss_files import default_parameters
-from madke.indexing.manifest import DenseSettings, Manifest
+from madke.indexing.build import build_index
+from madke.indexing.faiss_files import search_parameters
+from madke.indexing.index_folder import DenseSettings, Manifest
 from madke.knowledge.index_sources import DenseSource
 from tests.support.corpus import write_corpus
 
@@ -72,15 +72,16 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def build(
     corpus: Path, vectors: Path, out: Path, factory: str, parameters: str | None = None, file_mb: float = 0.1
 ) -> Manifest:
-    return build_dense(
+    return build_index(
         corpus,
         out,
         encoder=NoiseEncoder(),
-        factory=factory,
-        parameters=parameters,
+        faiss=factory,
+        faiss_parameters=parameters,
         shard_rows=400,
         file_mb=file_mb,
         vectors=vectors,
+        kind="dense",
     )
 
 
@@ -145,26 +146,28 @@ def test_vectors_that_are_kept_serve_the_next_index(corpus: Path, vectors: Path,
     build(corpus, vectors, tmp_path / "first", "Flat")
     encoder = NoiseEncoder()
 
-    build_dense(corpus, tmp_path / "second", encoder=encoder, factory="SQ8", shard_rows=400, vectors=vectors)
+    build_index(
+        corpus, tmp_path / "second", encoder=encoder, faiss="SQ8", shard_rows=400, vectors=vectors, kind="dense"
+    )
 
     assert encoder.encoded == 0
 
 
 def test_an_index_stands_for_its_corpus_and_its_passages_are_not_copied(corpus: Path, tmp_path: Path) -> None:
-    first = build_dense(corpus, tmp_path / "first", encoder=NoiseEncoder(), factory="Flat")
-    second = build_dense(tmp_path / "first", tmp_path / "second", encoder=NoiseEncoder(), factory="SQ8")
+    first = build_index(corpus, tmp_path / "first", encoder=NoiseEncoder(), faiss="Flat", kind="dense")
+    second = build_index(tmp_path / "first", tmp_path / "second", encoder=NoiseEncoder(), faiss="SQ8", kind="dense")
 
     assert second.corpus == first.corpus and second.passages == COUNT
     assert (tmp_path / "first" / "passages.arrow").samefile(tmp_path / "second" / "passages.arrow")
 
 
 def test_auto_says_what_it_chose_and_the_same_command_again_accepts_it(corpus: Path, tmp_path: Path) -> None:
-    first = build_dense(corpus, tmp_path / "index", encoder=NoiseEncoder())
+    first = build_index(corpus, tmp_path / "index", encoder=NoiseEncoder(), kind="dense")
     encoder = NoiseEncoder()
 
     assert isinstance(first.index, DenseSettings)
     assert first.index.factory == "Flat" and first.index.reason.startswith("exact; 0.0 GB of ")
-    assert build_dense(corpus, tmp_path / "index", encoder=encoder) == first
+    assert build_index(corpus, tmp_path / "index", encoder=encoder, kind="dense") == first
     assert encoder.encoded == 0
 
 
@@ -174,7 +177,6 @@ def test_auto_says_what_it_chose_and_the_same_command_again_accepts_it(corpus: P
         ("IVF,Nonsense", "", "expected auto or a FAISS factory string"),
         ("PQ7", "", "expected auto or a FAISS factory string"),
         ("Flat", "nprobe=4", "'Flat' with 'nprobe=4'"),
-        ("IDMap,Flat", "", "it numbers its rows by itself"),
         ("auto", "nprobe=4", "requires an explicit --faiss type"),
     ],
 )
@@ -184,7 +186,9 @@ def test_what_faiss_refuses_is_refused_before_anything_is_encoded(
     encoder = NoiseEncoder()
 
     with pytest.raises(UserError, match=message):
-        build_dense(corpus, tmp_path / "index", encoder=encoder, factory=factory, parameters=parameters)
+        build_index(
+            corpus, tmp_path / "index", encoder=encoder, faiss=factory, faiss_parameters=parameters, kind="dense"
+        )
     assert encoder.encoded == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -193,7 +197,7 @@ def test_too_few_vectors_to_train_is_one_line_and_keeps_what_was_encoded(tmp_pat
     few = write_corpus(tmp_path / "few.jsonl", [{"id": str(n), "title": "", "text": f"{n}"} for n in range(9)])
 
     with pytest.raises(UserError, match=r"--faiss IVF16,Flat cannot be trained: .*9.*16"):
-        build_dense(few, tmp_path / "index", encoder=NoiseEncoder(), factory="IVF16,Flat")
+        build_index(few, tmp_path / "index", encoder=NoiseEncoder(), faiss="IVF16,Flat", kind="dense")
     assert (tmp_path / ".index.building" / "vectors" / "0000000000.npy").exists()
 
 
@@ -204,7 +208,7 @@ def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> Non
 
     corpus = write_corpus(tmp_path / "few.jsonl")
     with pytest.raises(UserError, match="do not fit into 16 bits"):
-        build_dense(corpus, tmp_path / "index", encoder=Huge(), factory="Flat")
+        build_index(corpus, tmp_path / "index", encoder=Huge(), faiss="Flat", kind="dense")
 
 
 @pytest.mark.parametrize(
@@ -219,4 +223,4 @@ def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> Non
     ],
 )
 def test_how_an_index_is_searched_where_nobody_says(factory: str, parameters: str) -> None:
-    assert default_parameters(factory, DIMENSION) == parameters
+    assert search_parameters(factory, DIMENSION) == parameters

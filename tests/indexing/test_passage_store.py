@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.passage_store import PassageStore, StoredPassage, write_passages
+from madke.indexing.index_folder import PassageStore, StoredPassage, write_passages
 
 pytest.importorskip("pyarrow", reason="needs the extra madke[wiki]")
 

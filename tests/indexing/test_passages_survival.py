@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
+from madke.indexing.corpus import Counts, read_folder
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
-from madke.indexing.passages.shard_folder import Counts, read_folder
 from madke.workers import InProcess, open_workers
 from tests.support.dump import articles, write_dump
 from tests.support.small_disk import fill_up

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from madke.indexing.build import build_dense
-from madke.indexing.manifest import Manifest
+from madke.indexing.build import build_index
+from madke.indexing.index_folder import Manifest
 from madke.workers import InProcess, Workers, open_workers
 from tests.support.corpus import WordEncoder, write_corpus
 from tests.support.ray_nodes import another_node, kill, running_cluster
@@ -50,7 +50,9 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def built(corpus: Path, out: Path, encoder: WordEncoder, workers: Workers) -> Manifest:
-    return build_dense(corpus, out, encoder=encoder, factory="Flat", shard_rows=25, file_mb=0.002, workers=workers)
+    return build_index(
+        corpus, out, encoder=encoder, faiss="Flat", shard_rows=25, file_mb=0.002, workers=workers, kind="dense"
+    )
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

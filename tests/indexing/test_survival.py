@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.build import build_bm25, build_dense
-from madke.indexing.manifest import verify
+from madke.indexing.build import build_index
+from madke.indexing.index_folder import verify
 from madke.knowledge.index_sources import Bm25Source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.small_disk import fill_up
@@ -43,7 +43,7 @@ def killed(script: str, *arguments: Path) -> None:
 
 
 def dense(corpus: Path, out: Path, encoder: WordEncoder) -> None:
-    build_dense(corpus, out, encoder=encoder, factory="SQ8", shard_rows=10, file_mb=0.001)
+    build_index(corpus, out, encoder=encoder, faiss="SQ8", shard_rows=10, file_mb=0.001, kind="dense")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -55,7 +55,7 @@ def test_kill_while_encoding_leaves_finished_shards_and_the_same_bytes_at_the_en
         """
         import sys
         from pathlib import Path
-        from madke.indexing.build import build_dense
+        from madke.indexing.build import build_index
         from tests.support.corpus import WordEncoder
 
         class Waiting(WordEncoder):
@@ -66,7 +66,7 @@ def test_kill_while_encoding_leaves_finished_shards_and_the_same_bytes_at_the_en
                 return super().encode_passages(titles, texts)
 
         corpus, out = map(Path, sys.argv[1:])
-        build_dense(corpus, out, encoder=Waiting(), factory="SQ8", shard_rows=10, file_mb=0.001)
+        build_index(corpus, out, "dense", encoder=Waiting(), faiss="SQ8", shard_rows=10, file_mb=0.001)
         """,
         corpus,
         tmp_path / "index",
@@ -86,22 +86,22 @@ def test_kill_while_lucene_writes_gives_the_same_results_from_the_same_command(c
         """
         import sys
         from pathlib import Path
-        from madke.indexing.build import build_bm25
+        from madke.indexing.build import build_index
 
         def progress(done, total):
             if total is not None:
                 print("ready", flush=True)
                 sys.stdin.read()
 
-        build_bm25(Path(sys.argv[1]), Path(sys.argv[2]), progress=progress)
+        build_index(Path(sys.argv[1]), Path(sys.argv[2]), progress=progress)
         """,
         corpus,
         tmp_path / "index",
     )
     assert not (tmp_path / "index").exists()
 
-    build_bm25(corpus, tmp_path / "index")
-    build_bm25(corpus, tmp_path / "other")
+    build_index(corpus, tmp_path / "index")
+    build_index(corpus, tmp_path / "other")
 
     queries = [passage["text"] for passage in PASSAGES]
     again, undisturbed = (Bm25Source(tmp_path / name, name="w").search(queries, 5) for name in ("index", "other"))
@@ -132,13 +132,13 @@ def test_a_full_disk_under_lucene_makes_no_index(small_disk: Path) -> None:
     words = [" ".join(f"w{n}x{m}" for m in range(60)) for n in range(400)]
     passages = [{"id": str(n), "title": "", "text": text} for n, text in enumerate(words)]
     corpus = write_corpus(small_disk.parent / "long.jsonl", passages)
-    build_bm25(corpus, small_disk.parent / "index")
+    build_index(corpus, small_disk.parent / "index")
     store = (small_disk.parent / "index" / "passages.arrow").stat().st_size
     filler = fill_up(small_disk, store + 20_000)
 
     with pytest.raises(UserError, match="disk"):
-        build_bm25(corpus, small_disk / "index")
+        build_index(corpus, small_disk / "index")
     assert not (small_disk / "index").exists()
     filler.unlink()
-    build_bm25(corpus, small_disk / "index")
+    build_index(corpus, small_disk / "index")
     assert verify(small_disk / "index") == []

@@ -15,16 +15,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def bm25_index(corpus: Path) -> Path:
     pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-    from madke.indexing.build import build_bm25
+    from madke.indexing.build import build_index
 
-    build_bm25(corpus, corpus.parent / "bm25")
+    build_index(corpus, corpus.parent / "bm25")
     return corpus.parent / "bm25"
 
 
 @pytest.fixture(scope="session")
 def dense_index(corpus: Path) -> Path:
     pytest.importorskip("faiss", reason="needs the extra madke[dense]")
-    from madke.indexing.build import build_dense
+    from madke.indexing.build import build_index
 
-    build_dense(corpus, corpus.parent / "dense", encoder=WordEncoder(), shard_rows=20, file_mb=0.001)
+    build_index(corpus, corpus.parent / "dense", encoder=WordEncoder(), shard_rows=20, file_mb=0.001, kind="dense")
     return corpus.parent / "dense"

@@ -499,7 +499,7 @@ def one_id(folder: Path) -> None:
         (no_vectors, "index: cannot be searched"),
         (cut_vectors, "index: cannot be searched"),
         (distances, "inner products are expected"),
-        (no_ids, "docid: is empty"),
+        (no_ids, "docid: cannot be read"),
         (one_id, "50 vectors, and 1 ids for them"),
     ],
 )

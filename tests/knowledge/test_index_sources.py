@@ -9,10 +9,10 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
-from madke.indexing.build import build_dense
+from madke.indexing.build import build_index
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.index_sources import Bm25Source, DenseSource
-from madke.knowledge.source_spec import open_spec
+from madke.knowledge.named import open_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 
 
@@ -107,12 +107,12 @@ def test_a_specification_that_names_nothing_is_refused(
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(UserError, match=message):
-        open_spec("wiki", spec)
+        open_source("wiki", spec)
 
 
 def test_a_specification_opens_the_index_by_its_manifest(bm25_index: Path) -> None:
-    assert open_spec("wiki", str(bm25_index)).description.startswith("BM25 over 50 passages")
-    assert open_spec("wiki", f"{bm25_index}+{bm25_index}").description.startswith("rank fusion of BM25")
+    assert open_source("wiki", str(bm25_index)).description.startswith("BM25 over 50 passages")
+    assert open_source("wiki", f"{bm25_index}+{bm25_index}").description.startswith("rank fusion of BM25")
 
 
 def test_the_wrong_kind_of_index_is_refused(bm25_index: Path, dense_index: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
             self.revision = revision
 
     corpus = write_corpus(tmp_path / "passages.jsonl")
-    build_dense(corpus, tmp_path / "index", encoder=Other("one"))
+    build_index(corpus, tmp_path / "index", encoder=Other("one"), kind="dense")
 
     assert DenseSource(tmp_path / "index", name="w", encoder=Other("one")).search(["volcano"], 1)[0].passages
     with pytest.raises(UserError, match="'words' has changed since the index was built"):

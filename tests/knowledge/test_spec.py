@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.serper_options import SerperOptions
 from madke.knowledge.source_spec import (
     HybridSpec,
     IndexSpec,
@@ -22,6 +21,7 @@ from madke.knowledge.source_spec import (
     read_sources,
     spec_from_yaml,
 )
+from madke.knowledge.web import SerperOptions
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from shutil import which
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.download import download
+from madke.knowledge.fetch import download
 from madke.knowledge.serper import SerperSource
 
 CONTENT = b"the published file"
@@ -74,8 +74,8 @@ def server(certificate=None, send_on=None):
 
 def fetched(url, folder):
     with (folder / "part").open("a+b", buffering=0) as part:
-        options = {"size": len(CONTENT), "algorithm": "sha256"}
-        return download(url, part, **options, sleep=lambda seconds: None)
+        download(url, part, size=len(CONTENT), sleep=lambda seconds: None)
+    return hashlib.sha256((folder / "part").read_bytes()).hexdigest()
 
 
 def test_a_download_checks_the_certificate(tmp_path, certificate, monkeypatch):

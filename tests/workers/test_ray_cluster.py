@@ -268,7 +268,7 @@ def test_java_keeps_the_signals_that_it_lives_by() -> None:
     pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
     script = """
 import ctypes
-from madke.indexing.jvm import start
+from madke.indexing.lucene import start
 from madke.workers import open_workers
 
 def handler():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from madke.core.errors import UserError
+from madke.files import opened
 
 _FORMS = {".txt": "text", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html"}
 _NO_PROSE = frozenset(
@@ -28,55 +27,39 @@ _MARKDOWN_DEPTH = 100
 """Levels of quotes and lists (two for each list); the parser drops what lies deeper, with its default already at 20."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BookFile:
-    """One file of a book."""
-
-    path: Path
-    name: str
-    """Where it is below the source it was found in, that source's own name first; forward slashes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A stretch of a book below one heading."""
+class Section(NamedTuple):
+    """A stretch of a book below one heading; its title is ``Book: Heading``, or the book's alone before the first."""
 
     title: str
-    """``Book: Heading``, or only the book's title before its first heading."""
     text: str
 
 
-def find_books(sources: Sequence[Path]) -> list[BookFile]:
+def find_books(sources: Sequence[Path]) -> list[tuple[Path, str]]:
     """The book files that the sources are, or hold at any depth, sorted by name within each source.
 
-    Files are known by their ending: .txt, .md, .markdown, .html, .htm, .xhtml, each possibly with .gz. Other files of a
-    folder, and hidden ones, are passed over.
-
-    Raises:
-        UserError: A source does not exist, is a file of another kind, or a folder without any book.
+    Each with its name below the source it was found in, that source's own name first. Files are known by their ending,
+    possibly with .gz. Other files of a folder, and hidden ones, are passed over.
     """
     return [book for source in sources for book in _books_of(source)]
 
 
-def _books_of(source: Path) -> list[BookFile]:
-    forms = ", ".join(_FORMS)
+def _books_of(source: Path) -> list[tuple[Path, str]]:
+    expected = f"with one of {', '.join(_FORMS)}, possibly with .gz"
     if source.is_file():
         if _form(source.name) is None:
-            raise UserError(
-                f"unknown kind of book; expected a file with one of {forms}, possibly with .gz", file=source
-            )
-        return [BookFile(path=source, name=source.name)]
+            raise UserError(f"unknown kind of book; expected a file {expected}", file=source)
+        return [(source, source.name)]
     if not source.is_dir():
         raise UserError("no such file or folder", file=source)
-    above = source.resolve().name
+    above = PurePosixPath(source.resolve().name)
     found = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
     books = [
-        BookFile(path=source / path, name=(PurePosixPath(above) / path.as_posix()).as_posix())
+        (source / path, (above / path.as_posix()).as_posix())
         for path in found
         if _form(path.name) is not None and not any(part.startswith(".") for part in path.parts)
     ]
     if not books:
-        raise UserError(f"no book in this folder; expected files with one of {forms}, possibly with .gz", file=source)
+        raise UserError(f"no book in this folder; expected files {expected}", file=source)
     return books
 
 
@@ -84,25 +67,17 @@ def _form(name: str) -> str | None:
     return _FORMS.get(PurePosixPath(name.lower().removesuffix(".gz")).suffix)
 
 
-def read_book(book: BookFile) -> str:
-    """The content of a book file, which is held whole.
-
-    Raises:
-        UserError: It cannot be read, or is not UTF-8 (says the first byte that is not).
-    """
+def read_book(path: Path) -> str:
+    """The content of a book file, which is held whole; a UserError where it is not UTF-8."""
     try:
-        content = book.path.read_bytes()
-        if book.path.suffix.lower() == ".gz":
-            content = gzip.decompress(content)
-        return content.decode("utf-8-sig")
+        with opened(path) as file:
+            return file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         found = error.object[error.start]
         raise UserError(
             f"is not UTF-8: byte 0x{found:02x} at position {error.start}; convert it first, for instance with iconv",
-            file=book.path,
+            file=path,
         ) from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=book.path) from None
 
 
 def sections(name: str, content: str) -> Iterator[Section]:
@@ -110,23 +85,19 @@ def sections(name: str, content: str) -> Iterator[Section]:
 
     Plain text is one section. Markdown and HTML are divided at headings of the first three levels. The book's title
     is its HTML title, else its first heading of level one, else the file's name. Tables, forms, scripts and navigation
-    are left out, as semi-structured text is of DPR's Wikipedia passages; lists stay, for books argue in them.
-
-    Raises:
-        ValueError: The parser did not come to the end.
+    are left out, as semi-structured text is of DPR's Wikipedia passages; lists stay.
     """
-    stem = PurePosixPath(name.removesuffix(".gz")).stem
-    title = " ".join(re.split(r"[\s_]+", stem))
+    title = " ".join(re.split(r"[\s_]+", PurePosixPath(name.removesuffix(".gz")).stem))
     form = _form(name)
     if form == "text":
-        yield Section(title=title, text=content)
-    elif form == "markdown":
+        yield Section(title, content)
+        return
+    if form == "markdown":
         from markdown_it import MarkdownIt
 
         markdown = MarkdownIt("commonmark", {"maxNesting": _MARKDOWN_DEPTH}).enable("table")
-        yield from _html_sections(title, markdown.render(_FRONT_MATTER.sub("", content, count=1)))
-    else:
-        yield from _html_sections(title, content)
+        content = markdown.render(_FRONT_MATTER.sub("", content, count=1))
+    yield from _html_sections(title, content)
 
 
 def _html_sections(title: str, content: str) -> Iterator[Section]:
@@ -138,7 +109,7 @@ def _html_sections(title: str, content: str) -> Iterator[Section]:
         raise ValueError(f"the parser stopped at line {cut[0].line}: {cut[0].message}")
     book = reader.title or reader.first_h1 or title
     for heading, pieces in reader.parts:
-        yield Section(title=book if heading in ("", book) else f"{book}: {heading}", text="".join(pieces))
+        yield Section(book if heading in ("", book) else f"{book}: {heading}", "".join(pieces))
 
 
 class _Reader:

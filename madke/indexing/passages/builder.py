@@ -2,10 +2,7 @@
 
 One process reads the source and hands batches of raw pages to the workers, who clean and split them; it alone numbers
 and writes what comes back, in the order of the source. Where a batch and a shard end depends on the source only, so the
-bytes are the same whatever does the work, and after a kill the finished shards are passed over and none is lost.
-
-Ids are running numbers from 1, as in DPR's file: unique whatever the sources are, short, and in the order of the text.
-A later dump numbers its passages anew; ``page_id`` and ``revision`` say where a passage came from.
+bytes are the same whatever does the work. Ids are running numbers from 1, as in DPR's file.
 """
 
 from __future__ import annotations
@@ -17,15 +14,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import alone_in, fingerprint, replacing, unfinished
-from madke.indexing.manifest import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
-from madke.indexing.passages.shard_folder import (
+from madke.indexing.corpus import (
     UNFINISHED,
     Counts,
     Kind,
@@ -37,6 +32,8 @@ from madke.indexing.passages.shard_folder import (
     shard_name,
     write_manifest,
 )
+from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
+from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
 from madke.versions import versions
 from madke.workers import Workers
 
@@ -66,8 +63,7 @@ def build_passages(
 ) -> PassagesManifest:
     """Make the passages of dumps or books in the folder ``out``; goes on after the last finished shard.
 
-    Where ``out`` is finished and all its shards are as they were written, nothing is done. A shard that has changed
-    is made again, by the same versions of the parsers only. Memory holds a few batches, however long the source is.
+    From the first shard that has changed on, they are made again. Memory holds a few batches.
 
     Args:
         sources: Dump files in their order; or book files and folders of them.
@@ -79,8 +75,7 @@ def build_passages(
 
     Raises:
         UserError: A source cannot be read or is given twice, ``out`` holds something else or is by other versions of
-            the parsers, a package is missing, a shard comes out otherwise than before, or the disk is full; finished
-            shards stay.
+            the parsers, a package is missing, or the disk is full; finished shards stay.
     """
     if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
         raise UserError(f"passages of kind {kind} need {', '.join(missing)}: pip install 'madke[wiki]'")
@@ -91,21 +86,27 @@ def build_passages(
         found = read_folder(out)
         if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
             raise UserError("this folder is not empty and holds no passages; choose another", file=out)
-        known = found.manifest.shards if found else ()
+        shards: list[Shard] = []
         if found:
-            _refuse_others(out, found.manifest, settings)
-        shards = {shard.number: shard for shard in known if is_intact(out, shard)}
-        if found and found.finished and len(shards) == len(known):
-            return found.manifest
-        for shard in known:
-            if shard.number not in shards:
-                _log.warning("%s is missing, or not as it was written; it is made again", out / shard.name)
-        if found and shards:
-            _refuse_other_parsers(out, found.manifest)
-        # Shards that are made again have to fit between those that stay.
-        again = {shard.number: shard for shard in known if shard.number not in shards} if shards else {}
+            known = found.manifest.shards
+            had = found.manifest.settings
+            if known and had != settings:
+                settings_there = f"kind {had.kind}, {had.words} words, rules {had.rules}"
+                raise UserError(
+                    f"this folder holds passages of other or changed sources, or of other settings ({settings_there}); "
+                    "remove it or choose another",
+                    file=out,
+                )
+            shards = list(takewhile(lambda shard: is_intact(out, shard), known))
+            if len(shards) < len(known):
+                name = out / known[len(shards)].name
+                _log.warning("%s is missing, or not as it was written; it and those after it are made again", name)
+            elif found.finished:
+                return found.manifest
+            if shards:
+                _refuse_other_parsers(out, found.manifest)
         try:
-            return _Build(out, settings, shards, again, progress).run(sources, workers)
+            return _Build(out, settings, shards, progress).run(sources, workers)
         except UserError as error:
             if not shards:
                 (out / UNFINISHED).unlink(missing_ok=True)
@@ -119,23 +120,22 @@ class _Build:
 
     _out: Path
     _settings: Settings
-    _shards: dict[int, Shard]
-    _again: dict[int, Shard]
-    """The records of shards that are not as they were written."""
+    _shards: list[Shard]
+    """Those that are finished, from the first on."""
     _progress: Callable[[Counts], None]
 
     def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
         self._save(finished=False)
-        names = {shard_name(number) for number in range(max(self._shards, default=-1) + 2)} | {FINISHED, UNFINISHED}
+        names = {shard_name(number) for number in range(len(self._shards) + 1)} | {FINISHED, UNFINISHED}
         for left in unfinished(self._out, names):
             left.unlink()
         made = workers.map(make_passages, self._batches(sources))
-        for number, of_shard in groupby(made, key=attrgetter("shard")):
-            self._shards[number] = self._write(number, of_shard)
+        for _, of_shard in groupby(made, key=attrgetter("shard")):
+            self._shards.append(self._write(of_shard))
             self._save(finished=False)
         if not self._counts().passages:
-            for number in list(self._shards):
-                (self._out / self._shards.pop(number).name).unlink()
+            while self._shards:
+                (self._out / self._shards.pop().name).unlink()
             raise UserError("no passages in this source", file=sources[0])
         return self._save(finished=True)
 
@@ -143,58 +143,39 @@ class _Build:
         """Batches of raw pages, those of finished shards passed over."""
         settings = self._settings
         pages, hidden = read_pages(sources, settings.kind)
-        finished = dict(self._shards)
-        shard, in_shard = 0, 0
+        deque(islice(pages, self._counts().pages), maxlen=0)
+        shard, in_shard = len(self._shards), 0
         while True:
-            if in_shard == _SHARD_BATCHES:
-                shard, in_shard = shard + 1, 0
-            while in_shard == 0 and shard in finished:
-                deque(islice(pages, finished[shard].counts.pages), maxlen=0)
-                shard += 1
             raw, seen = _next_batch(pages)
             if not raw and not seen.pages:
                 return
+            if in_shard == _SHARD_BATCHES:
+                shard, in_shard = shard + 1, 0
             in_shard += 1
             yield Batch(shard=shard, kind=settings.kind, words=settings.words, hidden=hidden, pages=raw, seen=seen)
 
-    def _write(self, number: int, made: Iterable[Made]) -> Shard:
-        """Write a shard. All shards before it are known by now, and with them the id of its first passage."""
+    def _write(self, made: Iterable[Made]) -> Shard:
         done = self._counts()
-        before = self._counts(until=number).passages
         counts = Counts()
+        number = len(self._shards)
         path = self._out / shard_name(number)
         # No name and no time in the header of a gzip file: the same passages are the same bytes.
         with replacing(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
             for batch in made:
-                for id_, passage in enumerate(batch.passages, start=before + counts.passages + 1):
+                for id_, passage in enumerate(batch.passages, start=done.passages + counts.passages + 1):
                     fields = {"id": str(id_)} | passage._asdict()
                     lines.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
                 counts += batch.counts
                 for complaint in batch.unparsable:
                     _log.warning("left out, for it cannot be parsed: %s", complaint)
                 self._progress(done + counts)
-            had = self._again[number].counts if number in self._again else counts
-            if (had.passages, had.pages) != (counts.passages, counts.pages):
-                # It would double, or leave out, ids or pages of the shards after it.
-                raise UserError(
-                    f"had {had.passages:,} passages of {had.pages:,} pages; made again it has "
-                    f"{counts.passages:,} of {counts.pages:,}, and does not fit the other shards; remove the folder "
-                    "and make it anew",
-                    file=path,
-                )
         return Shard(number=number, sha256=fingerprint(path), counts=counts)
 
-    def _counts(self, until: int | None = None) -> Counts:
-        return sum((s.counts for s in self._shards.values() if until is None or s.number < until), Counts())
+    def _counts(self) -> Counts:
+        return sum((shard.counts for shard in self._shards), Counts())
 
     def _save(self, *, finished: bool) -> PassagesManifest:
-        # A shard that is still to be made again keeps its record, so that the next start knows what it held.
-        shards = self._shards if finished else self._again | self._shards
-        manifest = PassagesManifest(
-            settings=self._settings,
-            shards=tuple(shards[number] for number in sorted(shards)),
-            versions=versions(),
-        )
+        manifest = PassagesManifest(settings=self._settings, shards=tuple(self._shards), versions=versions())
         write_manifest(self._out, manifest, finished=finished)
         return manifest
 
@@ -215,28 +196,13 @@ def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Co
     return tuple(raw), Counts(**seen)
 
 
-def _refuse_others(out: Path, found: PassagesManifest, asked: Settings) -> None:
-    """Refuse to go on in a folder that was made from something else."""
-    if not found.shards or found.settings == asked:
-        return
-    had = found.settings
-    if had.sources != asked.sources:
-        names = ", ".join(source.name for source in had.sources[:3])
-        what = f"the passages of another source, or of {names} before it changed"
-    else:
-        others = (name for name in ("kind", "words", "rules") if getattr(had, name) != getattr(asked, name))
-        what = ", ".join(f"passages with {name} = {getattr(had, name)}" for name in others)
-    raise UserError(f"this folder holds {what}; remove it or choose another", file=out)
-
-
 def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
     """Refuse to go on with other parsers than those that made the shards that stay."""
-    installed = versions()
+    here, made_by = versions(), found.versions
     for name in _PACKAGES[found.settings.kind].values():
-        made_by, here = (of.get(name, "(no version known)") for of in (found.versions, installed))
-        if made_by != here:
+        if made_by.get(name) != here.get(name):
             raise UserError(
-                f"is unfinished or damaged, was made with {name} {made_by}, and {name} {here} is installed, which may "
-                f"cut other passages; install {name} {made_by}, or remove the folder",
+                f"is unfinished or damaged, was made with {name} {made_by.get(name)}, and {name} {here.get(name)} is "
+                f"installed, which may cut other passages; install {name} {made_by.get(name)}, or remove the folder",
                 file=out,
             )

@@ -33,16 +33,13 @@ class DumpPage:
     revision: int
     text: str
     broken: str = ""
-    """What cannot be read, and after which page; empty for a good page. It has no text then, perhaps no id or title."""
+    """What cannot be read, and after which page; empty for a good page."""
 
 
 def read_dump(path: Path) -> Iterator[DumpPage]:
     """All pages of a dump file (XML, plain, ``.gz`` or ``.bz2``, of one stream or many) in order, in constant memory.
 
     A page that is good XML, and yet no page as exports have them, comes as a broken one.
-
-    Raises:
-        UserError: The file cannot be read, is cut off, or is no dump; says the last page that was read.
     """
     last = ""
     with _opened(path, lambda: last) as file:
@@ -81,11 +78,7 @@ def _read_page(element: Any, namespaces: Any) -> DumpPage:
 
 
 def silent_namespaces(path: Path) -> frozenset[str]:
-    """Lower-case names, in the wiki's own language, of the namespaces whose links show nothing.
-
-    Raises:
-        UserError: As :func:`read_dump`.
-    """
+    """Lower-case names, in the wiki's own language, of the namespaces whose links show nothing."""
     with _opened(path, lambda: "") as file:
         _, dump = _root_and_dump(file)
         return frozenset(

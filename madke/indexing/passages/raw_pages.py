@@ -14,23 +14,20 @@ from typing import Literal, NamedTuple
 
 from madke.core.errors import UserError
 from madke.files import fingerprint
+from madke.indexing.corpus import Counts, Kind, SourceFile
 from madke.indexing.passages.books import find_books, read_book, sections
 from madke.indexing.passages.dump import read_dump, silent_namespaces
-from madke.indexing.passages.shard_folder import Counts, Kind, SourceFile
 from madke.indexing.passages.wikitext import HIDDEN, plain_text
 
 
 class RawPage(NamedTuple):
-    """One page of a wiki, or one book file, as it was read."""
+    """One page of a wiki, or one book file, as it was read; a book has no revision, and its title is empty."""
 
     page_id: str
     """The page's number, or the book file's name below its source."""
     revision: str
-    """Empty for books."""
     title: str
-    """Empty for books: their sections have titles."""
     text: str
-    """Wikitext, or the file's content."""
 
 
 class Passage(NamedTuple):
@@ -44,14 +41,13 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Pages that are worked on together."""
+    """Pages that are worked on together; their passages go to one shard."""
 
     shard: int
-    """The shard their passages go to."""
     kind: Kind
     words: int
     hidden: frozenset[str]
-    """Names of the wiki's namespaces whose links show nothing."""
+    """See :func:`madke.indexing.passages.wikitext.strip_markup`."""
     pages: tuple[RawPage, ...]
     seen: Counts
     """Pages between the last batch and the end of this one that were not worth sending."""
@@ -69,11 +65,7 @@ class Made:
 
 
 def make_passages(batch: Batch) -> Made:
-    """The passages of a batch, in order. A page that cannot be parsed is reported, and costs no other page.
-
-    Raises:
-        UserError: A package is missing here.
-    """
+    """The passages of a batch, in order. A page that cannot be parsed is reported, and costs no other page."""
     passages: list[Passage] = []
     counts: Counter[str] = Counter(pages=len(batch.pages))
     unparsable = []
@@ -88,18 +80,14 @@ def make_passages(batch: Batch) -> Made:
         counts[kind] += 1
         counts["passages"] += len(found)
         passages += found
-    return Made(
-        shard=batch.shard,
-        passages=tuple(passages),
-        counts=batch.seen + Counts(**counts),
-        unparsable=tuple(unparsable),
-    )
+    total = batch.seen + Counts(**counts)
+    return Made(shard=batch.shard, passages=tuple(passages), counts=total, unparsable=tuple(unparsable))
 
 
 def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[Passage]]:
     """A field of Counts, and the page's passages."""
     if batch.kind == "text":
-        parts = [(section.title, section.text) for section in sections(page.page_id, page.text)]
+        parts: list[tuple[str, str]] = list(sections(page.page_id, page.text))
     else:
         kind = page_kind(page.title, page.text)
         if kind != "article":
@@ -112,8 +100,6 @@ def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[Passage]]:
     ]
     return "articles" if found else "empty", found
 
-
-PageKind = Literal["article", "redirect", "disambiguation", "list"]
 
 _REDIRECT = re.compile(
     r"\s*+#\s*+(?:redirect(?:ion)?|weiterleitung|redirección|rinvia|redirecionamento|doorverwijzing|patrz|"
@@ -136,11 +122,8 @@ _AMBIGUOUS_TITLE = re.compile(rf"\((?:{_AMBIGUOUS})(?: page)?\)\Z", re.IGNORECAS
 _LIST_TITLE = re.compile(r"Lists? of .|Outline of .|Index of .*\barticles\b")
 
 
-def page_kind(title: str, wikitext: str) -> PageKind:
-    """What a page of the article namespace is, by its title and its templates.
-
-    Lists, outlines and indices of articles are left out as DrQA does, whose pages DPR split.
-    """
+def page_kind(title: str, wikitext: str) -> Literal["article", "redirect", "disambiguation", "list"]:
+    """What a page of the article namespace is, by its title and its templates (DrQA, whose pages DPR split)."""
     if _REDIRECT.match(wikitext):
         return "redirect"
     if _AMBIGUOUS_TITLE.search(title) or _DISAMBIGUATION.search(wikitext):
@@ -151,10 +134,7 @@ def page_kind(title: str, wikitext: str) -> PageKind:
 
 
 def split_words(text: str, words: int) -> Iterator[str]:
-    """Passages of ``words`` words (what white space separates), joined by one space; the last one may be shorter.
-
-    Every word is in exactly one passage. DPR's own passages have 100 words (Karpukhin et al. 2020, section 4.1).
-    """
+    """Passages of ``words`` words (100 in Karpukhin et al. 2020, section 4.1); the last one may be shorter."""
     found = text.split()
     for start in range(0, len(found), words):
         yield " ".join(found[start : start + words])
@@ -166,15 +146,10 @@ _END_BYTES = 1 << 20
 
 
 def read_pages(sources: Sequence[Path], kind: Kind) -> tuple[Iterator[RawPage | str], frozenset[str]]:
-    """The pages to work on, of any other page the field of Counts that counts it; and whose links show nothing.
-
-    Raises:
-        UserError: A source cannot be read.
-    """
+    """The pages to work on, of any other page the field of Counts that counts it; and whose links show nothing."""
     if kind == "wikipedia":
         return _dump_pages(sources), HIDDEN.union(*map(silent_namespaces, sources))
-    books = find_books(sources)
-    return (RawPage(book.name, "", "", read_book(book)) for book in books), HIDDEN
+    return (RawPage(name, "", "", read_book(path)) for path, name in find_books(sources)), HIDDEN
 
 
 def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
@@ -192,17 +167,13 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
 
 
 def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
-    """The files, in order, with what identifies each.
-
-    Raises:
-        UserError: A file is missing, cannot be read, or has the content of another.
-    """
+    """The files, in order, with what identifies each."""
     if kind == "wikipedia":
         files = [(path, _describe_dump(path)) for path in sources]
     else:
         files = [
-            (book.path, SourceFile(name=book.name, size=book.path.stat().st_size, sha256=fingerprint(book.path)))
-            for book in find_books(sources)
+            (path, SourceFile(name=name, size=path.stat().st_size, sha256=fingerprint(path)))
+            for path, name in find_books(sources)
         ]
     first: dict[tuple[int, str], Path] = {}
     for path, file in files:
@@ -216,12 +187,9 @@ def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, .
 def _describe_dump(path: Path) -> SourceFile:
     if not path.is_file():
         raise UserError("no such dump file", file=path)
-    try:
-        with path.open("rb") as file:
-            digest = sha256(file.read(_END_BYTES))
-            size = file.seek(0, SEEK_END)
-            file.seek(max(0, size - _END_BYTES))
-            digest.update(file.read())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    with path.open("rb") as file:
+        digest = sha256(file.read(_END_BYTES))
+        size = file.seek(0, SEEK_END)
+        file.seek(max(0, size - _END_BYTES))
+        digest.update(file.read())
     return SourceFile(name=path.name, size=size, sha256=digest.hexdigest())

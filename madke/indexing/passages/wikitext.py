@@ -1,17 +1,20 @@
 """Wikitext to the prose a reader sees, as DPR's passages have it: no tables, infoboxes, lists, notes or headings.
 
 The few templates whose words belong to their sentence are written out first. What has an opening and a closing mark
-goes next, in one linear pass (``balance``), other templates too (as in DPR, and with them the number in "a
-depth of {{...}}"); then whole lines that are no prose. mwparserfromhell reads the links that are left. It
-never meets an unclosed mark, on many of which it would need time quadratic in their number.
+goes next, in one linear pass: templates (as in DPR, and with them the number in "a depth of {{...}}"), tables,
+references, formulas, galleries, HTML tables and lists, links to files and categories; of tags that only format, the
+tags. Then whole lines that are no prose. mwparserfromhell reads the links that are left. It never meets an unclosed
+mark, on many of which it would need time quadratic in their number.
+
+That pass keeps a stack of open marks. A closing mark ends the weaker marks that were left open inside its own, never a
+stronger one, and nothing reaches across a section heading. A mark without its partner goes, its text stays.
 """
 
 from __future__ import annotations
 
 import html
 import re
-
-from madke.indexing.passages.balance import strip_markup
+from collections.abc import Callable
 
 _WORDINGS = {
     "{0}": "nihongo|ill|interlanguage link|nowrap|nobr|small|abbr|val|quote|blockquote",
@@ -37,15 +40,11 @@ _BETWEEN = {"to", "and", "by", "x", "or", "-", "\N{EN DASH}", "to(-)", "+/-", "\
 _FLAT = re.compile(r"\{\{([^{}|\n]{1,40}+)((?:\|[^{}]{0,2000}+)?)\}\}")
 _PARAMETER = re.compile(r"\|(?![^\[\]|]*\]\])")
 _NAMED = re.compile(r"\s*([\w -]{1,30}+)=")
-_PASSES = 2
 
 
 def expand_templates(wikitext: str) -> str:
-    """The text with the templates known here written out as words; the others stay as they are.
-
-    Templates inside one another are written out to a depth of two.
-    """
-    for _ in range(_PASSES):
+    """The text with the templates known here written out as words, to a depth of two; the others stay as they are."""
+    for _ in range(2):
         wikitext = _FLAT.sub(_words, wikitext)
     return wikitext
 
@@ -77,6 +76,185 @@ def _positional(parameters: str) -> list[str]:
     return values
 
 
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TAKEN_OUT = _names(
+    "ref references math chem ce gallery timeline syntaxhighlight source score imagemap mapframe maplink graph "
+    "templatedata templatestyles hiero inputbox categorytree indicator table ul ol dl style script includeonly"
+)
+_INLINE = _names(
+    "abbr b bdi bdo big cite code data del dfn em font i ins kbd mark q ruby rb rt rp s samp small span strike strong "
+    "sub sup time tt u var noinclude onlyinclude section"
+)
+_BLOCK = _names("blockquote br caption center dd div dt h1 h2 h3 h4 h5 h6 hr li p poem pre td th tr wbr")
+
+# It begins with a set of characters, not with alternatives, so that the search skips prose at the speed of C.
+_TOKEN = re.compile(
+    r"[\n<{}\[\]](?:"
+    r"(?P<heading>(?<=\n)=[^\n]*=[ \t]*(?=\n|\Z))"
+    r"|(?P<table>(?<=\n)[ \t:]*+\{\|)"
+    r"|(?P<table_end>(?<=\n)[ \t]*+\|\}(?!\}))"
+    r"|(?P<curly>(?<=\{)\{+)"
+    r"|(?P<curly_end>(?<=\})\}+)"
+    r"|(?P<square>(?<=\[)\[*)"
+    r"|(?P<square_end>(?<=\])\]*)"
+    r"|(?<=<)(?P<slash>/?)(?P<tag>[a-zA-Z][a-zA-Z0-9]{0,20})(?=[\s/>])(?P<attributes>[^<>]*+)>"
+    r")"
+)
+_NOWIKI = re.compile(r"<nowiki\s*/?>", re.IGNORECASE)
+_NOWIKI_END = re.compile(r"</nowiki\s*>", re.IGNORECASE)
+_LITERAL = str.maketrans({mark: f"&#{ord(mark)};" for mark in "[]{}|<>'=*#:;_"})
+_LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(-[a-z]{2,8})?:[^|]*\Z")
+
+_DEPTH = 40
+"""Marks open at once; MediaWiki's own limits are of this order. What is nested deeper counts as without a partner."""
+
+_STRENGTH = {"[": 0, "[[": 1, "{{": 2, "{|": 3}
+_TAG_STRENGTH = 4
+_OPEN_BRACKET = "&#91;"
+
+
+def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
+    """The text without templates, tables and other marks in pairs; its links and brackets are in pairs afterwards.
+
+    ``hidden`` are the lower-case names of the namespaces whose links show nothing.
+    """
+    text = "\n" + _with_literals(_without_comments(wikitext))
+    pieces: list[str] = []
+    position = 0
+    for start, end, instead in sorted(_Scan(text, hidden).cuts()):
+        if start >= position:
+            pieces += (text[position:start], instead)
+            position = end
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+def _without_comments(text: str) -> str:
+    """A comment that is never closed loses its mark, not the rest of the page."""
+    first, *rest = text.split("<!--")
+    return first + "".join(after if end else inside for inside, end, after in (part.partition("-->") for part in rest))
+
+
+def _with_literals(text: str) -> str:
+    """What stands between ``nowiki`` tags is no markup: its marks become character references."""
+    first, *rest = _NOWIKI.split(text)
+    pieces = [first]
+    for part in rest:
+        literal, *after = _NOWIKI_END.split(part, maxsplit=1)
+        pieces += (literal.translate(_LITERAL), after[0]) if after else (part,)
+    return "".join(pieces)
+
+
+class _Scan:
+    """One pass over a text."""
+
+    def __init__(self, text: str, hidden: frozenset[str]) -> None:
+        self._text = text
+        self._hidden = hidden
+        self._cuts: list[tuple[int, int, str]] = []
+        self._open: list[tuple[str, int, int]] = []
+        """Kind, start and end of each open mark."""
+
+    def cuts(self) -> list[tuple[int, int, str]]:
+        """Start, end, and what stands there instead, in no order; a cut may lie inside another."""
+        handlers: dict[str, Callable[[re.Match[str]], None]] = {
+            "table": lambda token: self._push("{|", token.start() + 1, token.end()),
+            "table_end": lambda token: self._close("{|", token.start() + 1, token.end()),
+            "curly": lambda token: self._openings("{{", *token.span()),
+            "curly_end": self._curly_end,
+            "square": lambda token: self._openings("[[", *token.span()),
+            "square_end": self._square_end,
+            "attributes": self._tag,
+            "heading": lambda token: self._discard(_TAG_STRENGTH + 1),
+        }
+        for token in _TOKEN.finditer(self._text):
+            handlers[token.lastgroup or ""](token)
+        self._discard(_TAG_STRENGTH + 1)
+        return self._cuts
+
+    def _push(self, kind: str, start: int, end: int) -> None:
+        if len(self._open) < _DEPTH:
+            self._open.append((kind, start, end))
+        else:
+            self._lose(kind, start, end)
+
+    def _lose(self, kind: str, start: int, end: int) -> None:
+        """A mark without its partner. A single bracket is text: it stays, in a form that no parser takes for one."""
+        self._cuts.append((start, end, _OPEN_BRACKET if kind == "[" else ""))
+
+    def _discard(self, strength: int) -> None:
+        """Give up open marks weaker than ``strength`` down to the first that is not."""
+        while self._open and _strength(self._open[-1][0]) < strength:
+            self._lose(*self._open.pop())
+
+    def _close(self, kind: str, start: int, end: int) -> None:
+        """Close the innermost mark of this kind and take out what it encloses; without one, only this mark goes."""
+        self._discard(_strength(kind))
+        # Tags are of one strength: whatever stands above the partner of a closing tag was left open.
+        if kind not in _STRENGTH and any(mark[0] == kind for mark in self._open):
+            while self._open[-1][0] != kind:
+                self._lose(*self._open.pop())
+        if self._open and self._open[-1][0] == kind:
+            start = self._open.pop()[1]
+        self._cuts.append((start, end, ""))
+
+    def _openings(self, kind: str, start: int, end: int) -> None:
+        """Several of a kind, and one bracket before them where their number is odd."""
+        if (end - start) % 2:
+            if kind == "[[":
+                self._push("[", start, start + 1)
+            else:
+                self._cuts.append((start, start + 1, ""))
+            start += 1
+        for mark in range(start, end, 2):
+            self._push(kind, mark, mark + 2)
+
+    def _curly_end(self, token: re.Match[str]) -> None:
+        start, end = token.span()
+        for mark in range(start, end - 1, 2):
+            self._close("{{", mark, mark + 2)
+        if (end - start) % 2:
+            self._cuts.append((end - 1, end, ""))
+
+    def _square_end(self, token: re.Match[str]) -> None:
+        start, end = token.span()
+        while start < end:
+            innermost = self._open[-1][0] if self._open else ""
+            width = 2 if innermost == "[[" and end - start > 1 else 1
+            if innermost == "[[" and width == 2:
+                opening = self._open.pop()
+                if self._is_hidden(opening[2], start):
+                    self._cuts.append((opening[1], start + 2, ""))
+            elif innermost == "[":
+                self._open.pop()
+            start += width
+
+    def _is_hidden(self, start: int, end: int) -> bool:
+        target = self._text[start : min(end, start + 300)]
+        return target.partition(":")[0].strip().lower().replace("_", " ") in self._hidden or bool(
+            _LANGUAGE_LINK.match(target)
+        )
+
+    def _tag(self, token: re.Match[str]) -> None:
+        name = token["tag"].lower()
+        if name not in _TAKEN_OUT:
+            if name in _INLINE or name in _BLOCK:
+                self._cuts.append((*token.span(), "" if name in _INLINE else " "))
+        elif token["slash"]:
+            self._close(name, *token.span())
+        elif token["attributes"].endswith("/"):
+            self._cuts.append((*token.span(), ""))
+        else:
+            self._push(name, *token.span())
+
+
+def _strength(kind: str) -> int:
+    return _STRENGTH.get(kind, _TAG_STRENGTH)
+
+
 HIDDEN = frozenset({"file", "image", "media", "category"})
 """Namespaces whose links show nothing in the text, by the names that every wiki knows."""
 
@@ -90,10 +268,7 @@ _HOLLOW_PLACE = re.compile(r" ?[,;] ?(?=[,;)])")
 
 
 def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
-    """The prose of a page, a paragraph a line. Time is linear in the text, whatever it holds.
-
-    ``hidden`` are the lower-case names of the namespaces whose links show nothing.
-    """
+    """The prose of a page, a paragraph a line; ``hidden`` as in :func:`strip_markup`. Time is linear in the text."""
     text = strip_markup(expand_templates(wikitext), hidden)
     paragraphs = []
     for line in text.split("\n"):

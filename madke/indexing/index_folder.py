@@ -1,0 +1,269 @@
+"""What an index folder holds besides the index: its passages in a memory-mapped Arrow file, and a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from madke.core.errors import UserError
+from madke.encoders import Dtype, Similarity
+from madke.files import fingerprint, replacing
+
+MANIFEST = "manifest.json"
+PASSAGES = "passages.arrow"
+PASSAGES_MANIFEST = "passages.json"
+"""What `madke index passages` writes last into its folder."""
+LUCENE = "lucene"
+_ROWS_PER_BATCH = 1_000
+
+
+class StoredPassage(NamedTuple):
+    """One passage of a corpus."""
+
+    id: str
+    title: str
+    text: str
+
+
+def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
+    """Stream passages into a new store and return how many they were. A failure leaves no file."""
+    pa = _pyarrow()
+    schema = pa.schema([(name, pa.string()) for name in StoredPassage._fields])
+    count = 0
+    rows = iter(passages)
+    with replacing(path) as file, pa.ipc.new_file(file, schema) as writer:
+        while chunk := list(islice(rows, _ROWS_PER_BATCH)):
+            columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+            count += len(chunk)
+    return count
+
+
+class PassageStore:
+    """Reads a store: ``store[row]`` is a :class:`StoredPassage` in microseconds, ``len(store)`` their number.
+
+    Raises:
+        UserError: ``pyarrow`` is missing, the file is no passage store, or a row of it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        pa = _pyarrow()
+        self._path = path
+        try:
+            self._map = pa.memory_map(str(path), "r")
+            self._reader = pa.ipc.open_file(self._map)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise UserError(f"cannot be read as a passage store ({error})", file=path) from error
+        self._batches: dict[int, tuple[Any, ...]] = {}
+        full = self._reader.num_record_batches - 1
+        self._length = 0 if full < 0 else full * _ROWS_PER_BATCH + len(self._batch(full)[0])
+
+    def ids(self) -> Iterator[str]:
+        """The ids of all passages in order, at a small part of the cost of the passages."""
+        for number in range(self._reader.num_record_batches):
+            yield from self._reader.get_batch(number).column(0).to_pylist()
+
+    def read(self, rows: range) -> list[StoredPassage]:
+        """The passages of consecutive rows, several times as fast as one by one."""
+        found: list[StoredPassage] = []
+        while rows:
+            batch, place = divmod(rows.start, _ROWS_PER_BATCH)
+            count = min(len(rows), _ROWS_PER_BATCH - place)
+            try:
+                columns = self._reader.get_batch(batch).slice(place, count).columns
+                found += map(StoredPassage, *(column.to_pylist() for column in columns))
+            except (OSError, ValueError) as error:
+                raise self._damaged(rows.start, error) from None
+            rows = rows[count:]
+        return found
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, row: int) -> StoredPassage:
+        if not 0 <= row < self._length:
+            raise IndexError(f"row {row} of a store of {self._length} passages")
+        batch, place = divmod(row, _ROWS_PER_BATCH)
+        try:
+            ids, titles, texts = self._batch(batch)
+            # Table.take would copy whole columns; one value of a cached batch costs a few microseconds.
+            return StoredPassage(ids[place].as_py(), titles[place].as_py(), texts[place].as_py())
+        except (OSError, ValueError) as error:  # Arrow's own errors are among them, and so is text that is not UTF-8
+            raise self._damaged(row, error) from None
+
+    def _damaged(self, row: int, error: Exception) -> UserError:
+        return UserError(f"is damaged at row {row:,} ({error}); build the index again", file=self._path)
+
+    def _batch(self, number: int) -> tuple[Any, ...]:
+        if number not in self._batches:
+            self._batches[number] = tuple(self._reader.get_batch(number).columns)
+        return self._batches[number]
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+        import pyarrow.ipc
+    except ImportError as error:
+        raise UserError("indexes need pyarrow: pip install 'madke[wiki]' or 'madke[dense]'") from error
+    return pa
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Bm25Settings(_Record):
+    """A Lucene index; ``k1`` and ``b`` act when it is searched."""
+
+    kind: Literal["bm25"] = "bm25"
+    k1: float = 0.9
+    b: float = 0.4
+
+
+class DenseSettings(_Record):
+    """FAISS shards. What a shard and a batch of passages hold decides the vectors' last bits."""
+
+    kind: Literal["dense"] = "dense"
+    encoder: str
+    dtype: Dtype
+    dimension: int
+    similarity: Similarity
+    factory: str
+    """FAISS factory string: ``Flat``, ``SQ8``, ``IVF4096,SQ8``, ``PQ96np``, ``HNSW32``, ..."""
+    reason: str = ""
+    """Why ``--faiss auto`` chose it; empty where somebody named it."""
+    parameters: str = ""
+    """Search parameters in FAISS's own words: ``nprobe=64``, ``efSearch=64``."""
+    shard_rows: int
+    revision: str = ""
+    """Of the encoder; empty where it does not say."""
+    batching: str = ""
+    file_mb: float = 64.0
+
+
+class Exactness(_Record):
+    """Share of an exact search's first five passages that are among the index's, measured when it was built.
+
+    ``margin`` is half the width of its 95 % interval over queries.
+    """
+
+    recall_at_5: float
+    margin: float = 0.0
+    queries: int
+
+
+class CorpusInfo(_Record):
+    """The corpus that was indexed: a file, or a folder of passages."""
+
+    path: str
+    sha256: str
+
+
+def _inside(path: str) -> str:
+    if not path or path.startswith("/") or ".." in PurePosixPath(path).parts:
+        raise ValueError(f"{path!r} is no path inside the folder")
+    return path
+
+
+class FileInfo(_Record):
+    """One file of the index, by its path inside the folder; ``size`` is in bytes."""
+
+    path: Annotated[str, AfterValidator(_inside)]
+    size: int
+    sha256: str
+
+
+class Manifest(_Record):
+    """The content of ``manifest.json``; only dense indexes have ``exactness``."""
+
+    format: Literal[1] = 1
+    corpus: CorpusInfo
+    passages: int
+    index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
+    exactness: Exactness | None = None
+    files: tuple[FileInfo, ...]
+    versions: dict[str, str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hexadecimal digits that tell this index from any other: of corpus, settings and files."""
+        content = self.model_dump_json(include={"corpus": {"sha256"}, "index": True, "files": True})
+        return sha256(content.encode()).hexdigest()[:12]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files of the index."""
+        return sum(file.size for file in self.files)
+
+
+def describe_corpus(path: Path) -> CorpusInfo:
+    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index, whose corpus it is."""
+    if (path / MANIFEST).is_file():
+        return read_manifest(path).corpus
+    # The manifest of a folder names the SHA-256 of every shard.
+    content = path / PASSAGES_MANIFEST if path.is_dir() else path
+    if not content.is_file():
+        raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
+    return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(content))
+
+
+def describe_files(folder: Path) -> tuple[FileInfo, ...]:
+    """All files of an index folder but the manifest, in order of their paths."""
+    return tuple(
+        FileInfo(path=path.relative_to(folder).as_posix(), size=path.stat().st_size, sha256=fingerprint(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in (MANIFEST, "write.lock")
+    )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of an index folder; a UserError where the folder is no index, or its manifest cannot be read."""
+    path = folder / MANIFEST
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except OSError:
+        raise UserError(
+            f"no index here ({MANIFEST} missing); build one with `madke index build`", file=folder
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UserError(f"unreadable manifest: {where}: {first['msg']}; build the index again", file=path) from error
+
+
+def open_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder whose files are all there with their sizes: a check cheap enough for every search."""
+    manifest = read_manifest(folder)
+    for file in manifest.files:
+        path = folder / file.path
+        size = path.stat().st_size if path.is_file() else None
+        if size != file.size:
+            found = "is missing" if size is None else f"has {size} bytes"
+            raise UserError(f"{file.path} {found}, {file.size} bytes expected; build the index again", file=folder)
+    return manifest
+
+
+def verify(folder: Path) -> list[str]:
+    """Everything that is wrong with an index: files changed or missing, count wrong, corpus changed or gone."""
+    manifest = read_manifest(folder)
+    problems = []
+    for file in manifest.files:
+        path = folder / file.path
+        if not path.is_file():
+            problems.append(f"{file.path}: missing")
+        elif fingerprint(path) != file.sha256:
+            problems.append(f"{file.path}: content differs from what was built")
+    if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
+        problems.append(f"{PASSAGES}: {count} passages, {manifest.passages} expected")
+    corpus = Path(manifest.corpus.path)
+    if not corpus.exists():
+        problems.append(f"corpus {corpus}: missing, so it cannot be compared")
+    elif describe_corpus(corpus).sha256 != manifest.corpus.sha256:
+        problems.append(f"corpus {corpus}: changed since the index was built; build the index again")
+    return problems
