@@ -66,8 +66,9 @@ class BaseTask:
     name: str
     instructions: str = ""
     examples: Sequence[Example] = ()
-    metrics: Sequence[str] = ("match",)
-    """Names of metrics (:data:`madke.scoring.metrics.METRICS`, or ``module:object``); the first is "correct or not"."""
+    metrics: Sequence[Any] = ("match",)
+    """Metrics: names (:data:`madke.scoring.metrics.METRICS`, or ``module:object``), those of :func:`madke.metric`, or
+    functions of answer and question. The first is "correct or not"."""
     choices: Sequence[str] = ()
     """The only answers there are, where that does not depend on the question."""
     reads_last_number: bool = False
