@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,17 +17,9 @@ from madke.data.formats import FORMATS, READERS, DatasetReader
 from madke.data.published_rows import Format, Item, Row
 from madke.data.questions import numbered_questions
 from madke.data.sampling import chosen
-from madke.files import opened
 from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)
-
-_ABLATE, _ABLATE_OWN = "madke ablate: --data NAME=PATH", "madke ablate: give --data PATH without NAME="
-"""What says there what ``--dataset`` says elsewhere."""
-
-_HEAD = 1 << 16
-"""Bytes of a file that are searched for keys."""
-_KEY = re.compile(r'"([^"\\\n]{1,40})"\s*:')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,10 +44,10 @@ def read_dataset(
 
     Args:
         path: The file; for MMLU also a folder.
-        dataset: The name of the published dataset whose owner's format it has, or of somebody's reader
-            (:data:`madke.data.formats.READERS`); None: our own JSON Lines (:func:`madke.data.read_questions`).
+        dataset: A name of :data:`madke.data.formats.READERS`; None: our own JSON Lines
+            (:func:`madke.data.read_questions`).
         task: The answer format, in place of the dataset's; for our own, of lines that name none.
-        ids: A list of ids, by path or name: only these questions are read. None: all.
+        ids: A list of ids, by path or name: only these questions are read.
         limit: The largest number of questions. Without ``sample_seed`` the first ones are taken.
         sample_seed: Draws the sample (:func:`madke.data.sampling.sample`).
 
@@ -67,34 +58,39 @@ def read_dataset(
         try:
             numbered = numbered_questions(path, task=task)
         except UserError as error:
-            likely = _formats_like(path)
-            if likely := [name for name in likely if _reads_first(name, path)] or likely:
-                names = " or ".join(likely)
-                raise UserError(f"{error}; published files are read with --dataset {names} ({_ABLATE})") from None
-            raise
-        questions = [question for _, question in numbered]
+            raise UserError(f"{error}{_hint(path)}") from None
         _warn_unlabelled([(f"line {line}", question) for line, question in numbered], path)
+        questions = [question for _, question in numbered]
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
     return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
 
 
 def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[Entry]:
-    """The entries of a published file (see :func:`read_dataset`).
-
-    Raises:
-        UserError: The file or one of its entries is wrong, or a name is unknown.
-    """
+    """The entries of a published file; see :func:`read_dataset`."""
     reader = READERS[dataset]
     if not isinstance(reader, Format):
         return _read_by(reader, dataset, path, task=task)
     try:
         return entries(reader, reader.rows(path), task=task, file=path)
     except UserError as error:
-        likely = [name for name in _formats_like(path) if _reads_first(name, path)]
-        if likely and dataset not in likely and not _reads_first(dataset, path):
-            raise UserError(f"{error}; it can be read with --dataset {' or '.join(likely)} ({_ABLATE})") from None
-        raise
+        raise UserError(f"{error}{_hint(path, dataset)}") from None
+
+
+def _hint(path: Path, dataset: str | None = None) -> str:
+    """By which names a file that was not read as this dataset can be read; empty where it is one of it, or of none."""
+    likely = [name for name in FORMATS if _reads_first(name, path)]
+    if not likely or dataset in likely:
+        return ""
+    return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
+
+
+def _reads_first(name: str, path: Path) -> bool:
+    """Whether the first entry of a file is a labelled one of this dataset."""
+    try:
+        return any(_item(FORMATS[name], row).answers for row in islice(FORMATS[name].rows(path), 1))
+    except UserError:
+        return False
 
 
 def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) -> list[Entry]:
@@ -111,8 +107,7 @@ def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) 
         if not isinstance(question, Question):
             raise UserError(f"{place} of {name!r} is a {type(question).__name__}; expected Question", file=path)
         kept = replace(question, task=task or question.task, metadata={"dataset": name, **question.metadata})
-        checker = TASKS[task] if task else get_task(kept.task)
-        if wrong := checker.check(kept):
+        if wrong := (TASKS[task] if task else get_task(kept.task)).check(kept):
             raise UserError(f"{place}: {wrong}", file=path)
         if kept.id in found:
             raise UserError(f"{place}: id {kept.id!r} is that of {found[kept.id][0]} already", file=path)
@@ -124,7 +119,7 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
     """The entries of a dataset's rows, of a file or of its Hugging Face repository.
 
     Raises:
-        UserError: A row is wrong, or of another dataset; two have the same id, or there is none.
+        UserError: A row is wrong, two have the same id, or there is none.
     """
     task = task or format_.task
     checker = TASKS[task]
@@ -145,6 +140,15 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
     return _labelled(found.values(), file)
 
 
+def _item(format_: Format, row: Row) -> Item:
+    if "golden_answers" in row.fields:
+        raise row.error(
+            "found 'golden_answers': this is madke's own JSONL; leave --dataset out "
+            "(madke ablate: give --data PATH without NAME=)"
+        )
+    return format_.item(row)
+
+
 def _labelled(found: Collection[tuple[str, Entry]], file: Path | str) -> list[Entry]:
     """The entries, each after its place; there must be some, and what cannot be scored is told."""
     if not found:
@@ -162,19 +166,6 @@ def _warn_unlabelled(questions: Sequence[tuple[str, Question]], file: Path | str
     elif without:
         said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)"
         _log.warning(said, file, len(without), n, without[0])
-
-
-def _item(format_: Format, row: Row) -> Item:
-    """The row's item, unless its keys are rather those of our own format, or of another dataset."""
-    keys = row.fields.keys()
-    if "golden_answers" in keys:
-        raise row.error(f"found 'golden_answers': this is madke's own JSONL; leave --dataset out ({_ABLATE_OWN})")
-    item = format_.item(row)
-    best = max(FORMATS.values(), key=lambda each: each.fit(keys))
-    if format_.signs and best.fit(keys) > format_.fit(keys):
-        found = ", ".join(map(repr, keys))
-        raise row.error(f"found the keys {found}, which are those of {best.name}; expected an entry of {format_.name}")
-    return item
 
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
@@ -199,32 +190,3 @@ def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
         id=id_, question=item.question, answers=item.answers, task=task, choices=item.choices, metadata=metadata
     )
     return Entry(question=question, passages={source: tuple(ranked) for source, ranked in passages.items()})
-
-
-def _formats_like(path: Path) -> list[str]:
-    """Names of the formats that a file may be of, from its name and the keys at its beginning."""
-    if path.is_dir():
-        return ["mmlu"]
-    if path.suffix == ".csv":
-        return ["mmlu", "commonmt"]
-    if path.suffix == ".zh":
-        return ["commonmt"]
-    try:
-        with opened(path) as file:
-            keys = set(_KEY.findall(file.read(_HEAD).decode("utf-8", "replace")))
-    except UserError:
-        return []
-    if "golden_answers" in keys:
-        return []
-    fit = {name: format_.fit(keys) for name, format_ in FORMATS.items()}
-    best = max(fit.values())
-    return [name for name, size in fit.items() if size == best > 0]
-
-
-def _reads_first(name: str, path: Path) -> bool:
-    """Whether the first entry of a file is one of this dataset."""
-    format_ = FORMATS[name]
-    try:
-        return any(_item(format_, row).question for row in islice(format_.rows(path), 1))
-    except UserError:
-        return False
