@@ -89,14 +89,16 @@ def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int
 
 def _question(line: _Line, task: str | None) -> Question:
     letters = [letter for letter, _ in lettered(line.choices)]
-    answers = [letters[answer] if answer in range(len(letters)) else answer for answer in line.golden_answers]
-    if wrong := [answer for answer in answers if isinstance(answer, int)]:
-        expected = f"indices of 0 to {len(letters) - 1}" if letters else "texts"
-        raise UserError(f"'golden_answers' holds {wrong[0]!r}; expected {expected}")
+    answers = []
+    for answer in line.golden_answers:
+        if isinstance(answer, int) and answer not in range(len(letters)):
+            expected = f"indices of 0 to {len(letters) - 1}" if letters else "texts"
+            raise UserError(f"'golden_answers' holds {answer!r}; expected {expected}")
+        answers.append(letters[answer] if isinstance(answer, int) else answer)
     question = Question(
         id=line.id,
         question=line.question,
-        answers=tuple(map(str, answers)),
+        answers=tuple(answers),
         task=line.task or task or ("choice" if line.choices else "short_answer"),
         choices=line.choices,
         metadata=line.metadata,

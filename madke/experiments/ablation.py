@@ -32,9 +32,7 @@ class Ablation:
     """Its folder: ``arms/NAME`` are run directories."""
     setting: Setting
     plans: Sequence[Planned]
-    """What each arm was planned to take."""
     budget: Budget
-    """What was used."""
     spent: Sequence[str]
     """What each source that costs money has cost, a line each."""
     unfinished: Mapping[str, str] = field(default_factory=dict)
@@ -117,9 +115,6 @@ def run_experiment(
         on_arm: Hears of each arm, counted from 1, that is about to run.
         reply_tokens: What the plan takes a reply to have.
         signals: Whether SIGINT, SIGTERM and SIGHUP end it without losing a call that is paid for.
-
-    Raises:
-        UserError: Nothing can be run: see :func:`ablate`, or the reason why the first arm that could not run could not.
     """
     setting.check(options)
     own = account(options)

@@ -21,7 +21,7 @@ from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory
-from madke.runs.job import Job, with_given
+from madke.runs.job import with_given
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
 from madke.runs.run_json import read_spec
@@ -55,7 +55,6 @@ class Experiment:
     options: RunOptions
     account: Account
     tell: Listener = lambda event: None
-    """Hears of sources that are opened, of pools, and of the runs of all arms."""
     sources: dict[str, Source] = field(default_factory=dict)
     """Those that are open."""
 
@@ -72,8 +71,8 @@ class Experiment:
         if the file is gone, it is made again from the same pool files.
 
         Raises:
-            UserError: A source cannot work, a pool file is wrong or another, the pools that arms have begun with hold
-                nothing of a source or cannot be made again, or nothing can be written.
+            UserError: A source cannot work, a pool file is another, or the pools that arms have begun with hold nothing
+                of a source or cannot be made again.
         """
         sources: Mapping[str, str | None] = self.setting.all_specs
         held = self._held() if sources else {}
@@ -137,7 +136,11 @@ class Experiment:
         asked, merged = self.path / _ASKED, self.path / _MERGED
         if wanted := {name: spec for name, spec in specs.items() if name not in setting.held}:
             depths = [depth(job.protocol.knowledge) for _, job in setting.jobs if job.protocol.knowledge]
-            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=self._tell_progress)
+
+            def progress(done: int, total: int) -> None:
+                self.tell(PoolProgress(question="", done=done, total=total))
+
+            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=progress)
             self.tell(PoolsReady(question="", found=found))
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
@@ -146,9 +149,6 @@ class Experiment:
             whole.write(merged.read_bytes())
         merged.unlink()
         asked.unlink(missing_ok=True)
-
-    def _tell_progress(self, done: int, total: int) -> None:
-        self.tell(PoolProgress(question="", done=done, total=total))
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         """The sources, each opened once for all arms."""
@@ -166,12 +166,7 @@ class Experiment:
         return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
 
     async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
-        """Run an arm, or go on with it.
-
-        Args:
-            arm: One that waits for no other (:meth:`waits_for`).
-            signals: As :func:`madke.runs.runner.play` takes it.
-        """
+        """Run an arm that waits for no other (:meth:`waits_for`), or go on with it."""
         job, options = self.setting.job(arm, debaters=self.debaters(arm)), self.options
         if arm.given is not None:
             folder = arm_folder(self.path, arm.given.arm)
@@ -237,13 +232,6 @@ def opened(
 
     Before anything is made, the models of all arms are opened and closed again, and pool files and names of sources are
     looked at. A folder in which the experiment did not begin is left as it was.
-
-    Args:
-        path: The folder.
-        setting: The experiment.
-        options: How it is done. A replay asks nobody.
-        account: What its arms may use.
-        listen: Hears of sources that are opened, of pools, and of the runs of all arms.
 
     Raises:
         UserError: It is in use, holds another experiment or something else, or cannot be written; a model, a pool file
@@ -351,15 +339,7 @@ def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str
     """Refuse an experiment whose results would be others than those that are there.
 
     What a recipe only says about itself may change, there may be further questions, and arms that have not begun may
-    come, go, and become others.
-
-    Args:
-        path: The experiment's folder.
-        setting: What is to go on.
-        models: Arm -> role -> the model's own name.
-
-    Raises:
-        UserError: What all arms share has changed, or an arm that has begun.
+    come, go, and become others. ``models``: arm -> role -> the model's own name.
     """
     before, now = _read_record(path), _record_of(setting)
     old, new = before["questions"], now["questions"]
@@ -374,24 +354,13 @@ def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str
         folder = arm_folder(path, arm.name)
         if not (folder / "run.json").is_file():
             continue
-        found = _differences(folder, job, models[arm.name], sized=arm.debaters_for is not None)
+        spec = read_spec(folder)
+        # How many debaters cost as much as another arm follows only once that one has run.
+        later = (*_LATER, "protocol", "models") if arm.debaters_for is not None else _LATER
+        known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
+        found = spec.differences(job.spec.model_copy(update=known))
         was = arms_before.get(arm.name, arm)
         found += [name for name in ("given", "debaters_for") if getattr(was, name) != getattr(arm, name)]
         if found:
             said = f"arm {arm.name!r} has begun, and was another ({found[0]})"
             raise UserError(f"{said}; give it another name, or choose another --out", file=path)
-
-
-def _differences(folder: Path, job: Job, models: Mapping[str, str], *, sized: bool) -> list[str]:
-    """What of a run that has begun is not what its job says now.
-
-    Args:
-        folder: The run's.
-        job: As far as it is known before it runs.
-        models: Role -> the model's own name.
-        sized: The number of debaters follows from what others cost, and is not known.
-    """
-    before = read_spec(folder)
-    unknown = (*_LATER, "protocol", "models") if sized else _LATER
-    known = {"models": models} | {name: getattr(before, name) for name in unknown}
-    return before.differences(job.spec.model_copy(update=known))
