@@ -23,8 +23,7 @@ from madke.terminal import without_keys
 _PATIENCE, _EACH = 3600.0, 10.0
 """Seconds that a batch may take at least, and for each of its items: large models score long texts on a CPU too."""
 
-_QUOTED = 200
-"""Characters of the program's own words that an error quotes."""
+_QUOTED = 200  # Characters of the program's own words that an error quotes.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,22 +46,19 @@ class CommandScorer:
     for each, in order: a JSON number, or ``{"score": number}``. Blank lines are passed over.
 
     Args:
-        command: The command line, quoted as for a shell.
-        timeout: Seconds that one batch may take, starting included; then the command is killed, with whatever it
-            started. By default an hour, and ten seconds an item where that is more.
-
-    Raises:
-        UserError: The command line is empty, or a quotation in it is not closed.
+        command: The command line, quoted as for a shell; UserError if it is none.
+        timeout: Seconds that one batch may take; then the command is killed, with whatever it started. By default an
+            hour, and ten seconds an item where that is more.
     """
 
     def __init__(self, command: str, *, timeout: float | None = None) -> None:
+        self.command = command
         try:
             self._arguments = shlex.split(command)
         except ValueError as error:
-            raise UserError(f"scorer {_quoted(command)}: {error}; expected a command line") from None
+            raise self._error(f"{error}; expected a command line") from None
         if not self._arguments:
-            raise UserError(f"scorer {_quoted(command)}: expected a command line, found nothing")
-        self.command = command
+            raise self._error("expected a command line, found nothing")
         self._timeout = timeout
 
     def scores(self, items: Sequence[Item]) -> list[float]:
@@ -71,9 +67,7 @@ class CommandScorer:
         Raises:
             UserError: The command is missing, failed, took too long, or did not answer with a number for each item.
         """
-        if not items:
-            return []
-        return self._read(self._start(), items)
+        return self._read(self._start(), items) if items else []
 
     async def ascores(self, items: Sequence[Item]) -> list[float]:
         """Like :meth:`scores`, while the loop goes on. Cancelling it kills the command."""
@@ -152,7 +146,6 @@ _GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)
 
 
 def _dismiss(guard: subprocess.Popen[bytes]) -> None:
-    """The command has ended; nobody needs to end it."""
     guard.kill()
     guard.communicate()
 

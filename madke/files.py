@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -50,25 +50,17 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 continue
             try:
                 item = json.loads(line)
+                if b"\\ud" in line.lower():
+                    json.dumps(item, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                why = "holds half of a surrogate pair, which is no character"
+                raise UserError(why, file=path, line=number) from None
             except (ValueError, RecursionError) as error:
                 why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
                 raise UserError(f"is not JSON: {why}", file=path, line=number) from None
-            if not _is_unicode(line, item):
-                raise UserError("holds half of a surrogate pair, which is no character", file=path, line=number)
             if not isinstance(item, dict):
                 raise UserError(f"expected a JSON object, found a {type(item).__name__}", file=path, line=number)
             yield number, item
-
-
-def _is_unicode(line: bytes, item: Any) -> bool:
-    """Whether every text in a parsed line can be written again; half a surrogate pair, made by an escape, cannot."""
-    if b"\\ud" not in line.lower():
-        return True
-    try:
-        json.dumps(item, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _PART = re.compile(r"\.(.+)\.(\d+)\.part")
@@ -76,21 +68,14 @@ _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
     """What :func:`replacing` was writing for files of these names when its process was killed."""
-    left = []
-    for path in folder.iterdir():
-        part = _PART.fullmatch(path.name)
-        if part and part[1] in names and path.is_file() and not _is_running(int(part[2])):
-            left.append(path)
-    return left
+    parts = [(path, _PART.fullmatch(path.name)) for path in folder.iterdir() if path.is_file()]
+    return [path for path, part in parts if part and part[1] in names and not _is_running(int(part[2]))]
 
 
 def foreign(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
     """What a folder holds, if it is there, that an earlier command of ours cannot have left; names, sorted.
 
-    Args:
-        folder: The folder.
-        made: Names of what such a command makes.
-        replaced: Names that it may have been writing, with :func:`replacing`, when it was killed.
+    Such a command makes what is called ``made``, and may have been :func:`replacing` what is called ``replaced``.
     """
     if not folder.is_dir():
         return []
@@ -104,7 +89,7 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return True
+        pass
     return True
 
 
@@ -143,9 +128,8 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def disk_full(path: Path) -> UserError:
     """The error for a file that found no room."""
-    return UserError(
-        "cannot be written: the disk is full; make room, and the same command goes on from here", file=path
-    )
+    why = "cannot be written: the disk is full; make room, and the same command goes on from here"
+    return UserError(why, file=path)
 
 
 @contextmanager
@@ -212,16 +196,9 @@ def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Itera
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of the file's bytes, in hexadecimal.
-
-    Raises:
-        UserError: The file cannot be read.
-    """
-    digest = sha256()
+    """SHA-256 of the file's bytes, in hexadecimal; UserError where it cannot be read."""
     try:
         with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+            return file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    return digest.hexdigest()

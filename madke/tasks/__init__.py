@@ -7,8 +7,7 @@ from hashlib import sha256
 from madke.core.errors import UserError
 from madke.core.registry import Registry
 from madke.tasks.base import BaseTask, Example, Task, completed, is_task_here
-from madke.tasks.choice import Choice
-from madke.tasks.claim import Claim
+from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
 from madke.tasks.translation import Translation
@@ -42,15 +41,6 @@ def code_of(names: Iterable[str]) -> dict[str, str]:
 
 
 __all__ = [
-    "TASKS",
-    "BaseTask",
-    "Choice",
-    "Claim",
-    "Example",
-    "Math",
-    "ShortAnswer",
-    "Task",
-    "Translation",
-    "code_of",
+    "TASKS", "BaseTask", "Choice", "Claim", "Example", "Math", "ShortAnswer", "Task", "Translation", "code_of",
     "get_task",
-]
+]  # fmt: skip
