@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
@@ -23,11 +23,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; ``.gz`` is unpacked on the way.
-
-    Raises:
-        UserError: The file cannot be read, or unpacked.
-    """
+    """The bytes of a file; ``.gz`` is unpacked. UserError where it cannot be read."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield cast(IO[bytes], file)
@@ -39,7 +35,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked on the way.
+    """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked.
 
     Raises:
         UserError: The file cannot be read, or a line is no JSON object.
@@ -134,11 +130,7 @@ def disk_full(path: Path) -> UserError:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done.
-
-    Raises:
-        UserError: The folder cannot be made.
-    """
+    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done."""
     with _held(folder, folder, os.O_RDONLY, None):
         yield
 
@@ -202,3 +194,56 @@ def fingerprint(path: Path) -> str:
             return file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+
+
+# Shards: files that take long to make, each with a record of what it was made from. A finished one is not made again.
+
+_RECORD = ".made.json"
+
+Inputs = Mapping[str, str | int]
+"""Everything that decides the bytes of a shard."""
+
+
+def is_finished(path: Path, inputs: Inputs) -> bool:
+    """Whether the file is there, whole, and made from these inputs. A damaged one is reported, and made again."""
+    record = _record(path)
+    if record.get("inputs") != dict(inputs):
+        return False
+    try:
+        sha256 = fingerprint(path)
+    except UserError:
+        return False
+    if record.get("sha256") != sha256:
+        _log.warning("%s: is damaged, and is made again", path)
+        return False
+    return True
+
+
+def made_from(path: Path) -> dict[str, str | int] | None:
+    """What a finished file was made from; None where nothing says so."""
+    inputs = _record(path).get("inputs")
+    return inputs if isinstance(inputs, dict) else None
+
+
+def any_finished(folder: Path) -> bool:
+    """Whether the folder holds a finished file."""
+    return any(folder.glob(f"*{_RECORD}"))
+
+
+def finish(path: Path, inputs: Inputs) -> None:
+    """Record that the file is finished."""
+    record = {"inputs": dict(inputs), "sha256": fingerprint(path)}
+    with replacing(_record_path(path)) as file:
+        file.write(json.dumps(record).encode())
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(_record_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _record_path(path: Path) -> Path:
+    return path.with_name(path.name + _RECORD)

@@ -50,10 +50,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _size(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
-    """How many values a node stands for once its aliases are expanded: a few lines can stand for billions.
-
-    Numbers that take long to read are refused too.
-    """
+    """How many values a node stands for, aliases expanded; refuses too many, and numbers too long to read."""
     if node not in known:
         known[node] = inf  # an alias inside what it stands for
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
@@ -71,11 +68,7 @@ def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
 
 
 def read_yaml(path: Path, model: type[M]) -> M:
-    """The model that the file describes.
-
-    Raises:
-        UserError: The file is missing, is no YAML mapping, or has unknown keys or wrong values.
-    """
+    """The model that the file describes; UserError where it is missing or wrong."""
     return validated(read_mapping(path), model, file=path)
 
 
@@ -96,13 +89,7 @@ def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
 
 
 def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
-    """The mapping in a YAML file; the empty one if the file holds nothing.
-
-    ``text`` is what it holds, where that has been read.
-
-    Raises:
-        UserError: The file is missing or is no YAML mapping.
-    """
+    """The mapping in a YAML file (``text``, where that has been read); the empty one if the file holds nothing."""
     content, _ = read_content(path, text)
     if content is None:
         return {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -81,10 +80,6 @@ def read_hugging_face(
         split: By default the card's.
         copy: A folder with a copy of the repository; by default it is downloaded, into the cache of ``datasets``.
         task: The answer format, in place of the dataset's.
-
-    Raises:
-        UserError: The card names no repository, ``datasets`` is not installed, the repository cannot be loaded, or one
-            of its rows is wrong.
     """
     repository = card(dataset).hugging_face
     if repository is None:
@@ -102,31 +97,13 @@ def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
     except ImportError:
         raise UserError("Hugging Face datasets need a package that is missing: pip install 'madke[datasets]'") from None
     place = " ".join((source, *([config] if config else []), split))
+    datasets.disable_progress_bars()
+    # Without a network the client warns of each try, twice, which the error says once.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        with _quiet():
-            loaded = datasets.load_dataset(source, config, split=split)
+        loaded = datasets.load_dataset(source, config, split=split)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         why = " ".join(str(error).split())[:300] or type(error).__name__
         raise UserError(f"cannot be loaded from Hugging Face: {why}", file=place) from None
     for number, fields in enumerate(loaded, start=1):
         yield Row(fields=fields, file=place, number=number)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without progress bars; and without a network the client warns of each try, twice, which the error says once."""
-    import datasets
-    from huggingface_hub import utils
-
-    shown = [module for module in (datasets, utils) if not module.are_progress_bars_disabled()]
-    client = logging.getLogger("huggingface_hub")
-    before = client.level
-    client.setLevel(logging.ERROR)
-    for module in shown:
-        module.disable_progress_bars()
-    try:
-        yield
-    finally:
-        client.setLevel(before)
-        for module in shown:
-            module.enable_progress_bars()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, READERS, DatasetReader
 from madke.data.published_rows import Format, Item, Row
-from madke.data.questions import numbered_questions
+from madke.data.questions import read_questions
 from madke.data.sampling import chosen
 from madke.tasks import TASKS, get_task
 
@@ -56,11 +56,10 @@ def read_dataset(
     """
     if dataset is None:
         try:
-            numbered = numbered_questions(path, task=task)
+            questions = read_questions(path, task=task)
         except UserError as error:
             raise UserError(f"{error}{_hint(path)}") from None
-        _warn_unlabelled([(f"line {line}", question) for line, question in numbered], path)
-        questions = [question for _, question in numbered]
+        _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
     return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
@@ -70,7 +69,7 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
     """The entries of a published file; see :func:`read_dataset`."""
     reader = READERS[dataset]
     if not isinstance(reader, Format):
-        return _read_by(reader, dataset, path, task=task)
+        return _checked(_read_by(reader, dataset, path, task), task, path)
     try:
         return entries(reader, reader.rows(path), task=task, file=path)
     except UserError as error:
@@ -93,7 +92,7 @@ def _reads_first(name: str, path: Path) -> bool:
         return False
 
 
-def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) -> list[Entry]:
+def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> Iterator[tuple[Row, Entry]]:
     """What somebody's reader yields; a question that does not say which dataset it is of, is of this one."""
     try:
         questions = list(reader(path))
@@ -101,43 +100,55 @@ def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) 
         raise
     except Exception as error:  # somebody else's code: whatever it raises is told, not shown as ours
         raise UserError(f"the reader {name!r} failed: {type(error).__name__}: {error}", file=path) from error
-    found: dict[str, tuple[str, Entry]] = {}
     for number, question in enumerate(questions, start=1):
-        place = f"item {number}"
+        row = Row(fields={}, file=path, number=number)
         if not isinstance(question, Question):
-            raise UserError(f"{place} of {name!r} is a {type(question).__name__}; expected Question", file=path)
-        kept = replace(question, task=task or question.task, metadata={"dataset": name, **question.metadata})
-        if wrong := (TASKS[task] if task else get_task(kept.task)).check(kept):
-            raise UserError(f"{place}: {wrong}", file=path)
-        if kept.id in found:
-            raise UserError(f"{place}: id {kept.id!r} is that of {found[kept.id][0]} already", file=path)
-        found[kept.id] = place, Entry(question=kept)
-    return _labelled(found.values(), path)
+            raise row.error(f"{name!r} yields a {type(question).__name__}; expected Question")
+        metadata = {"dataset": name, **question.metadata}
+        yield row, Entry(question=replace(question, task=task or question.task, metadata=metadata))
 
 
 def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
-    """The entries of a dataset's rows, of a file or of its Hugging Face repository.
+    """The entries of a dataset's rows, of a file or of its Hugging Face repository."""
+    return _checked(_entries(format_, rows, task or format_.task), task, file)
 
-    Raises:
-        UserError: A row is wrong, two have the same id, or there is none.
-    """
-    task = task or format_.task
-    checker = TASKS[task]
+
+def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[Row, Entry]]:
     places: Counter[str | None] = Counter()
-    found: dict[str, tuple[str, Entry]] = {}
     for row in rows:
         item = _item(format_, row)
         place = places[item.series]
         counted = f"{item.series}-{place:03}" if item.series else f"{format_.name}-{place + 1:04}"
-        id_ = item.id if item.id is not None else counted
         places[item.series] += 1
-        entry = _entry(format_.name, task, id_, item)
-        if wrong := checker.check(entry.question):
+        yield row, _entry(format_.name, task, item.id if item.id is not None else counted, item)
+
+
+def _checked(found: Iterable[tuple[Row, Entry]], task: str | None, file: Path | str) -> list[Entry]:
+    """The entries, if each is one that its task takes, ids differ, and there are some."""
+    if task is not None:
+        TASKS[task]  # imported: the caller named it
+    kept: dict[str, tuple[Row, Entry]] = {}
+    for row, entry in found:
+        question = entry.question
+        if wrong := get_task(question.task).check(question):
             raise row.error(wrong)
-        if id_ in found:
-            raise row.error(f"id {id_!r} is that of {found[id_][0]} already; ids must differ")
-        found[id_] = row.place, entry
-    return _labelled(found.values(), file)
+        if question.id in kept:
+            raise row.error(f"id {question.id!r} is that of {kept[question.id][0].place} already; ids must differ")
+        kept[question.id] = row, entry
+    if not kept:
+        raise UserError("holds no question", file=file)
+    _warn_unlabelled([entry.question for _, entry in kept.values()], file)
+    return [entry for _, entry in kept.values()]
+
+
+def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
+    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost."""
+    without, n = [question.id for question in questions if not question.answers], len(questions)
+    if len(without) == n:
+        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
+    elif without:
+        said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %r)"
+        _log.warning(said, file, len(without), n, without[0])
 
 
 def _item(format_: Format, row: Row) -> Item:
@@ -147,25 +158,6 @@ def _item(format_: Format, row: Row) -> Item:
             "(madke ablate: give --data PATH without NAME=)"
         )
     return format_.item(row)
-
-
-def _labelled(found: Collection[tuple[str, Entry]], file: Path | str) -> list[Entry]:
-    """The entries, each after its place; there must be some, and what cannot be scored is told."""
-    if not found:
-        raise UserError("holds no question", file=file)
-    _warn_unlabelled([(place, entry.question) for place, entry in found], file)
-    return [entry for _, entry in found]
-
-
-def _warn_unlabelled(questions: Sequence[tuple[str, Question]], file: Path | str) -> None:
-    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost."""
-    without = [place for place, question in questions if not question.answers]
-    n = len(questions)
-    if len(without) == n:
-        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
-    elif without:
-        said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)"
-        _log.warning(said, file, len(without), n, without[0])
 
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:

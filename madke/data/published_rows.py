@@ -104,11 +104,7 @@ class Format:
     that is no entry of the dataset."""
 
     def item(self, row: Row) -> Item:
-        """The row's item.
-
-        Raises:
-            UserError: It is no entry of this dataset.
-        """
+        """The row's item; UserError where it is no entry of this dataset."""
         try:
             return self.read(row)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -124,12 +120,7 @@ def short(value: object) -> str:
 def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
     """The objects of a JSON Lines file (``.jsonl``), or of a list in a JSON document; ``.gz`` is unpacked.
 
-    Args:
-        path: The file.
-        under: The key of the list, where the document is an object that holds it; the bare list is read too.
-
-    Raises:
-        UserError: The file cannot be read, or is of another form.
+    ``under`` is the key of the list, where the document is an object that holds it; the bare list is read too.
     """
     if ".jsonl" in path.suffixes:
         for number, (line, fields) in enumerate(read_jsonl(path), start=1):
@@ -159,16 +150,7 @@ def _document(path: Path) -> object:
 
 
 def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
-    """The rows of a CSV file in UTF-8, as fields of these names.
-
-    Args:
-        path: The file.
-        columns: Their names, in order.
-        header: Whether the first row must hold these names; without, it is data already.
-
-    Raises:
-        UserError: The file cannot be read, or a row has another number of columns.
-    """
+    """The rows of a CSV file in UTF-8, as fields of these names; with ``header`` its first row must hold them."""
     reader = csv.reader(f"{line}\n" for line in lines(path))
     begins = number = 1
     try:
@@ -189,11 +171,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Ro
 
 
 def lines(path: Path) -> list[str]:
-    r"""The lines of a text file in UTF-8, without their ends: only ``\n`` and ``\r\n`` end one.
-
-    Raises:
-        UserError: The file cannot be read.
-    """
+    r"""The lines of a text file in UTF-8, without their ends: only ``\n`` and ``\r\n`` end one."""
     try:
         with opened(path) as file:
             text = file.read().decode("utf-8-sig")

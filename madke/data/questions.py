@@ -62,24 +62,17 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
     A line is ``{"id", "question", "golden_answers"?, "choices"?, "task"?, "metadata"?}``. With ``choices``, golden
     answers are letters, or 0-based indices as JSON numbers, which become letters.
 
-    Args:
-        path: The file; ``.gz`` is unpacked.
-        task: Task of the lines that name none. By default ``choice`` where there are choices, else ``short_answer``.
+    ``task`` is that of lines that name none, by default ``choice`` where there are choices, else ``short_answer``.
 
     Raises:
         UserError: The file or one of its lines is wrong; the message names the line.
     """
-    return [question for _, question in numbered_questions(path, task=task)]
-
-
-def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int, Question]]:
-    """The questions of a JSONL file, each with its 1-based line; see :func:`read_questions`."""
     if task is not None:
         TASKS[task]
     questions = []
     for number, line in read_lines(path, _Line):
         try:
-            questions.append((number, _question(line, task)))
+            questions.append(_question(line, task))
         except UserError as error:
             raise UserError(str(error), file=path, line=number) from None
     if not questions:

@@ -41,11 +41,7 @@ def shipped_ids() -> dict[str, Path]:
 
 
 def read_ids(name: str) -> list[str]:
-    """The ids of a list, by its path or shipped name: one a line, ``#`` begins a comment line.
-
-    Raises:
-        UserError: There is no such list, it cannot be read, or it is empty or names an id twice.
-    """
+    """The ids of a list, by its path or shipped name: one a line, ``#`` begins a comment line."""
     shipped = shipped_ids()
     path = shipped.get(name, Path(name))
     if not path.is_file():

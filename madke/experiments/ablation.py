@@ -72,8 +72,7 @@ def ablate(
 
     Args:
         recipe: A shipped recipe's name, the path of a YAML file, or a :class:`Recipe`.
-        data: A file of questions, ``NAME=PATH`` for a published dataset as its owners ship it, a list of them, or a
-            list of :class:`madke.Question`.
+        data: A file of questions, ``NAME=PATH`` for a published one, or a list of files or :class:`madke.Question`.
         out: The experiment's folder.
         options: How it is done: concurrency, limits for all arms together, prices, endpoint, replay.
         listen: Hears every event of every debate, and of sources, pools and runs (:mod:`madke.core.events`).
@@ -110,7 +109,7 @@ def run_experiment(
         setting: The experiment.
         out: Its folder.
         options: How it is done.
-        listen: See :func:`ablate`.
+        listen: Hears every event.
         on_plans: Hears what each arm will take, before the first one begins.
         on_arm: Hears of each arm, counted from 1, that is about to run.
         reply_tokens: What the plan takes a reply to have.

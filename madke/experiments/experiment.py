@@ -183,11 +183,7 @@ class Experiment:
             return await play(job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals)
 
     def waits_for(self, arm: Arm) -> str | None:
-        """Why this arm cannot begin yet; None if it can.
-
-        An arm that it needs must have an outcome for every question: where a debate failed, nobody knows its first
-        round, or what it would have cost.
-        """
+        """Why this arm cannot begin yet: an arm that it needs lacks an outcome, or has one that failed. None if it can."""
         by_name = {other.name: other for other in self.setting.arms}
         for needed in (by_name[name] for name in arm.needs):
             done, failed = _outcomes(self.path, needed)
@@ -201,10 +197,7 @@ class Experiment:
         return None
 
     def debaters(self, arm: Arm) -> int | None:
-        """How many debaters cost what another arm has cost; None if it asks for none such, or still waits for it.
-
-        An arm that has begun keeps as many as it began with.
-        """
+        """How many debaters cost what another arm has cost, as it began; None if it asks for none such, or waits."""
         dear = arm.debaters_for
         if dear is None:
             return None
@@ -230,12 +223,8 @@ def opened(
 ) -> Iterator[Experiment]:
     """The experiment's folder, made or gone on with; one process at a time has it.
 
-    Before anything is made, the models of all arms are opened and closed again, and pool files and names of sources are
-    looked at. A folder in which the experiment did not begin is left as it was.
-
-    Raises:
-        UserError: It is in use, holds another experiment or something else, or cannot be written; a model, a pool file
-            or a source cannot be used.
+    Models, pool files and names of sources are looked at before anything is made. A folder in which the experiment did
+    not begin is left as it was. UserError where it is in use or holds something else, or one of these cannot be used.
     """
     there = is_experiment(path)
     if options.replay and not there:
@@ -293,11 +282,7 @@ def arm_folder(path: Path, name: str) -> Path:
 
 
 def read_experiment(path: Path) -> tuple[Recipe, list[Path]]:
-    """The recipe of an experiment, and the folders of its arms that have begun, in the recipe's order.
-
-    Raises:
-        UserError: It is none.
-    """
+    """The recipe of an experiment, and the folders of its arms that have begun, in the recipe's order."""
     recipe = Recipe.model_validate(_read_record(path)["recipe"])
     folders = [arm_folder(path, arm.name) for arm in recipe.all_arms()]
     return recipe, [folder for folder in folders if (folder / "transcripts.jsonl").is_file()]

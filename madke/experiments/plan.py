@@ -206,7 +206,7 @@ class Planner:
         Args:
             name: How the plan calls it.
             job: The run.
-            pool_of: Its pools; None where they are not there yet, or there is no knowledge.
+            pool_of: None where its pools are not there yet, or there is no knowledge.
             fewest: How few debaters it may have, where ``job`` has the most.
         """
         questions = spread(job.questions)

@@ -22,9 +22,6 @@ def get_task(name: str) -> BaseTask:
     """The task of a question or a transcript. These are not trusted: nothing is imported that only they name.
 
     A task that is ``module:object`` was named by the user before, or lies in a module that the program has imported.
-
-    Raises:
-        UserError: There is none (the message suggests the nearest name), or it is code that only a file names.
     """
     if ":" in name and name not in TASKS and not is_task_here(name):
         raise UserError(f"task {name!r} is code, and only a file names it; if you trust it, give --task {name}")

@@ -40,11 +40,7 @@ class Math(BaseTask):
         return text if said and not declines(text) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Equal as mathematics.
-
-        A unit that only one side names makes no difference (``1.5 m/s`` is ``1.5``), nor does the name of the unknown
-        (``x = 5`` is ``5``), nor do the brackets of a tuple in the same order.
-        """
+        """Equal as mathematics, also where only one side has the unit, the unknown (``x = 5``), or brackets of a tuple."""
         one, other = expression(a), expression(b)
         if one.unit and other.unit and one.unit != other.unit:
             return False

@@ -32,10 +32,7 @@ class ShortAnswer(BaseTask):
     metrics = ("em", "f1", "match")
 
     def read(self, text: str, question: Question) -> str | None:
-        """Any text with a letter, a digit or a symbol such as ``+``, or one sign such as ``#`` alone.
-
-        Emphasis, quotes and a full stop around it are removed. None for words that decline to answer.
-        """
+        """The bare text, if it holds a letter, digit or symbol such as ``+``, or is one sign; None if it declines."""
         answer = bare(text)
         said = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
         return answer if said and not declines(answer) else None
@@ -125,12 +122,9 @@ _DENIED = re.compile(
 
 
 def accepts(answer: str, golds: Sequence[str], question: str) -> bool:
-    """Whether the answer is the same as a gold, or states one.
+    """Whether the answer, a phrase or sentences, is the same as a gold, or states one.
 
-    Args:
-        answer: A phrase, a sentence or several.
-        golds: What counts as right, any of it.
-        question: The text of the question; words that it gives away prove nothing.
+    Words that the text of the question gives away prove nothing.
     """
     if any(same(answer, gold) for gold in golds):
         return True

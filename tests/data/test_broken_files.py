@@ -217,7 +217,7 @@ def test_a_file_without_gold_answers_is_said_once(tmp_path, caplog):
         write(tmp_path / "half.json", [*rows, {"_id": "c", "question": "?", "answer": "x"}]), dataset="hotpotqa"
     )
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'half.json'}: 2 of 3 questions have no gold answer, so they are in no score (first: item 1)"
+        f"{tmp_path / 'half.json'}: 2 of 3 questions have no gold answer, so they are in no score (first: 'a')"
     ]
 
 
@@ -230,7 +230,7 @@ def test_the_first_line_without_a_gold_answer_is_named(tmp_path, caplog):
     ours = tmp_path / "ours.jsonl"
     ours.write_bytes(b"".join(question_to_json(question) + b"\n" for question in questions))
     read_dataset(ours)
-    said = "10 of 20 questions have no gold answer, so they are in no score (first: line 6)"
+    said = "10 of 20 questions have no gold answer, so they are in no score (first: '5')"
     assert [record.getMessage() for record in caplog.records] == [f"{path}: {said}" for path in (theirs, ours)]
     caplog.clear()
     read_dataset(write(tmp_path / "whole.jsonl", rows[:5]), dataset="fever")
