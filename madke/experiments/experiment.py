@@ -105,25 +105,16 @@ class Experiment:
     ) -> None:
         """See that the pools that arms have begun with are there, stay so, and hold what is needed."""
         frozen: Mapping[str, str | None] = before["sources"]
+        again = f"choose another --out (--pools {self.pools} there takes over what was retrieved here)"
         if before["pools"] != {id_: held[id_] for id_ in before["questions"] if id_ in held}:
-            raise UserError(
-                "holds another experiment: --pools differs; choose another --out (--pools "
-                f"{self.pools} there takes over what was retrieved here)",
-                file=self.path,
-            )
+            raise UserError(f"holds another experiment: --pools differs; {again}", file=self.path)
         if lacking := [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]:
-            raise UserError(
-                f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another; choose "
-                f"another --out, with --pools {self.pools}, so that only that source is asked",
-                file=self.path,
-            )
+            why = f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another"
+            raise UserError(f"{why}; {again}", file=self.path)
         asked = [name for name in frozen if name not in self.setting.held]
         if asked and not self.pools.exists():
-            raise UserError(
-                f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today; put the file "
-                "back, or choose another --out",
-                file=self.pools,
-            )
+            why = f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today"
+            raise UserError(f"{why}; put the file back, or choose another --out", file=self.pools)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
         """Add the pools of those questions that the file lacks."""
@@ -183,17 +174,15 @@ class Experiment:
             return await play(job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals)
 
     def waits_for(self, arm: Arm) -> str | None:
-        """Why this arm cannot begin yet: an arm that it needs lacks an outcome, or has one that failed. None if it can."""
+        """Why this arm cannot begin yet, since one that it needs has not finished, or has failures; None if it can."""
         by_name = {other.name: other for other in self.setting.arms}
         for needed in (by_name[name] for name in arm.needs):
             done, failed = _outcomes(self.path, needed)
             if done < self.setting.debates(needed):
                 return f"it needs {needed.name}, which is not finished"
             if failed:
-                return (
-                    f"it needs {needed.name}, of which {failed} debates failed; questions that fail whenever they are "
-                    "tried must be left out of --data, in another --out"
-                )
+                why = f"it needs {needed.name}, of which {failed} debates failed"
+                return f"{why}; questions that always fail must be left out of --data, in another --out"
         return None
 
     def debaters(self, arm: Arm) -> int | None:
@@ -316,7 +305,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def _uses_pools(path: Path) -> bool:
-    """Whether a run of the experiment in this folder has begun with its pools; one that left the recipe counts too."""
+    """Whether a run, of an arm that left the recipe too, has begun with the pools of the experiment in this folder."""
     return any(read_spec(file.parent).pools for file in arm_folder(path, "").glob("*/run.json"))
 
 

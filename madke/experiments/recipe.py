@@ -25,9 +25,6 @@ _SHARES = (*METRICS, "correct", GRADER, "cons_judge", "cons_matcher")
 _SHARES += tuple(f"co2_{by}" for by in ("judge", "matcher", "judge_grader", "matcher_grader"))
 """Figures that are shares, from 0 to 1."""
 
-Place = tuple[str | int, ...]
-"""The keys that lead to a part of a recipe's file."""
-
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -152,13 +149,12 @@ class Recipe(_Strict):
                 for dataset, figures in by_dataset.items():
                     yield from ((model, arm, dataset, metric, value) for metric, value in figures.items())
 
-    def places(self, number: int) -> list[Place]:
-        """Where the arm of this number is described, what is most special first."""
+    def place(self, number: int) -> tuple[str | int, ...]:
+        """The keys that lead to the arm of this number in the recipe's file; in a grid, to its last label."""
         if number >= self._in_grid:
-            return [("arms", number - self._in_grid), ("base",)]
+            return ("arms", number - self._in_grid)
         (labels,) = islice(product(*self.grid.values()), number, number + 1)
-        axes = [("grid", axis, label) for axis, label in zip(self.grid, labels, strict=True)]
-        return [*reversed(axes), ("base",)]
+        return ("grid", [*self.grid][-1], labels[-1])
 
 
 def _arm(name: str, changes: Changes) -> Arm:

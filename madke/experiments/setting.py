@@ -81,7 +81,7 @@ class Setting:
         """Source name -> specification, of all arms together; UserError where two mean different things by one name."""
         found: dict[str, str | None] = {}
         for arm, job in self.jobs:
-            with self._at(arm, "sources"):
+            with self._at(arm):
                 for name, spec in job.spec.source_specs.items():
                     if found.setdefault(name, spec) != spec:
                         raise UserError(f"source {name!r} is {spec!r}, and {found[name]!r} before")
@@ -99,7 +99,7 @@ class Setting:
         for arm, job in self.jobs:
             for name in (name for name, spec in job.spec.source_specs.items() if spec is None and name not in there):
                 try:
-                    with self._at(arm, "sources"):
+                    with self._at(arm):
                         resolve(name)
                 except UserError as error:
                     found.setdefault(name, error)
@@ -116,25 +116,23 @@ class Setting:
         return question_hashes(self.questions)
 
     def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
-        """The run of one arm, without a first round that it takes over.
-
-        ``debaters`` is their number, where it follows from what another arm cost.
-        """
-        if (arm.name, debaters) not in self._jobs:
-            self._jobs[arm.name, debaters] = self._job(arm, debaters)
-        return self._jobs[arm.name, debaters]
+        """The run of one arm, without a first round that it takes over; ``debaters`` are those that another's cost allows."""
+        key = arm.name, debaters
+        if key not in self._jobs:
+            self._jobs[key] = self._job(arm, debaters)
+        return self._jobs[key]
 
     def _job(self, arm: Arm, debaters: int | None) -> Job:
         name = arm.protocol or "madke"
-        with self._at(arm, "protocol"):
+        with self._at(arm):
             variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, self.prompts))
-        with self._at(arm, "sources"):
+        with self._at(arm):
             specs = source_specs(arm.sources, variant.protocol.sources)
         specs |= {name: f"object {type(own).__qualname__}" for name, own in self.own_sources.items() if name in specs}
         fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
-        with self._at(arm, "set"):
+        with self._at(arm):
             variant, specs = configured(variant, specs, fields, given=arm.given is not None)
-        with self._at(arm, "cast"):
+        with self._at(arm):
             models = role_models(variant.protocol, arm.model or self.recipe.model, arm.cast)
         seed = self.seed if arm.seed is None else arm.seed
         spec = RunSpec(
@@ -168,9 +166,10 @@ class Setting:
         for arm, job in self.jobs:
             check_needs(job.protocol, self.questions, given=arm.given is not None, estimator=job.spec.estimator)
             if (dear := arm.debaters_for) and (count := debaters[dear.unit]) != 1:
-                with self._at(arm, "debaters_for", "unit"):
-                    found = f"the unit {dear.unit!r} has {count} debaters; expected an arm of one"
-                    raise UserError(f"debaters_for: {found}")
+                with self._at(arm):
+                    raise UserError(
+                        f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected an arm of one"
+                    )
         self.open_all(options)
 
     @property
@@ -181,10 +180,7 @@ class Setting:
     def open_all(self, options: RunOptions = USUAL, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
         """Open every model of every arm as far as that asks nobody and loads no weights, and close it again.
 
-        Only models of the arms of ``asking`` need a key.
-
-        Returns:
-            Arm -> role -> the model's own name.
+        Only models of the arms of ``asking`` need a key. Arm -> role -> the model's own name.
         """
         entries = read_models(options.models_file)
         opened: dict[tuple[str, bool], ChatModel] = {}
@@ -196,7 +192,7 @@ class Setting:
                     asked = arm.name in asking and kind_of(name) != "hf"
                     if name not in own and (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
-                        with self._at(arm, *keys) if (keys := _says_model(arm, name)) else nullcontext():
+                        with self._at(arm) if name in (arm.model, *arm.cast.values()) else nullcontext():
                             opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
                 names = own | {name: model.name for (name, _), model in opened.items()}
                 found[arm.name] = {role: names[name] for role, name in job.spec.models.items()}
@@ -207,21 +203,16 @@ class Setting:
         return found
 
     @contextmanager
-    def _at(self, arm: Arm, *keys: str) -> Iterator[None]:
-        """Adds the arm, and the line of the recipe, to a UserError of the block."""
+    def _at(self, arm: Arm) -> Iterator[None]:
+        """Adds the arm, and its line in the recipe, to a UserError of the block."""
         try:
             yield
         except UserError as error:
+            place = self.recipe.place([other.name for other in self.arms].index(arm.name))
+            line = None if self.file is None else line_of(self.file, place)
             # What the command line calls --set is a key here.
             said = f"arm {arm.name!r}: {str(error).removeprefix('--')}"
-            raise UserError(said, file=self.file, line=self._line(arm, keys)) from None
-
-    def _line(self, arm: Arm, keys: Sequence[str]) -> int | None:
-        if self.file is None:
-            return None
-        places = self.recipe.places([other.name for other in self.arms].index(arm.name))
-        lines = (line_of(self.file, place, whole=True) for place in (*((*place, *keys) for place in places), places[0]))
-        return next(filter(None, lines), None)
+            raise UserError(said, file=self.file, line=line) from None
 
 
 def read_setting(
@@ -282,29 +273,20 @@ def _questions(
         wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
         raise UserError(f"--data is missing: the questions of the experiment{wanted}")
     own = [item for item in data if isinstance(item, Question)]
-    sets = [("questions", sample(own, limit, sample_seed, lambda question: question.id))] if own else []
-    for item in data:
-        if isinstance(item, Question):
-            continue
+    found = [("questions", question) for question in sample(own, limit, sample_seed, lambda question: question.id)]
+    for item in (item for item in data if not isinstance(item, Question)):
         name, equals, path = str(item).rpartition("=")
         read = read_dataset(Path(path), dataset=name if equals else None, task=task)
         listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
         read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
-        sets.append((name or Path(path).stem, read))
-    all_ids = [question.id for _, read in sets for question in read]
-    if len(set(all_ids)) == len(all_ids):
-        return [question for _, read in sets for question in read]
-    apart = [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
-    for id_, count in Counter(question.id for question in apart).items():
-        if count > 1:
-            raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
+        found += [(name or Path(path).stem, question) for question in read]
+    if len({question.id for _, question in found}) == len(found):
+        return [question for _, question in found]
+    apart = [replace(question, id=f"{name}/{question.id}") for name, question in found]
+    id_, count = Counter(question.id for question in apart).most_common(1)[0]
+    if count > 1:
+        raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
     return apart
-
-
-def _says_model(arm: Arm, name: str) -> tuple[str, ...]:
-    """Under which key an arm names a model; none where it is everybody's (--model)."""
-    roles = [role for role, model in arm.cast.items() if model == name]
-    return ("cast", roles[0]) if roles else ("model",) if arm.model == name else ()
 
 
 def debaters_for(target: float, unit: float) -> int:
