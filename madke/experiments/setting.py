@@ -116,7 +116,7 @@ class Setting:
         return question_hashes(self.questions)
 
     def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
-        """The run of one arm, without a first round that it takes over; ``debaters`` are those that another's cost allows."""
+        """The run of one arm, without a first round that it takes over, with that many debaters if not its own."""
         key = arm.name, debaters
         if key not in self._jobs:
             self._jobs[key] = self._job(arm, debaters)
@@ -167,9 +167,7 @@ class Setting:
             check_needs(job.protocol, self.questions, given=arm.given is not None, estimator=job.spec.estimator)
             if (dear := arm.debaters_for) and (count := debaters[dear.unit]) != 1:
                 with self._at(arm):
-                    raise UserError(
-                        f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected an arm of one"
-                    )
+                    raise UserError(f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected one")
         self.open_all(options)
 
     @property

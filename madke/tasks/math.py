@@ -40,7 +40,7 @@ class Math(BaseTask):
         return text if said and not declines(text) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Equal as mathematics, also where only one side has the unit, the unknown (``x = 5``), or brackets of a tuple."""
+        """Equal as mathematics, also where only one side has the unit, the unknown (``x = 5``) or the brackets."""
         one, other = expression(a), expression(b)
         if one.unit and other.unit and one.unit != other.unit:
             return False

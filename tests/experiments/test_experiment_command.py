@@ -161,6 +161,4 @@ def test_a_plan_says_which_source_nobody_knows(tmp_path, monkeypatch):
 def test_a_unit_of_more_than_one_debater_is_refused(tmp_path):
     vote = "  - {name: vote, protocol: self-consistency, debaters_for: {arm: first, unit: debate}}\n"
     recipe = f"{ARMS}  - {{name: debate, protocol: mad}}\n{vote}"
-    assert "the unit 'debate' has 3 debaters; expected an arm of one" in bad_input(
-        invoke(tmp_path, "--plan", recipe=recipe)
-    )
+    assert "the unit 'debate' has 3 debaters; expected one" in bad_input(invoke(tmp_path, "--plan", recipe=recipe))
