@@ -347,17 +347,11 @@ def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple
     dear = arm.debaters_for
     if dear is None:
         return None, None
-    target, unit = (_of_a_debate(plans[name], dear.by) for name in (dear.arm, dear.unit))
-    few, many = debaters_for(target[0], unit[1]), debaters_for(target[1], unit[0])
+    what = "calls" if dear.by == "calls" else "all_tokens"
+    target, unit = plans[dear.arm], plans[dear.unit]
+    few = debaters_for(getattr(target.least, what) / target.debates, getattr(unit.most, what) / unit.debates)
+    many = debaters_for(getattr(target.most, what) / target.debates, getattr(unit.least, what) / unit.debates)
     return few, max(few, min(many, MOST_DEBATERS))
-
-
-def _of_a_debate(plan: Planned, what: str) -> tuple[float, float]:
-    """Calls or tokens of the shortest and of the longest debate."""
-    least, most = (
-        (load.calls if what == "calls" else load.all_tokens) / plan.debates for load in (plan.least, plan.most)
-    )
-    return least, most
 
 
 def spread(questions: Sequence[Question]) -> list[Question]:
