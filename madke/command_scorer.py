@@ -67,22 +67,22 @@ class CommandScorer:
         Raises:
             UserError: The command is missing, failed, took too long, or did not answer with a number for each item.
         """
-        return self._read(self._start(), items) if items else []
+        return self._read(*self._start(), items) if items else []
 
     async def ascores(self, items: Sequence[Item]) -> list[float]:
         """Like :meth:`scores`, while the loop goes on. Cancelling it kills the command."""
         if not items:
             return []
-        started = self._start()
+        process, guard = self._start()
         try:
-            return await asyncio.to_thread(self._read, started, items)
+            return await asyncio.to_thread(self._read, process, guard, items)
         except asyncio.CancelledError:
-            _kill(started)
+            _kill(guard)
             raise
 
-    def _start(self) -> _Started:
+    def _start(self) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        """The command, and the guard that leads its process group from the first moment, and ends it when we end."""
         pipe = subprocess.PIPE
-        # It leads the command's process group, so that there is no moment in which nobody guards the command.
         guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _GUARD],
             stdin=pipe,
@@ -96,10 +96,11 @@ class CommandScorer:
             _dismiss(guard)
             why = getattr(error, "strerror", None) or error
             raise self._error(f"cannot be started: {why}; expected a program that is there") from None
-        return _Started(process=process, guard=guard)
+        return process, guard
 
-    def _read(self, started: _Started, items: Sequence[Item]) -> list[float]:
-        process = started.process
+    def _read(
+        self, process: subprocess.Popen[bytes], guard: subprocess.Popen[bytes], items: Sequence[Item]
+    ) -> list[float]:
         # ASCII only: any text at all can be sent, half characters too, whatever the program takes for its encoding.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
         timeout = max(_PATIENCE, _EACH * len(items)) if self._timeout is None else self._timeout
@@ -107,12 +108,12 @@ class CommandScorer:
             try:
                 out, err = process.communicate(lines, timeout=timeout)
             except BaseException as error:
-                _kill(started)
+                _kill(guard)
                 if isinstance(error, subprocess.TimeoutExpired):
                     raise self._error(f"did not end within {timeout:g} s") from None
                 raise
             finally:
-                _dismiss(started.guard)
+                _dismiss(guard)
         if process.returncode:
             said = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
             why = f"; it said: {_quoted(said[-1])}" if said else ""
@@ -134,14 +135,6 @@ class CommandScorer:
         return UserError(f"scorer {_quoted(self.command)}: {what}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Started:
-    process: subprocess.Popen[bytes]
-    """The command."""
-    guard: subprocess.Popen[bytes]
-    """Leads the command's process group, and ends it when this process ends: its standard input is closed then."""
-
-
 _GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)"
 
 
@@ -150,10 +143,10 @@ def _dismiss(guard: subprocess.Popen[bytes]) -> None:
     guard.communicate()
 
 
-def _kill(started: _Started) -> None:
+def _kill(guard: subprocess.Popen[bytes]) -> None:
     """Kill the command, its children and its guard."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(started.guard.pid, signal.SIGKILL)
+        os.killpg(guard.pid, signal.SIGKILL)
 
 
 def _quoted(text: str) -> str:

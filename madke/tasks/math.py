@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 from madke.core.question import Question
 from madke.tasks.answer_text import declines, unmarked
@@ -76,12 +77,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _closed(text: str) -> bool:
-    depth = 0
-    for character in text:
-        depth += (character == "{") - (character == "}")
-        if depth < 0:
-            return False
-    return True
+    return all(depth >= 0 for depth in accumulate((character == "{") - (character == "}") for character in text))
 
 
 def _solved(one: Expression, other: Expression) -> tuple[str, str]:
