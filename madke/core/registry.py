@@ -148,7 +148,7 @@ def qualified_name(value: object) -> str:
     """
     held: list[object] = []
     while isinstance(value, partial):
-        held += [value.args, value.keywords]
+        held += [each for each in (value.args, value.keywords) if each]
         value = value.func
     named: Any = value if hasattr(value, "__qualname__") else type(value)
     name = f"{named.__module__}:{named.__qualname__}"
