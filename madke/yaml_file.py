@@ -138,16 +138,13 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
         raise UserError(f"{label}{place + ': ' if place else ''}{message}{found}", file=file, line=line) from None
 
 
-def line_of(file: Path, keys: Sequence[str | int], *, whole: bool = False) -> int | None:
-    """The 1-based line of a YAML file on which something stands, or what it should stand in.
+def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
+    """The 1-based line of a YAML file on which something stands, or what it should stand in; None if nothing is there.
 
-    Args:
-        file: The file.
-        keys: Lead to it, from the top: keys of mappings, places in lists. Those that are not there are passed over, as
-            the names of the forms that a value may have are (pydantic's ``loc``).
-        whole: Whether all of them must be there; None is returned otherwise, or if nothing is there.
+    ``keys`` lead to it, from the top: keys of mappings, places in lists. Those that are not there are passed over, as
+    the names of the forms that a value may have are (pydantic's ``loc``).
     """
-    return _line(_composed(file), keys, whole=whole)
+    return _line(_composed(file), keys)
 
 
 def _composed(file: Path) -> yaml.Node | None:
@@ -157,14 +154,12 @@ def _composed(file: Path) -> yaml.Node | None:
         return None
 
 
-def _line(node: yaml.Node | None, keys: Sequence[str | int], *, whole: bool = False) -> int | None:
+def _line(node: yaml.Node | None, keys: Sequence[str | int]) -> int | None:
     line = None
     for key in keys:
         if (found := _child(node, key)) is not None:
             mark, node = found
             line = mark.line + 1
-        elif whole:
-            return None
     return line
 
 

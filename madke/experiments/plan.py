@@ -143,15 +143,13 @@ class _Counting:
         return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
 
     def _text(self, purpose: Purpose, key: str) -> str:
-        """An answer, or as many passages as a debater may choose, drawn at random."""
+        """As many passages as a debater may choose, at random, or, where there are enough, another answer each turn."""
         knowledge = self.protocol.knowledge
         if purpose.stage == "select" and knowledge is not None:
             count = min(knowledge.max_selected, knowledge.most_passages)
             return "".join(f"[{n}]" for n in Random(key).sample(range(knowledge.most_passages), count))
-        return self._answer(purpose) if purpose.stage in _ANSWERING else ""
-
-    def _answer(self, purpose: Purpose) -> str:
-        """An answer that its task reads, where there are enough of them another one for each debater and round."""
+        if purpose.stage not in _ANSWERING:
+            return ""
         names = [debater.name for debater in self.protocol.cast]
         turn = purpose.round * len(names) + (names.index(purpose.agent) if purpose.agent in names else 0)
         options = get_task(self.question.task).choices or [letter for letter, _ in lettered(self.question.choices)]
