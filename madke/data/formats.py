@@ -177,13 +177,8 @@ def _ramdocs(row: Row) -> Item:
 
 
 MEDICAL = (
-    "anatomy",
-    "clinical_knowledge",
-    "college_biology",
-    "college_medicine",
-    "medical_genetics",
-    "professional_medicine",
-)
+    "anatomy", "clinical_knowledge", "college_biology", "college_medicine", "medical_genetics", "professional_medicine",
+)  # fmt: skip
 """The six subjects of MMLU that the literature calls MMLU-Med."""
 
 _LETTERS = "ABCD"

@@ -78,7 +78,8 @@ class Experiment:
         held = self._held() if sources else {}
         before = _read_record(self.path) if is_experiment(self.path) else None
         same = before is not None and (before["sources"], before["pools"]) == (sources, held) and self.pools.exists()
-        if before is None or not (same or _uses_pools(self.path)):
+        runs = arm_folder(self.path, "").glob("*/run.json")  # also of arms that left the recipe
+        if before is None or not (same or any(read_spec(run.parent).pools for run in runs)):
             # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
             self.pools.unlink(missing_ok=True)
         else:
@@ -187,12 +188,10 @@ class Experiment:
 
     def debaters(self, arm: Arm) -> int | None:
         """How many debaters cost what another arm has cost, as it began; None if it asks for none such, or waits."""
-        dear = arm.debaters_for
-        if dear is None:
-            return None
-        if (arm_folder(self.path, arm.name) / "run.json").is_file():
-            return len(read_spec(arm_folder(self.path, arm.name)).protocol.cast)
-        if self.waits_for(arm):
+        dear, folder = arm.debaters_for, arm_folder(self.path, arm.name)
+        if dear is not None and (folder / "run.json").is_file():
+            return len(read_spec(folder).protocol.cast)
+        if dear is None or self.waits_for(arm):
             return None
         return debaters_for(*(_mean(arm_folder(self.path, name), dear.by) for name in (dear.arm, dear.unit)))
 
@@ -302,11 +301,6 @@ def _read_record(path: Path) -> dict[str, Any]:
         reads = f"is of format {found!r}, and this version of madke reads {FORMAT}; choose another --out"
         raise UserError(reads, file=path / FILE)
     return record
-
-
-def _uses_pools(path: Path) -> bool:
-    """Whether a run, of an arm that left the recipe too, has begun with the pools of the experiment in this folder."""
-    return any(read_spec(file.parent).pools for file in arm_folder(path, "").glob("*/run.json"))
 
 
 def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str, str]]) -> None:
