@@ -1,7 +1,4 @@
-"""Scores from a program of another environment, for metrics whose packages cannot be installed beside ours.
-
-COMET and BLEURT pin older versions of what the rest of Madke needs; ``eval/README.md`` shows how one is wired up.
-"""
+"""Scores from a program of another environment, such as COMET and BLEURT, which pin older versions of our packages."""
 
 from __future__ import annotations
 

@@ -39,11 +39,7 @@ class OutputError(Exception):
 
 
 def say(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """Print a text without control and formatting characters; newlines and tabs stay.
-
-    Raises:
-        OutputError: Standard output cannot be written. Failures of standard error are ignored.
-    """
+    """Print a text without control and formatting characters; OutputError where standard output cannot be written."""
     _write(printable(text) + end, err=err)
 
 
@@ -102,10 +98,7 @@ def log_handler() -> logging.Handler:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines quote titles and file names from outside, which must not steer the terminal, and addresses with keys.
-
-    A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module.
-    """
+    """A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, fit for a terminal."""
