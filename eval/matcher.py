@@ -37,7 +37,7 @@ from madke.scoring.grading import UNREAD, Grader, Grades, grade
 from madke.scoring.metrics import exact_match, token_f1
 from madke.tasks import get_task
 from madke.tasks.answer_text import squad_normalize
-from madke.tasks.matching import same as same_answer
+from madke.tasks.short_answer import same as same_answer
 
 FILES = {"NQ": "NQ_1800.json.gz", "TriviaQA": "TQ_1000.json.gz"}
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
@@ -256,9 +256,9 @@ PAGE = """# The matcher of short answers, against people
 Written by `eval/matcher.py` from EVOUNA: questions of NQ and TriviaQA, answered by five systems and judged by people.
 `fid` answers with a phrase, the other four with sentences. Cells: precision / recall / **accuracy** of "right", in
 percent. `baseline` is twenty lines of containment, token F1 and number words, kept in the script: the rules of
-`madke/tasks/matching.py` must beat it. `same` compares an answer with each gold, as it compares two debaters' answers;
-`accepts` is what the metric `match` reports. `same` is not meant to find a gold in a sentence. Intervals are over
-questions: several answers to one are averaged first.
+`madke/tasks/short_answer.py` must beat it. `same` compares an answer with each gold, as it compares two debaters'
+answers; `accepts` is what the metric `match` reports. `same` is not meant to find a gold in a sentence. Intervals are
+over questions: several answers to one are averaged first.
 
 Rules were written from the first half of each file. Which rules stay was decided on both halves (issue 13), so the
 second half is no longer unseen: its figures are slightly optimistic.

@@ -16,7 +16,7 @@ class Year(madke.BaseTask):
 
     name = "year"
     instructions = "Answer with a year in digits, such as 1912."
-    metrics = ("match", f"{__name__}:within_ten_years")
+    metrics = ("match", within_ten_years)
     examples = (
         {"question": "When did the Titanic sink?", "reasoning": "It sank in April 1912.", "answer": "1912"},
         {"question": "When did Apollo 11 land?", "reasoning": "It landed in July 1969.", "answer": "1969"},

@@ -50,42 +50,11 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "BaseTask",
-    "ChatModel",
-    "ChatRequest",
-    "Completion",
-    "Debate",
-    "Hits",
-    "KnowledgePool",
-    "Message",
-    "Metric",
-    "Passage",
-    "Protocol",
-    "Question",
-    "Run",
-    "RunOptions",
-    "RunSpec",
-    "Source",
-    "Task",
-    "Transcript",
-    "Usage",
-    "UserError",
-    "__version__",
-    "aask",
-    "ablate",
-    "adebate",
-    "arun",
-    "ask",
-    "build_index",
-    "build_pools",
-    "compare",
-    "debate",
-    "events",
-    "metric",
-    "run",
-    "score",
-    "stream",
-]
+    "BaseTask", "ChatModel", "ChatRequest", "Completion", "Debate", "Hits", "KnowledgePool", "Message", "Metric",
+    "Passage", "Protocol", "Question", "Run", "RunOptions", "RunSpec", "Source", "Task", "Transcript", "Usage",
+    "UserError", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare",
+    "debate", "events", "metric", "run", "score", "stream",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

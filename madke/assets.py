@@ -11,11 +11,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def asset(*parts: str) -> Path:
-    """The path of a shipped asset, in a checkout or in an installed wheel alike.
-
-    Args:
-        *parts: Path parts below the top level, the first being ``prompts``, ``indexes`` or ``eval``.
-    """
+    """The path of a shipped asset below ``prompts``, ``indexes`` or ``eval``, in a checkout or an installed wheel."""
     installed = _PACKAGE / "_assets"
     return (installed if installed.is_dir() else _PACKAGE.parent).joinpath(*parts)
 
@@ -24,9 +20,6 @@ def cache_dir(*parts: str) -> Path:
     """A folder for what can be made again (indexes of the sample, embeddings, web answers), made if missing.
 
     ``MADKE_CACHE`` names it; by default ``madke`` below ``XDG_CACHE_HOME`` or ``~/.cache``.
-
-    Raises:
-        UserError: It cannot be made.
     """
     base = os.environ.get("MADKE_CACHE")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "madke"

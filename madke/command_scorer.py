@@ -1,7 +1,4 @@
-"""Scores from a program of another environment, for metrics whose packages cannot be installed beside ours.
-
-COMET and BLEURT pin older versions of what the rest of Madke needs; ``eval/README.md`` shows how one is wired up.
-"""
+"""Scores from a program of another environment, such as COMET and BLEURT, which pin older versions of our packages."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ from madke.terminal import without_keys
 _PATIENCE, _EACH = 3600.0, 10.0
 """Seconds that a batch may take at least, and for each of its items: large models score long texts on a CPU too."""
 
-_QUOTED = 200
-"""Characters of the program's own words that an error quotes."""
+_QUOTED = 200  # Characters of the program's own words that an error quotes.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,22 +43,19 @@ class CommandScorer:
     for each, in order: a JSON number, or ``{"score": number}``. Blank lines are passed over.
 
     Args:
-        command: The command line, quoted as for a shell.
-        timeout: Seconds that one batch may take, starting included; then the command is killed, with whatever it
-            started. By default an hour, and ten seconds an item where that is more.
-
-    Raises:
-        UserError: The command line is empty, or a quotation in it is not closed.
+        command: The command line, quoted as for a shell; UserError if it is none.
+        timeout: Seconds that one batch may take; then the command is killed, with whatever it started. By default an
+            hour, and ten seconds an item where that is more.
     """
 
     def __init__(self, command: str, *, timeout: float | None = None) -> None:
+        self.command = command
         try:
             self._arguments = shlex.split(command)
         except ValueError as error:
-            raise UserError(f"scorer {_quoted(command)}: {error}; expected a command line") from None
+            raise self._error(f"{error}; expected a command line") from None
         if not self._arguments:
-            raise UserError(f"scorer {_quoted(command)}: expected a command line, found nothing")
-        self.command = command
+            raise self._error("expected a command line, found nothing")
         self._timeout = timeout
 
     def scores(self, items: Sequence[Item]) -> list[float]:
@@ -71,24 +64,22 @@ class CommandScorer:
         Raises:
             UserError: The command is missing, failed, took too long, or did not answer with a number for each item.
         """
-        if not items:
-            return []
-        return self._read(self._start(), items)
+        return self._read(*self._start(), items) if items else []
 
     async def ascores(self, items: Sequence[Item]) -> list[float]:
         """Like :meth:`scores`, while the loop goes on. Cancelling it kills the command."""
         if not items:
             return []
-        started = self._start()
+        process, guard = self._start()
         try:
-            return await asyncio.to_thread(self._read, started, items)
+            return await asyncio.to_thread(self._read, process, guard, items)
         except asyncio.CancelledError:
-            _kill(started)
+            _kill(guard)
             raise
 
-    def _start(self) -> _Started:
+    def _start(self) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        """The command, and the guard that leads its process group from the first moment, and ends it when we end."""
         pipe = subprocess.PIPE
-        # It leads the command's process group, so that there is no moment in which nobody guards the command.
         guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _GUARD],
             stdin=pipe,
@@ -102,10 +93,11 @@ class CommandScorer:
             _dismiss(guard)
             why = getattr(error, "strerror", None) or error
             raise self._error(f"cannot be started: {why}; expected a program that is there") from None
-        return _Started(process=process, guard=guard)
+        return process, guard
 
-    def _read(self, started: _Started, items: Sequence[Item]) -> list[float]:
-        process = started.process
+    def _read(
+        self, process: subprocess.Popen[bytes], guard: subprocess.Popen[bytes], items: Sequence[Item]
+    ) -> list[float]:
         # ASCII only: any text at all can be sent, half characters too, whatever the program takes for its encoding.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
         timeout = max(_PATIENCE, _EACH * len(items)) if self._timeout is None else self._timeout
@@ -113,12 +105,12 @@ class CommandScorer:
             try:
                 out, err = process.communicate(lines, timeout=timeout)
             except BaseException as error:
-                _kill(started)
+                _kill(guard)
                 if isinstance(error, subprocess.TimeoutExpired):
                     raise self._error(f"did not end within {timeout:g} s") from None
                 raise
             finally:
-                _dismiss(started.guard)
+                _dismiss(guard)
         if process.returncode:
             said = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
             why = f"; it said: {_quoted(said[-1])}" if said else ""
@@ -140,27 +132,18 @@ class CommandScorer:
         return UserError(f"scorer {_quoted(self.command)}: {what}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Started:
-    process: subprocess.Popen[bytes]
-    """The command."""
-    guard: subprocess.Popen[bytes]
-    """Leads the command's process group, and ends it when this process ends: its standard input is closed then."""
-
-
 _GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)"
 
 
 def _dismiss(guard: subprocess.Popen[bytes]) -> None:
-    """The command has ended; nobody needs to end it."""
     guard.kill()
     guard.communicate()
 
 
-def _kill(started: _Started) -> None:
+def _kill(guard: subprocess.Popen[bytes]) -> None:
     """Kill the command, its children and its guard."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(started.guard.pid, signal.SIGKILL)
+        os.killpg(guard.pid, signal.SIGKILL)
 
 
 def _quoted(text: str) -> str:

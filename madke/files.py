@@ -10,9 +10,9 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -23,11 +23,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; ``.gz`` is unpacked on the way.
-
-    Raises:
-        UserError: The file cannot be read, or unpacked.
-    """
+    """The bytes of a file; ``.gz`` is unpacked. UserError where it cannot be read."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield cast(IO[bytes], file)
@@ -39,7 +35,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked on the way.
+    """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked.
 
     Raises:
         UserError: The file cannot be read, or a line is no JSON object.
@@ -50,25 +46,17 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 continue
             try:
                 item = json.loads(line)
+                if b"\\ud" in line.lower():
+                    json.dumps(item, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                why = "holds half of a surrogate pair, which is no character"
+                raise UserError(why, file=path, line=number) from None
             except (ValueError, RecursionError) as error:
                 why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
                 raise UserError(f"is not JSON: {why}", file=path, line=number) from None
-            if not _is_unicode(line, item):
-                raise UserError("holds half of a surrogate pair, which is no character", file=path, line=number)
             if not isinstance(item, dict):
                 raise UserError(f"expected a JSON object, found a {type(item).__name__}", file=path, line=number)
             yield number, item
-
-
-def _is_unicode(line: bytes, item: Any) -> bool:
-    """Whether every text in a parsed line can be written again; half a surrogate pair, made by an escape, cannot."""
-    if b"\\ud" not in line.lower():
-        return True
-    try:
-        json.dumps(item, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _PART = re.compile(r"\.(.+)\.(\d+)\.part")
@@ -76,21 +64,14 @@ _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
     """What :func:`replacing` was writing for files of these names when its process was killed."""
-    left = []
-    for path in folder.iterdir():
-        part = _PART.fullmatch(path.name)
-        if part and part[1] in names and path.is_file() and not _is_running(int(part[2])):
-            left.append(path)
-    return left
+    parts = [(path, _PART.fullmatch(path.name)) for path in folder.iterdir() if path.is_file()]
+    return [path for path, part in parts if part and part[1] in names and not _is_running(int(part[2]))]
 
 
 def foreign(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
     """What a folder holds, if it is there, that an earlier command of ours cannot have left; names, sorted.
 
-    Args:
-        folder: The folder.
-        made: Names of what such a command makes.
-        replaced: Names that it may have been writing, with :func:`replacing`, when it was killed.
+    Such a command makes what is called ``made``, and may have been :func:`replacing` what is called ``replaced``.
     """
     if not folder.is_dir():
         return []
@@ -104,7 +85,7 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return True
+        pass
     return True
 
 
@@ -143,18 +124,13 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def disk_full(path: Path) -> UserError:
     """The error for a file that found no room."""
-    return UserError(
-        "cannot be written: the disk is full; make room, and the same command goes on from here", file=path
-    )
+    why = "cannot be written: the disk is full; make room, and the same command goes on from here"
+    return UserError(why, file=path)
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done.
-
-    Raises:
-        UserError: The folder cannot be made.
-    """
+    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done."""
     with _held(folder, folder, os.O_RDONLY, None):
         yield
 
@@ -212,16 +188,62 @@ def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Itera
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of the file's bytes, in hexadecimal.
-
-    Raises:
-        UserError: The file cannot be read.
-    """
-    digest = sha256()
+    """SHA-256 of the file's bytes, in hexadecimal; UserError where it cannot be read."""
     try:
         with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+            return file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    return digest.hexdigest()
+
+
+# Shards: files that take long to make, each with a record of what it was made from. A finished one is not made again.
+
+_RECORD = ".made.json"
+
+Inputs = Mapping[str, str | int]
+"""Everything that decides the bytes of a shard."""
+
+
+def is_finished(path: Path, inputs: Inputs) -> bool:
+    """Whether the file is there, whole, and made from these inputs. A damaged one is reported, and made again."""
+    record = _record(path)
+    if record.get("inputs") != dict(inputs):
+        return False
+    try:
+        sha256 = fingerprint(path)
+    except UserError:
+        return False
+    if record.get("sha256") != sha256:
+        _log.warning("%s: is damaged, and is made again", path)
+        return False
+    return True
+
+
+def made_from(path: Path) -> dict[str, str | int] | None:
+    """What a finished file was made from; None where nothing says so."""
+    inputs = _record(path).get("inputs")
+    return inputs if isinstance(inputs, dict) else None
+
+
+def any_finished(folder: Path) -> bool:
+    """Whether the folder holds a finished file."""
+    return any(folder.glob(f"*{_RECORD}"))
+
+
+def finish(path: Path, inputs: Inputs) -> None:
+    """Record that the file is finished."""
+    record = {"inputs": dict(inputs), "sha256": fingerprint(path)}
+    with replacing(_record_path(path)) as file:
+        file.write(json.dumps(record).encode())
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(_record_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _record_path(path: Path) -> Path:
+    return path.with_name(path.name + _RECORD)

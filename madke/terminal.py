@@ -29,11 +29,7 @@ _PIPED_WIDTH = 140
 
 
 class OutputError(Exception):
-    """Standard output cannot be written. It is no OSError, so that nothing takes it for an error of a file.
-
-    Args:
-        error: What the system said.
-    """
+    """Standard output cannot be written. It is no OSError, so that nothing takes it for an error of a file."""
 
     def __init__(self, error: OSError) -> None:
         why = "it is closed" if error.errno == errno.EBADF else error.strerror or error
@@ -43,25 +39,12 @@ class OutputError(Exception):
 
 
 def say(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """Print a text without control and formatting characters; newlines and tabs stay.
-
-    Args:
-        text: May quote anything.
-        err: Print to standard error, whose failures are ignored.
-        end: What comes after it.
-
-    Raises:
-        OutputError: Standard output cannot be written.
-    """
+    """Print a text without control and formatting characters; OutputError where standard output cannot be written."""
     _write(printable(text) + end, err=err)
 
 
 def say_json(json_text: str, *, end: str = "\n") -> None:
-    """Print JSON of the same value: what cannot be shown is escaped, also what the encoding of standard output lacks.
-
-    Raises:
-        OutputError: Standard output cannot be written.
-    """
+    """Print JSON of the same value: what cannot be shown, or encoded for standard output, is escaped."""
     shown = printable_json(json_text)
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -83,11 +66,7 @@ def as_text(table: RenderableType, width: int = _PIPED_WIDTH) -> str:
 def console(*, err: bool = False) -> Console:
     """Tables and styled text on standard output; the text of whatever it prints is made printable.
 
-    In a pipe or a file tables keep a fixed width, so that they do not depend on the terminal. Printing raises
-    :class:`OutputError`, as :func:`say` does.
-
-    Args:
-        err: On standard error instead.
+    In a pipe or a file tables keep a fixed width. Printing raises :class:`OutputError`, as :func:`say` does.
     """
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
@@ -119,10 +98,7 @@ def log_handler() -> logging.Handler:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines quote titles and file names from outside, which must not steer the terminal, and addresses with keys.
-
-    A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module.
-    """
+    """A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, fit for a terminal."""
@@ -154,11 +130,7 @@ def _stream(number: int, mode: str) -> IO[str]:
 
 
 def close_output() -> OutputError | None:
-    """Write what is still buffered; where that fails, drop it and let Python's own exit find nothing to write.
-
-    Returns:
-        The failure, if there is one.
-    """
+    """Write what is still buffered; where that fails, drop it, and return the failure."""
     try:
         sys.stdout.flush()
     except OSError as error:

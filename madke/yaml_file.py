@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from inspect import isclass
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -16,8 +17,7 @@ from madke.core.errors import UserError
 
 M = TypeVar("M", bound=BaseModel)
 
-_QUOTED = 200
-"""Characters that an error quotes of a value."""
+_QUOTED = 200  # Characters that an error quotes of a value.
 
 _FORM = re.compile(r"[-\[]")
 """In pydantic's names for the forms of a value (``constrained-int``), and in no field's name."""
@@ -28,18 +28,13 @@ _MAX_DIGITS = 100
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which refuses some more.
-
-    - A key that stands twice in a mapping, of which YAML's own loader keeps the last without a word.
-    - Aliases that expand to more than 50,000 values, or that contain themselves: a few lines can stand for billions.
-    - Numbers of more than 100 characters, which take long to read and to show.
-    """
+    """YAML's safe loader, which refuses a key that stands twice in a mapping, and what :func:`_size` refuses."""
 
     def get_single_node(self) -> yaml.Node | None:
         """The document, if it is no larger than it looks."""
         node: yaml.Node | None = super().get_single_node()
         if node is not None:
-            _expanded(node, {})
+            _size(node, {})
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -49,35 +44,23 @@ class _Loader(yaml.SafeLoader):
             # A merged mapping (<<) may be overridden; that is what it is for.
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    problem = f"{key.value!r} stands on line {seen[key.value]} already"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                    raise _refused(f"{key.value!r} stands on line {seen[key.value]} already", key)
                 seen[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
 
-def _expanded(node: yaml.Node, sizes: dict[yaml.Node, int | None]) -> int:
-    """How many values a node stands for once its aliases are expanded.
-
-    Args:
-        node: The node.
-        sizes: Those of other nodes; None for one that is being counted.
-    """
-    if node in sizes:
-        if (size := sizes[node]) is None:
-            raise _refused("an alias stands inside what it stands for", node)
-        return size
-    sizes[node] = None
-    size = 1
-    if isinstance(node, yaml.MappingNode):
-        size += sum(_expanded(part, sizes) for pair in node.value for part in pair)
-    elif isinstance(node, yaml.SequenceNode):
-        size += sum(_expanded(part, sizes) for part in node.value)
-    elif len(node.value) > _MAX_DIGITS and node.tag.endswith((":int", ":float")):
-        raise _refused(f"a number of {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
-    if size > _MAX_VALUES:
-        raise _refused(f"aliases and lists expand to more than {_MAX_VALUES:,} values", node)
-    sizes[node] = size
-    return size
+def _size(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
+    """How many values a node stands for, aliases expanded; refuses too many, and numbers too long to read."""
+    if node not in known:
+        known[node] = inf  # an alias inside what it stands for
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
+        known[node] = 1 + sum(_size(part, known) for part in parts)
+        if known[node] > _MAX_VALUES:
+            raise _refused(f"aliases and lists expand to more than {_MAX_VALUES:,} values", node)
+        if node.tag.endswith((":int", ":float")) and len(node.value) > _MAX_DIGITS:
+            raise _refused(f"a number of {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
+    return known[node]
 
 
 def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
@@ -85,11 +68,7 @@ def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
 
 
 def read_yaml(path: Path, model: type[M]) -> M:
-    """The model that the file describes.
-
-    Raises:
-        UserError: The file is missing, is no YAML mapping, or has unknown keys or wrong values.
-    """
+    """The model that the file describes; UserError where it is missing or wrong."""
     return validated(read_mapping(path), model, file=path)
 
 
@@ -110,15 +89,7 @@ def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
 
 
 def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
-    """The mapping in a YAML file; the empty one if the file holds nothing.
-
-    Args:
-        path: The file.
-        text: What it holds, where that has been read.
-
-    Raises:
-        UserError: The file is missing or is no YAML mapping.
-    """
+    """The mapping in a YAML file (``text``, where that has been read); the empty one if the file holds nothing."""
     content, _ = read_content(path, text)
     if content is None:
         return {}
@@ -128,13 +99,8 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
 
 
 def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
-    """Key -> (1-based line, value) of the mapping in a YAML file; the empty one if the file holds nothing.
-
-    Raises:
-        UserError: The file is missing or is no YAML mapping, a key is no text, or it stands there twice.
-    """
-    content = read_mapping(path)
-    top = _composed(path)
+    """Name -> (1-based line, value) of the mapping in a YAML file; see :func:`read_mapping`."""
+    content, top = read_mapping(path), _composed(path)
     line = {key: _line(top, (key,)) or 1 for key in content}
     if wrong := [key for key in content if not isinstance(key, str)]:
         raise UserError(f"expected a name, found {wrong[0]!r}", file=path, line=line[wrong[0]])
@@ -151,8 +117,7 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
         within: The keys that lead to the content in the file.
 
     Raises:
-        UserError: It is none. The message names the first wrong key, what was found and what was expected, and in a
-            file the line.
+        UserError: It is none. The message names the first wrong key and, in a file, its line.
     """
     try:
         return model.model_validate(content)
@@ -173,19 +138,13 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
         raise UserError(f"{label}{place + ': ' if place else ''}{message}{found}", file=file, line=line) from None
 
 
-def line_of(file: Path, keys: Sequence[str | int], *, whole: bool = False) -> int | None:
-    """The 1-based line of a YAML file on which something stands, or what it should stand in.
+def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
+    """The 1-based line of a YAML file on which something stands, or what it should stand in; None if nothing is there.
 
-    Args:
-        file: The file.
-        keys: Lead to it, from the top: keys of mappings, places in lists. Those that are not there are passed over, as
-            the names of the forms that a value may have are (pydantic's ``loc``).
-        whole: Whether all of them must be there.
-
-    Returns:
-        None if the file cannot be read or nothing of it is there.
+    ``keys`` lead to it, from the top: keys of mappings, places in lists. Those that are not there are passed over, as
+    the names of the forms that a value may have are (pydantic's ``loc``).
     """
-    return _line(_composed(file), keys, whole=whole)
+    return _line(_composed(file), keys)
 
 
 def _composed(file: Path) -> yaml.Node | None:
@@ -195,14 +154,12 @@ def _composed(file: Path) -> yaml.Node | None:
         return None
 
 
-def _line(node: yaml.Node | None, keys: Sequence[str | int], *, whole: bool = False) -> int | None:
+def _line(node: yaml.Node | None, keys: Sequence[str | int]) -> int | None:
     line = None
     for key in keys:
         if (found := _child(node, key)) is not None:
             mark, node = found
             line = mark.line + 1
-        elif whole:
-            return None
     return line
 
 
@@ -212,15 +169,12 @@ def _child(node: yaml.Node | None, key: str | int) -> tuple[yaml.Mark, yaml.Node
         return node.value[key].start_mark, node.value[key]
     if not isinstance(node, yaml.MappingNode):
         return None
-    merged: list[tuple[yaml.Node, yaml.Node]] = []
     for name, value in node.value:
-        if name.tag == "tag:yaml.org,2002:merge":
-            for other in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                merged += other.value if isinstance(other, yaml.MappingNode) else []
-    for name, value in (*node.value, *merged):
         if isinstance(name, yaml.ScalarNode) and name.value == str(key):
             return name.start_mark, value
-    return None
+    merged = [value for name, value in node.value if name.tag == "tag:yaml.org,2002:merge"]
+    others = [other for value in merged for other in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
+    return next(filter(None, (_child(other, key) for other in others)), None)
 
 
 def _instead(key: str, model: type[BaseModel], place: Sequence[str | int]) -> str:

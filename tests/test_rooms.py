@@ -9,7 +9,7 @@ PACKAGE = Path(madke.__file__).parent
 FLOORS = [
     {"core"},
     {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "yaml_file"},
-    {"command_scorer", "shards", "tasks", "workers"},
+    {"command_scorer", "tasks", "workers"},
     {"engine", "indexing"},
     {"knowledge", "llm", "data", "variants"},
     {"runs", "adapters"},

@@ -77,5 +77,4 @@ def test_a_merged_key_is_found_where_it_stands(tmp_path):
     assert line_of(file, ("other", "size")) == 2
     assert line_of(file, ("list", 1)) == 6
     assert line_of(file, ("other", "colour")) == 3
-    assert line_of(file, ("other", "colour"), whole=True) is None
     assert line_of(tmp_path / "missing.yaml", ("other",)) is None

@@ -66,7 +66,6 @@ def command(
     """
     from madke.cli.planning import refuse_limits
     from madke.experiments.plan import REPLY_TOKENS
-    from madke.experiments.recipe import remarks
     from madke.experiments.setting import read_setting
 
     if recipe is None:
@@ -94,10 +93,7 @@ def command(
     )
     if out is not None and not plan:
         _refuse_own_files(out, setting, [Path(text.rpartition("=")[2]) for text in data or ()], options)
-    datasets = {str(name) for question in setting.questions if (name := question.metadata.get("dataset"))}
     setting.check(options)
-    for remark in remarks(setting.recipe, datasets):
-        say(f"madke: {setting.file}: {remark}", err=True)
     if plan:
         _show_plan(setting, options, reply_tokens or REPLY_TOKENS, as_json=as_json)
         return

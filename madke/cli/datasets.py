@@ -149,7 +149,7 @@ def convert(
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
     if hugging_face:
-        from madke.data.hugging_face import read_hugging_face
+        from madke.data.cards import read_hugging_face
 
         entries = read_hugging_face(name, split=split, copy=path, task=task)
     elif path is None:

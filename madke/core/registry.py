@@ -6,8 +6,10 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
+from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import CodeType
 from typing import Any, Generic, TypeVar
 
 from madke.core.errors import UserError, unknown
@@ -39,6 +41,7 @@ class Registry(Mapping[str, T], Generic[T]):
         adapt: Callable[[str, Any], T] = lambda name, value: value,
     ) -> None:
         self.kind = kind
+        self._own = frozenset(own)
         self._values: dict[str, T] = dict(own)
         self._group = group
         self._check = check
@@ -66,8 +69,12 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._values or name in self._plugins
 
     def add(self, name: str, value: T) -> T:
-        """Add a value for this process; a UserError if another one has that name."""
-        if name in self and self[name] is not value:
+        """Add a value for this process; a later one of that name takes its place.
+
+        Raises:
+            UserError: The name is one of ours, or of a package's.
+        """
+        if (name in self._own or name in self._plugins) and self[name] is not value:
             raise UserError(f"there is a {self.kind} {name!r} already; choose another name")
         self._values[name] = value
         return value
@@ -121,9 +128,34 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def qualified_name(value: object) -> str:
-    """``module:object`` of a function or a class; of another object that of its class."""
-    named = value if hasattr(value, "__qualname__") else type(value)
-    return f"{named.__module__}:{named.__qualname__}"
+    """``module:object`` of a function or a class; of another object that of its class.
+
+    Functions that share such a name (lambdas, those made inside a function, partial ones) are told apart by a hash of
+    their code and of the plain values that they hold.
+    """
+    held: list[object] = []
+    while isinstance(value, partial):
+        held += [each for each in (value.args, value.keywords) if each]
+        value = value.func
+    named: Any = value if hasattr(value, "__qualname__") else type(value)
+    name = f"{named.__module__}:{named.__qualname__}"
+    if "<" in name and hasattr(named, "__code__"):
+        cells = [cell.cell_contents for cell in named.__closure__ or ()]
+        held += [named.__code__, named.__defaults__, named.__kwdefaults__, cells]
+    return f"{name}#{sha256(repr(_plain(held)).encode()).hexdigest()[:8]}" if held else name
+
+
+def _plain(value: object) -> object:
+    """What a value is in every process: code and containers by what they hold, objects by their class."""
+    if isinstance(value, CodeType):
+        return [value.co_code, value.co_names, _plain(value.co_consts)]
+    if isinstance(value, Mapping):
+        return [(key, _plain(each)) for key, each in value.items()]
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, frozenset | set):
+        return sorted(repr(_plain(each)) for each in value)
+    return value if value is None or isinstance(value, str | bytes | int | float) else type(value).__qualname__
 
 
 def imported(name: str) -> Any:

@@ -1,13 +1,19 @@
-"""What is known of each published dataset: ``eval/datasets/NAME.yaml``, one card a format."""
+"""Each published dataset's card (``eval/datasets/NAME.yaml``), and its questions from the repository that it names."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from madke.assets import asset
+from madke.core.errors import UserError
+from madke.data.dataset import Entry, entries
 from madke.data.formats import FORMATS, get_format
+from madke.data.published_rows import Row
 from madke.yaml_file import read_yaml
 
 _Text = Annotated[str, Field(min_length=1)]
@@ -34,7 +40,6 @@ class Card(BaseModel):
 
     title: _Text
     about: _Text
-    """What is asked, in a sentence or two."""
     paper: _Text
     owner: _Text
     licence: _Text
@@ -56,18 +61,49 @@ class Card(BaseModel):
 
 
 def card(name: str) -> Card:
-    """The card of a dataset.
-
-    Raises:
-        UserError: There is no such dataset (the message suggests the nearest), or its card is wrong.
-    """
+    """The card of a dataset; UserError for an unknown name, with the nearest."""
     return read_yaml(asset("eval", "datasets", f"{get_format(name).name}.yaml"), Card)
 
 
 def cards() -> dict[str, Card]:
-    """Name -> card of every dataset.
-
-    Raises:
-        UserError: A card is missing or wrong.
-    """
+    """Name -> card of every dataset."""
     return {name: card(name) for name in FORMATS}
+
+
+def read_hugging_face(
+    dataset: str, *, split: str | None = None, copy: Path | None = None, task: str | None = None
+) -> list[Entry]:
+    """The entries of a split of the repository that the dataset's card names; code of others is never run.
+
+    Args:
+        dataset: Its name (:data:`madke.data.formats.FORMATS`).
+        split: By default the card's.
+        copy: A folder with a copy of the repository; by default it is downloaded, into the cache of ``datasets``.
+        task: The answer format, in place of the dataset's.
+    """
+    repository = card(dataset).hugging_face
+    if repository is None:
+        raise UserError(f"the card of {dataset} names no Hugging Face repository; `madke datasets show {dataset}`")
+    if copy is not None and not copy.is_dir():
+        raise UserError("is no folder; expected a copy of the Hugging Face repository", file=copy)
+    source = repository.repository if copy is None else str(copy)
+    rows = (row for config in repository.configs for row in _rows(source, config, split or repository.split))
+    return entries(get_format(dataset), rows, task=task, file=source)
+
+
+def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
+    try:
+        import datasets
+    except ImportError:
+        raise UserError("Hugging Face datasets need a package that is missing: pip install 'madke[datasets]'") from None
+    place = " ".join((source, *([config] if config else []), split))
+    datasets.disable_progress_bars()
+    # Without a network the client warns of each try, twice, which the error says once.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    try:
+        loaded = datasets.load_dataset(source, config, split=split)
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        why = " ".join(str(error).split())[:300] or type(error).__name__
+        raise UserError(f"cannot be loaded from Hugging Face: {why}", file=place) from None
+    for number, fields in enumerate(loaded, start=1):
+        yield Row(fields=fields, file=place, number=number)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -16,19 +15,11 @@ from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, READERS, DatasetReader
 from madke.data.published_rows import Format, Item, Row
-from madke.data.questions import numbered_questions
+from madke.data.questions import read_questions
 from madke.data.sampling import chosen
-from madke.files import opened
 from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)
-
-_ABLATE, _ABLATE_OWN = "madke ablate: --data NAME=PATH", "madke ablate: give --data PATH without NAME="
-"""What says there what ``--dataset`` says elsewhere."""
-
-_HEAD = 1 << 16
-"""Bytes of a file that are searched for keys."""
-_KEY = re.compile(r'"([^"\\\n]{1,40})"\s*:')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,10 +44,10 @@ def read_dataset(
 
     Args:
         path: The file; for MMLU also a folder.
-        dataset: The name of the published dataset whose owner's format it has, or of somebody's reader
-            (:data:`madke.data.formats.READERS`); None: our own JSON Lines (:func:`madke.data.read_questions`).
+        dataset: A name of :data:`madke.data.formats.READERS`; None: our own JSON Lines
+            (:func:`madke.data.read_questions`).
         task: The answer format, in place of the dataset's; for our own, of lines that name none.
-        ids: A list of ids, by path or name: only these questions are read. None: all.
+        ids: A list of ids, by path or name: only these questions are read.
         limit: The largest number of questions. Without ``sample_seed`` the first ones are taken.
         sample_seed: Draws the sample (:func:`madke.data.sampling.sample`).
 
@@ -65,39 +56,43 @@ def read_dataset(
     """
     if dataset is None:
         try:
-            numbered = numbered_questions(path, task=task)
+            questions = read_questions(path, task=task)
         except UserError as error:
-            likely = _formats_like(path)
-            if likely := [name for name in likely if _reads_first(name, path)] or likely:
-                names = " or ".join(likely)
-                raise UserError(f"{error}; published files are read with --dataset {names} ({_ABLATE})") from None
-            raise
-        questions = [question for _, question in numbered]
-        _warn_unlabelled([(f"line {line}", question) for line, question in numbered], path)
+            raise UserError(f"{error}{_hint(path)}") from None
+        _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
     return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
 
 
 def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[Entry]:
-    """The entries of a published file (see :func:`read_dataset`).
-
-    Raises:
-        UserError: The file or one of its entries is wrong, or a name is unknown.
-    """
+    """The entries of a published file; see :func:`read_dataset`."""
     reader = READERS[dataset]
     if not isinstance(reader, Format):
-        return _read_by(reader, dataset, path, task=task)
+        return _checked(_read_by(reader, dataset, path, task), task, path)
     try:
         return entries(reader, reader.rows(path), task=task, file=path)
     except UserError as error:
-        likely = [name for name in _formats_like(path) if _reads_first(name, path)]
-        if likely and dataset not in likely and not _reads_first(dataset, path):
-            raise UserError(f"{error}; it can be read with --dataset {' or '.join(likely)} ({_ABLATE})") from None
-        raise
+        raise UserError(f"{error}{_hint(path, dataset)}") from None
 
 
-def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) -> list[Entry]:
+def _hint(path: Path, dataset: str | None = None) -> str:
+    """By which names a file that was not read as this dataset can be read; empty where it is one of it, or of none."""
+    likely = [name for name in FORMATS if _reads_first(name, path)]
+    if not likely or dataset in likely:
+        return ""
+    return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
+
+
+def _reads_first(name: str, path: Path) -> bool:
+    """Whether the first entry of a file is a labelled one of this dataset."""
+    try:
+        return any(_item(FORMATS[name], row).answers for row in islice(FORMATS[name].rows(path), 1))
+    except UserError:
+        return False
+
+
+def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> Iterator[tuple[Row, Entry]]:
     """What somebody's reader yields; a question that does not say which dataset it is of, is of this one."""
     try:
         questions = list(reader(path))
@@ -105,76 +100,64 @@ def _read_by(reader: DatasetReader, name: str, path: Path, *, task: str | None) 
         raise
     except Exception as error:  # somebody else's code: whatever it raises is told, not shown as ours
         raise UserError(f"the reader {name!r} failed: {type(error).__name__}: {error}", file=path) from error
-    found: dict[str, tuple[str, Entry]] = {}
     for number, question in enumerate(questions, start=1):
-        place = f"item {number}"
+        row = Row(fields={}, file=path, number=number)
         if not isinstance(question, Question):
-            raise UserError(f"{place} of {name!r} is a {type(question).__name__}; expected Question", file=path)
-        kept = replace(question, task=task or question.task, metadata={"dataset": name, **question.metadata})
-        checker = TASKS[task] if task else get_task(kept.task)
-        if wrong := checker.check(kept):
-            raise UserError(f"{place}: {wrong}", file=path)
-        if kept.id in found:
-            raise UserError(f"{place}: id {kept.id!r} is that of {found[kept.id][0]} already", file=path)
-        found[kept.id] = place, Entry(question=kept)
-    return _labelled(found.values(), path)
+            raise row.error(f"{name!r} yields a {type(question).__name__}; expected Question")
+        metadata = {"dataset": name, **question.metadata}
+        yield row, Entry(question=replace(question, task=task or question.task, metadata=metadata))
 
 
 def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
-    """The entries of a dataset's rows, of a file or of its Hugging Face repository.
+    """The entries of a dataset's rows, of a file or of its Hugging Face repository."""
+    return _checked(_entries(format_, rows, task or format_.task), task, file)
 
-    Raises:
-        UserError: A row is wrong, or of another dataset; two have the same id, or there is none.
-    """
-    task = task or format_.task
-    checker = TASKS[task]
+
+def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[Row, Entry]]:
     places: Counter[str | None] = Counter()
-    found: dict[str, tuple[str, Entry]] = {}
     for row in rows:
         item = _item(format_, row)
         place = places[item.series]
         counted = f"{item.series}-{place:03}" if item.series else f"{format_.name}-{place + 1:04}"
-        id_ = item.id if item.id is not None else counted
         places[item.series] += 1
-        entry = _entry(format_.name, task, id_, item)
-        if wrong := checker.check(entry.question):
+        yield row, _entry(format_.name, task, item.id if item.id is not None else counted, item)
+
+
+def _checked(found: Iterable[tuple[Row, Entry]], task: str | None, file: Path | str) -> list[Entry]:
+    """The entries, if each is one that its task takes, ids differ, and there are some."""
+    if task is not None:
+        TASKS[task]  # imported: the caller named it
+    kept: dict[str, tuple[Row, Entry]] = {}
+    for row, entry in found:
+        question = entry.question
+        if wrong := get_task(question.task).check(question):
             raise row.error(wrong)
-        if id_ in found:
-            raise row.error(f"id {id_!r} is that of {found[id_][0]} already; ids must differ")
-        found[id_] = row.place, entry
-    return _labelled(found.values(), file)
-
-
-def _labelled(found: Collection[tuple[str, Entry]], file: Path | str) -> list[Entry]:
-    """The entries, each after its place; there must be some, and what cannot be scored is told."""
-    if not found:
+        if question.id in kept:
+            raise row.error(f"id {question.id!r} is that of {kept[question.id][0].place} already; ids must differ")
+        kept[question.id] = row, entry
+    if not kept:
         raise UserError("holds no question", file=file)
-    _warn_unlabelled([(place, entry.question) for place, entry in found], file)
-    return [entry for _, entry in found]
+    _warn_unlabelled([entry.question for _, entry in kept.values()], file)
+    return [entry for _, entry in kept.values()]
 
 
-def _warn_unlabelled(questions: Sequence[tuple[str, Question]], file: Path | str) -> None:
+def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
     """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost."""
-    without = [place for place, question in questions if not question.answers]
-    n = len(questions)
+    without, n = [question.id for question in questions if not question.answers], len(questions)
     if len(without) == n:
         _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
     elif without:
-        said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %s)"
+        said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %r)"
         _log.warning(said, file, len(without), n, without[0])
 
 
 def _item(format_: Format, row: Row) -> Item:
-    """The row's item, unless its keys are rather those of our own format, or of another dataset."""
-    keys = row.fields.keys()
-    if "golden_answers" in keys:
-        raise row.error(f"found 'golden_answers': this is madke's own JSONL; leave --dataset out ({_ABLATE_OWN})")
-    item = format_.item(row)
-    best = max(FORMATS.values(), key=lambda each: each.fit(keys))
-    if format_.signs and best.fit(keys) > format_.fit(keys):
-        found = ", ".join(map(repr, keys))
-        raise row.error(f"found the keys {found}, which are those of {best.name}; expected an entry of {format_.name}")
-    return item
+    if "golden_answers" in row.fields:
+        raise row.error(
+            "found 'golden_answers': this is madke's own JSONL; leave --dataset out "
+            "(madke ablate: give --data PATH without NAME=)"
+        )
+    return format_.item(row)
 
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
@@ -199,32 +182,3 @@ def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
         id=id_, question=item.question, answers=item.answers, task=task, choices=item.choices, metadata=metadata
     )
     return Entry(question=question, passages={source: tuple(ranked) for source, ranked in passages.items()})
-
-
-def _formats_like(path: Path) -> list[str]:
-    """Names of the formats that a file may be of, from its name and the keys at its beginning."""
-    if path.is_dir():
-        return ["mmlu"]
-    if path.suffix == ".csv":
-        return ["mmlu", "commonmt"]
-    if path.suffix == ".zh":
-        return ["commonmt"]
-    try:
-        with opened(path) as file:
-            keys = set(_KEY.findall(file.read(_HEAD).decode("utf-8", "replace")))
-    except UserError:
-        return []
-    if "golden_answers" in keys:
-        return []
-    fit = {name: format_.fit(keys) for name, format_ in FORMATS.items()}
-    best = max(fit.values())
-    return [name for name, size in fit.items() if size == best > 0]
-
-
-def _reads_first(name: str, path: Path) -> bool:
-    """Whether the first entry of a file is one of this dataset."""
-    format_ = FORMATS[name]
-    try:
-        return any(_item(format_, row).question for row in islice(format_.rows(path), 1))
-    except UserError:
-        return False

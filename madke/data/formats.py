@@ -2,17 +2,319 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from string import ascii_uppercase
+from typing import Any, Literal
 
-from madke.core.errors import unknown
+from madke.core.errors import UserError, unknown
 from madke.core.question import Question
 from madke.core.registry import Registry
-from madke.data.exams import EXAMS
-from madke.data.open_answers import OPEN_ANSWERS
-from madke.data.published_rows import Format
+from madke.data.published_rows import Format, Item, Paragraph, Row, csv_rows, json_rows, lines, short
 
-FORMATS = {format_.name: format_ for format_ in (*OPEN_ANSWERS, *EXAMS)}
+_HIDDEN = "<unk>"
+"""The value of an answer in TriviaQA's test splits on Hugging Face."""
+
+
+def _triviaqa(row: Row) -> Item:
+    """TriviaQA (Joshi et al., 2017): the release's JSON, KILT's JSON Lines, plain JSON Lines, Hugging Face rows."""
+    if "output" in row.fields:
+        return _kilt(row)
+    return Item(
+        id=row.text("QuestionId", "question_id", "id"),
+        question=row.text("Question", "question"),
+        answers=row.texts("answers") if "answers" in row.fields else _aliases(row),
+    )
+
+
+def _aliases(row: Row) -> tuple[str, ...]:
+    """The value, its aliases and what people answered; none in a split without labels."""
+    key = "Answer" if "Answer" in row.fields else "answer"
+    answer = row.fields.get(key)
+    if answer is None:
+        return ()
+    if not isinstance(answer, Mapping):
+        raise row.error(f"{key!r} is {short(answer)}; expected an object with a value and aliases")
+    found = {name.lower(): value for name, value in answer.items()}
+    if found.get("value") in (None, "", _HIDDEN):
+        return ()
+    inner = Row(fields=found, file=row.file, line=row.line, number=row.number)
+    texts = [inner.text("value")]
+    for name in ("aliases", "humananswers"):
+        if found.get(name):
+            texts += inner.texts(name)
+    return tuple(dict.fromkeys(texts))
+
+
+def _kilt(row: Row) -> Item:
+    """KILT (Petroni et al., 2021): each output may hold an answer, and the pages that it stands on."""
+    outputs = row.fields["output"]
+    answers = [row.checked(output["answer"], "answer") for output in outputs if output.get("answer")]
+    if not answers:
+        raise row.error("'output' holds no 'answer'")
+    pages = [page for output in outputs for page in output.get("provenance") or []]
+    return Item(
+        id=row.text("id"),
+        question=row.text("question", "input"),
+        answers=tuple(dict.fromkeys(answers)),
+        metadata=_gold_titles(row.checked(page["title"], "title") for page in pages),
+    )
+
+
+def _gold_titles(titles: Iterable[str]) -> dict[str, Any]:
+    return {"gold_titles": found} if (found := list(dict.fromkeys(titles))) else {}
+
+
+def _nq_open(row: Row) -> Item:
+    """NQ-open (Kwiatkowski et al., 2019; Lee et al., 2019): question and short answers, one object a line."""
+    if isinstance(answer := row.fields.get("answer"), str):
+        raise row.error(f"'answer' is {short(answer)}; expected a list")
+    return Item(question=row.text("question"), answers=row.texts("answer"))
+
+
+def _multihop(types: Collection[str], row: Row) -> Item:
+    """HotpotQA (Yang et al., 2018) and 2WikiMultiHopQA (Ho et al., 2020), which share one schema.
+
+    ``context`` is a list of [title, sentences]; ``supporting_facts`` a list of [title, sentence number]; on Hugging
+    Face both are columns. Also read: files without paragraphs, and the layout that has the two gold paragraphs as
+    ``para_a`` and ``para_b`` beside ``distractors``.
+    """
+    fields = row.fields
+    if fields.get("type") and fields["type"] not in types:
+        raise row.error(f"'type' is {short(fields['type'])}; expected {', '.join(types)}")
+    if "para_a" in fields:
+        pages = [(fields[f"title_{each}"], fields[f"para_{each}"]) for each in "ab"]
+        titles = [title for title, _ in pages]
+        pages += [(title, sentences) for title, sentences, *_ in fields["distractors"]]
+    else:
+        pages = _pairs(fields.get("context"), "sentences")
+        titles = [title for title, _ in _pairs(fields.get("supporting_facts"), "sent_id")]
+    gold = [row.checked(title, "title") for title in titles]
+    return Item(
+        id=row.text("_id", "id") if {"_id", "id"} & set(fields) else None,
+        question=row.text("question"),
+        answers=_answers(row),
+        metadata={key: row.text(key) for key in ("type", "level") if fields.get(key)} | _gold_titles(gold),
+        paragraphs=tuple(_page(row, title, sentences, gold) for title, sentences in pages),
+    )
+
+
+def _answers(row: Row) -> tuple[str, ...]:
+    """One text, or a list of ``answers`` as 2WikiMultiHopQA is passed on too; test splits have none."""
+    if row.fields.get("answers") is not None:
+        return row.texts("answers")
+    if row.fields.get("answer") is None:
+        return ()
+    if "####" in (answer := row.text("answer")):
+        raise row.error("'answer' holds '####', as the worked solutions of GSM8K; expected a short answer")
+    return (answer,)
+
+
+def _pairs(value: Any, second: str) -> list[tuple[Any, Any]]:
+    """Pairs of a title and something, from a list of them or from columns."""
+    if isinstance(value, Mapping):
+        return list(zip(value["title"], value[second], strict=True))
+    return [(title, other) for title, other in value or ()]
+
+
+def _page(row: Row, title: Any, sentences: Any, gold: Collection[str]) -> Paragraph:
+    if not isinstance(sentences, list):
+        raise row.error(f"'context': the sentences of {short(title)} are {type(sentences).__name__}; expected texts")
+    # HotpotQA's sentences begin with the space that parts them, 2WikiMultiHopQA's do not.
+    text = " ".join(stripped for sentence in sentences if (stripped := sentence.strip()))
+    title = row.checked(title, "title")
+    return Paragraph(title=title, text=row.checked(text or title, "context"), kind="gold" if title in gold else "other")
+
+
+_ESCAPES = {
+    "_": " ", "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "-COLON-": ":",
+}  # fmt: skip
+
+
+def _page_title(name: str) -> str:
+    """The title of a page from the name that FEVER gives it: ``Soul_Food_-LRB-film-RRB-``, accents decomposed."""
+    for escape, sign in _ESCAPES.items():
+        name = name.replace(escape, sign)
+    return unicodedata.normalize("NFC", name)
+
+
+def _fever(row: Row) -> Item:
+    """FEVER (Thorne et al., 2018): one claim a line, with the sentences of Wikipedia that decide it."""
+    # A sentence is [annotation, evidence, page, number]; claims without enough information have no page.
+    sentences = [sentence for group in row.fields.get("evidence", ()) for sentence in group]
+    pages = [row.checked(page, "evidence") for _, _, page, _ in sentences if page is not None]
+    return Item(
+        id=row.text("id"),
+        question=row.text("claim"),
+        # The test split has no labels.
+        answers=(row.text("label"),) if "label" in row.fields else (),
+        metadata=_gold_titles(map(_page_title, pages)),
+    )
+
+
+_KINDS: Mapping[str, Literal["gold", "misinformation", "other"]] = {
+    "correct": "gold",
+    "misinfo": "misinformation",
+    "noise": "other",
+}
+
+
+def _ramdocs(row: Row) -> Item:
+    """RAMDocs (Wang et al., 2025): ambiguous questions with documents that are right, wrong, or beside the point."""
+    wrong = row.texts("wrong_answers") if row.fields.get("wrong_answers") else ()
+    return Item(
+        question=row.text("question"),
+        answers=row.texts("gold_answers"),
+        metadata={"wrong_answers": list(wrong)} if wrong else {},
+        paragraphs=tuple(
+            Paragraph(title="", text=row.checked(document["text"], "text"), kind=_KINDS[document["type"]])
+            for document in row.fields["documents"]
+        ),
+    )
+
+
+MEDICAL = (
+    "anatomy", "clinical_knowledge", "college_biology", "college_medicine", "medical_genetics", "professional_medicine",
+)  # fmt: skip
+"""The six subjects of MMLU that the literature calls MMLU-Med."""
+
+_LETTERS = "ABCD"
+_MMLU_FILE = re.compile(r"(?P<subject>.*?)(?:_(?P<split>test|val|dev))?\.csv(?:\.gz)?")
+
+
+def _mmlu_rows(subjects: Collection[str], path: Path) -> Iterator[Row]:
+    """The rows of one subject's file, or of a folder of one split; of these subjects only, if any are named."""
+    named = [(file, _MMLU_FILE.fullmatch(file.name)) for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    files = {match["subject"]: file for file, match in named if match and (match["split"] or not path.is_dir())}
+    chosen: Collection[str] = files
+    if path.is_dir():
+        if len(splits := sorted({match["split"] for _, match in named if match and match["split"]})) != 1:
+            found = " and ".join(f"*_{split}.csv" for split in splits) or "no *_test.csv, *_val.csv or *_dev.csv"
+            raise UserError(f"holds {found}; expected MMLU's folder test, val or dev", file=path)
+        chosen = subjects or files
+        if missing := [subject for subject in chosen if subject not in files]:
+            raise UserError(f"there is no {missing[0]}_{splits[0]}.csv in it", file=path)
+    elif subjects and files.keys().isdisjoint(subjects):
+        raise UserError(f"the subject {', '.join(files)!r} is not one of {', '.join(subjects)}", file=path)
+    for subject in chosen:
+        for row in csv_rows(files[subject], ("question", *_LETTERS, "answer"), header=False):
+            yield Row(fields={**row.fields, "subject": subject}, file=row.file, line=row.line, number=row.number)
+
+
+def _mmlu(row: Row) -> Item:
+    """MMLU (Hendrycks et al., 2021). A subject is a CSV file without header: question, four options, letter."""
+    letter = row.fields["answer"]
+    if type(letter) is int and 0 <= letter < len(_LETTERS):
+        letter = _LETTERS[letter]
+    if not isinstance(letter, str) or letter.strip() not in tuple(_LETTERS):
+        raise row.error(f"the answer is {short(letter)}; expected a letter of A to D")
+    choices = row.fields["choices"] if "choices" in row.fields else [row.fields[letter] for letter in _LETTERS]
+    subject = row.text("subject")
+    return Item(
+        series=subject,
+        question=row.text("question"),
+        answers=(letter.strip(),),
+        choices=tuple(row.checked(choice, "option") for choice in choices),
+        metadata={"subject": subject},
+    )
+
+
+_OPTION = re.compile(r"\(([A-Z])\) (.*\S)\s*")
+_TARGET = re.compile(r"\s*\(([A-Z])\)\s*")
+
+
+def _bbh(wording: str, row: Row) -> Item:
+    """A task of BIG-Bench Hard (Suzgun et al., 2022); its files differ from others' only in a wording of all questions.
+
+    A document holds ``examples`` of ``input``, a question with its lettered options at the end, and ``target``, the
+    letter of the right one in brackets.
+    """
+    question, _, listed = row.text("input").partition("\nOptions:\n")
+    if wording not in question:
+        raise row.error(f"'input' is {short(question)}; expected a question with the words {wording!r}")
+    options = [_OPTION.fullmatch(line) for line in listed.strip().split("\n")]
+    choices = {option[1]: option[2] for option in options if option}
+    if list(choices) != list(ascii_uppercase[: len(options)]):
+        raise row.error(f"the options of 'input' are {short(listed)}; expected lines (A) ..., (B) ... in order")
+    target = _TARGET.fullmatch(row.text("target"))
+    if target is None:
+        raise row.error(f"'target' is {short(row.fields['target'])}; expected a letter in brackets")
+    return Item(question=question, answers=(target[1],), choices=tuple(choices.values()))
+
+
+def _math500(row: Row) -> Item:
+    """MATH-500 (Hendrycks et al., 2021; Lightman et al., 2023)."""
+    return Item(
+        id=row.text("unique_id"),
+        question=row.text("problem"),
+        answers=(row.text("answer"),),
+        metadata={key: row.text(key) for key in ("subject", "level")},
+    )
+
+
+def _gsm8k(row: Row) -> Item:
+    """GSM8K (Cobbe et al., 2021): the result stands behind ``####``, at the end of a worked solution."""
+    _, mark, result = row.text("answer").rpartition("####")
+    if not mark or not result.strip():
+        raise row.error("'answer' does not end with #### and a number")
+    return Item(question=row.text("question"), answers=(result.strip(),))
+
+
+def _ciar(row: Row) -> Item:
+    """Counter-intuitive arithmetic reasoning (Liang et al., 2024): a question, its answers, and the trap it sets."""
+    wrong = list(row.texts("incorrect answer"))
+    return Item(question=row.text("question"), answers=row.texts("answer"), metadata={"wrong_answers": wrong})
+
+
+_CHINESE, _ENGLISH, _WRONG = "chinese_source", "english_target_correct", "english_target_wrong"
+
+
+def _commonmt_rows(path: Path) -> Iterator[Row]:
+    """The owner's CSV (source, right and wrong translation), or files ``.zh`` and ``.en``, line by line."""
+    if path.suffix == ".csv":
+        yield from csv_rows(path, (_CHINESE, _ENGLISH, _WRONG), header=True)
+        return
+    if path.suffix != ".zh":
+        raise UserError("expected CommonMT's .csv, or the .zh of two line-aligned files", file=path)
+    references = path.with_suffix(".en")
+    source, target = lines(path), lines(references)
+    if len(source) != len(target):
+        raise UserError(f"has {len(source)} lines and {references.name} has {len(target)}; expected as many", file=path)
+    for number, (chinese, english) in enumerate(zip(source, target, strict=True), start=1):
+        yield Row(fields={_CHINESE: chinese, _ENGLISH: english}, file=path, line=number, number=number)
+
+
+def _commonmt(row: Row) -> Item:
+    """CommonMT (He et al., 2020): Chinese sentences with an ambiguous word, and their English translation."""
+    return Item(question=row.text(_CHINESE).strip(), answers=(row.text(_ENGLISH).strip(),))
+
+
+_HOTPOT_TYPES = ("bridge", "comparison")
+_WIKI_TYPES = ("compositional", "comparison", "inference", "bridge_comparison")
+_DEDUCTION, _SHAPES = "arranged in a fixed order", "SVG path element"
+_TRIVIA_ROWS, _BBH_ROWS = partial(json_rows, under="Data"), partial(json_rows, under="examples")
+
+_FORMATS = (
+    Format(name="triviaqa", task="short_answer", rows=_TRIVIA_ROWS, read=_triviaqa),
+    Format(name="nq_open", task="short_answer", rows=json_rows, read=_nq_open),
+    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=partial(_multihop, _HOTPOT_TYPES)),
+    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=partial(_multihop, _WIKI_TYPES)),
+    Format(name="fever", task="claim", rows=json_rows, read=_fever),
+    Format(name="ramdocs", task="short_answer", rows=json_rows, read=_ramdocs),
+    Format(name="mmlu", task="choice", rows=partial(_mmlu_rows, ()), read=_mmlu),
+    Format(name="mmlu_med", task="choice", rows=partial(_mmlu_rows, MEDICAL), read=_mmlu),
+    Format(name="commonmt", task="translation", rows=_commonmt_rows, read=_commonmt),
+    Format(name="ciar", task="math", rows=json_rows, read=_ciar),
+    Format(name="math500", task="math", rows=json_rows, read=_math500),
+    Format(name="bbh_logical_deduction", task="choice", rows=_BBH_ROWS, read=partial(_bbh, _DEDUCTION)),
+    Format(name="bbh_geometric_shapes", task="choice", rows=_BBH_ROWS, read=partial(_bbh, _SHAPES)),
+    Format(name="gsm8k", task="math", rows=json_rows, read=_gsm8k),
+)
+
+FORMATS = {format_.name: format_ for format_ in _FORMATS}
 """Name -> format of every dataset of ours; each has a card in ``eval/datasets/``."""
 
 DatasetReader = Callable[[Path], Iterable[Question]]
@@ -28,11 +330,7 @@ READERS: Registry[Format | DatasetReader] = Registry(
 
 
 def get_format(name: str) -> Format:
-    """The format of a dataset of ours.
-
-    Raises:
-        UserError: There is none; the message suggests the nearest name.
-    """
+    """The format of a dataset of ours; UserError for an unknown name, with the nearest."""
     if name not in FORMATS:
         raise unknown("dataset", name, FORMATS)
     return FORMATS[name]

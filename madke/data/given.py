@@ -10,14 +10,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
+from madke.data.questions import Identified, read_lines
 from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol, is_name
-from madke.files import read_jsonl
 from madke.tasks import get_task
 
 Rounds = dict[int, tuple[Turn, ...]]
@@ -43,17 +43,14 @@ class Given:
     def reordered(self, order: Literal["same", "reversed", "rotated"]) -> Given:
         """The same stances at other places: who stood first now says what the last one said, and so on.
 
-        Names stay where they are, since readers who are among them read by their own order. ``rotated``: the last
-        stance becomes the first, the others move on by one.
+        Names stay where they are, since readers who are among them read by their own order.
         """
         if order == "same":
             return self
-        return Given(
-            rounds={
-                id_: {repeat: _moved(turns, reverse=order == "reversed") for repeat, turns in rounds.items()}
-                for id_, rounds in self.rounds.items()
-            }
-        )
+        moved = {}
+        for id_, rounds in self.rounds.items():
+            moved[id_] = {repeat: _moved(turns, reverse=order == "reversed") for repeat, turns in rounds.items()}
+        return Given(rounds=moved)
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
         """The first round of one debate. A question with one given round has it in every repeat."""
@@ -69,10 +66,7 @@ class _Stance(BaseModel):
     answer: str | None = None
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
-
-    id: str
+class _Line(Identified):
     stances: tuple[_Stance, ...] = Field(min_length=1)
 
 
@@ -83,21 +77,11 @@ def read_given(path: Path, questions: Sequence[Question], protocol: Protocol) ->
     by the protocol's marker and the reader of the question's task.
 
     Raises:
-        UserError: The file or one of its lines is wrong, or a question has none; the message names the line.
+        UserError: The file or one of its lines is wrong, or a question has none.
     """
     asked = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}
-    line_of: dict[str, int] = {}
-    for number, item in read_jsonl(path):
-        try:
-            line = _Line.model_validate(item)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise UserError(f"{where!r}: {first['msg']}; expected given stances", file=path, line=number) from None
-        if line.id in line_of:
-            raise UserError(f"id {line.id!r} stands on line {line_of[line.id]} already", file=path, line=number)
-        line_of[line.id] = number
+    for number, line in read_lines(path, _Line):
         if line.id in asked:
             try:
                 rounds[line.id] = {0: _distinct([_turn(said, asked[line.id], protocol) for said in line.stances])}
@@ -109,11 +93,7 @@ def read_given(path: Path, questions: Sequence[Question], protocol: Protocol) ->
 def first_rounds(transcripts: Iterable[Transcript], questions: Sequence[Question], repeats: int, path: Path) -> Given:
     """The first round of each of a run's transcripts; each repeat has its own where the run has several.
 
-    Args:
-        transcripts: The run's.
-        questions: Those that need a first round; other transcripts are passed over.
-        repeats: How many repeats need one.
-        path: The run's directory, for errors.
+    Transcripts of other questions are passed over. ``path`` is the run's, for errors.
 
     Raises:
         UserError: A question has no first round with a stance in it, or its text is another one there.
@@ -166,10 +146,9 @@ def _moved(turns: tuple[Turn, ...], *, reverse: bool) -> tuple[Turn, ...]:
 
 
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    for turn in turns:
-        if not is_name(turn.agent):
-            raise UserError(f"agent {turn.agent!r}: a name is one line with a letter or digit in it")
     for agent, count in Counter(turn.agent for turn in turns).items():
+        if not is_name(agent):
+            raise UserError(f"agent {agent!r}: a name is one line with a letter or digit in it")
         if count > 1:
             raise UserError(f"agent {agent!r} has {count} stances; names must differ")
     return tuple(turns)

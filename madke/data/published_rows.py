@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -32,7 +32,7 @@ class Item:
     answers: tuple[str, ...]
     """Gold answer first, then its aliases; letters where there are choices. Empty where the split is unlabelled."""
     id: str | None = None
-    """The dataset's own; None where it has none, and its place becomes one."""
+    """None: its place becomes its id."""
     series: str | None = None
     """Places are counted in it, from 0, as MIRAGE (Xiong et al., 2024) numbers the questions of a subject of MMLU;
     None: in the whole dataset, from 1."""
@@ -43,10 +43,7 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """The fields of one entry as the file has them, and where that is.
-
-    Its methods raise a UserError with that place for what is missing or of another form.
-    """
+    """The fields of one entry as the file has them, and where that is."""
 
     fields: Mapping[str, Any]
     file: Path | str
@@ -60,58 +57,37 @@ class Row:
         """Its line, or its number where there are no lines."""
         return f"line {self.line}" if self.line is not None else f"item {self.number}"
 
-    @property
-    def _keys(self) -> str:
-        return ", ".join(map(repr, self.fields)) or "no keys"
-
     def error(self, message: str) -> UserError:
         """The error for what is wrong with this row."""
         where = "" if self.line is not None else f"{self.place}: "
         return UserError(where + message, file=self.file, line=self.line)
 
     def text(self, *keys: str) -> str:
-        """The text under the first of these keys that there is."""
+        """The text under the first of these keys that there is; UserError where there is none."""
         for key in keys:
             if key in self.fields:
                 return self.checked(self.fields[key], key)
-        raise self.error(f"there is no {keys[0]!r}; expected a text; found {self._keys}")
+        found = ", ".join(map(repr, self.fields)) or "no keys"
+        raise self.error(f"there is no {keys[0]!r}; expected a text; found {found}")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The texts under a key, without those that stand there before; one text counts as a list of it."""
+        """The texts under a key, each once, at least one; one text counts as a list of it."""
         if key not in self.fields:
-            raise self.error(f"there is no {key!r}; expected a list of texts; found {self._keys}")
+            return (self.text(key),)
         value = self.fields[key]
         entries = [value] if isinstance(value, str) else value
         if not isinstance(entries, list) or not entries:
             raise self.error(f"{key!r} is {short(value)}; expected a list of texts")
-        return unique(self.checked(entry, key) for entry in entries)
-
-    def list_of(self, key: str) -> list[Any]:
-        """The list under a key."""
-        value = self.fields.get(key)
-        if not isinstance(value, list):
-            raise self.error(f"{key!r} is {short(value)}; expected a list")
-        return value
-
-    def objects(self, key: str) -> list[Mapping[str, Any]]:
-        """The list of objects under a key."""
-        for entry in (found := self.list_of(key)):
-            if not isinstance(entry, Mapping):
-                raise self.error(f"{key!r} holds {short(entry)}; expected objects")
-        return found
+        return tuple(dict.fromkeys(self.checked(entry, key) for entry in entries))
 
     def checked(self, value: object, what: str) -> str:
-        """The value, if it is a text (or a number, written as one) with something in it."""
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self.error(f"{what!r} is {short(value)}; expected a text or a finite number")
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        """The value, if it is a text (or a finite number, written as one) with something in it."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             value = str(value)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{what!r} is {short(value)}; expected a text")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise self.error(f"{what!r} holds half of a surrogate pair, which is no character") from None
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise self.error(f"{what!r} holds half of a surrogate pair, which is no character")
         return value
 
 
@@ -123,24 +99,16 @@ class Format:
     task: str
     rows: Callable[[Path], Iterator[Row]]
     """The rows of a file (or folder) as the owner ships it."""
-    item: Callable[[Row], Item]
-    """One row, of a file or of the Hugging Face repository that the card names."""
-    signs: tuple[frozenset[str], ...] = ()
-    """For each of its layouts that has keys: those by which one knows it."""
+    read: Callable[[Row], Item]
+    """One row, of a file or of the Hugging Face repository that the card names. Whatever it raises is told as a row
+    that is no entry of the dataset."""
 
-    def fit(self, keys: Set[str]) -> int:
-        """How well these keys fit: how many belong to the largest layout that they hold; 0 where they hold none."""
-        return max((len(signs) for signs in self.signs if signs <= keys), default=0)
-
-
-def signs(*layouts: str) -> tuple[frozenset[str], ...]:
-    """The keys of each layout, from texts of them: ``"question answer"``."""
-    return tuple(frozenset(layout.split()) for layout in layouts)
-
-
-def unique(texts: Iterable[str]) -> tuple[str, ...]:
-    """Each text once, in order."""
-    return tuple(dict.fromkeys(texts))
+    def item(self, row: Row) -> Item:
+        """The row's item; UserError where it is no entry of this dataset."""
+        try:
+            return self.read(row)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise row.error(f"is no entry of {self.name}: {type(error).__name__}: {error}") from None
 
 
 def short(value: object) -> str:
@@ -152,12 +120,7 @@ def short(value: object) -> str:
 def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
     """The objects of a JSON Lines file (``.jsonl``), or of a list in a JSON document; ``.gz`` is unpacked.
 
-    Args:
-        path: The file.
-        under: The key of the list, where the document is an object that holds it; the bare list is read too.
-
-    Raises:
-        UserError: The file cannot be read, or is of another form.
+    ``under`` is the key of the list, where the document is an object that holds it; the bare list is read too.
     """
     if ".jsonl" in path.suffixes:
         for number, (line, fields) in enumerate(read_jsonl(path), start=1):
@@ -167,7 +130,8 @@ def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
     items = document.get(under) if under is not None and isinstance(document, dict) else document
     if not isinstance(items, list):
         expected = "a list of objects" if under is None else f"an object with a list under {under!r}"
-        raise UserError(f"expected {expected}, found {_kind(document)}", file=path)
+        keys = f" with the keys {', '.join(map(repr, list(document)[:8]))}" if isinstance(document, dict) else ""
+        raise UserError(f"expected {expected}, found {type(document).__name__}{keys}", file=path)
     for number, fields in enumerate(items, start=1):
         if not isinstance(fields, dict):
             raise UserError(f"item {number}: expected an object, found {type(fields).__name__}", file=path)
@@ -176,7 +140,8 @@ def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
 
 def _document(path: Path) -> object:
     try:
-        return json.loads(_bytes(path))
+        with opened(path) as file:
+            return json.load(file)
     except json.JSONDecodeError as error:
         hint = "; a file with one object a line is named .jsonl" if error.msg == "Extra data" else ""
         raise UserError(f"is not JSON: {error.msg}, column {error.colno}{hint}", file=path, line=error.lineno) from None
@@ -184,60 +149,32 @@ def _document(path: Path) -> object:
         raise UserError(f"is not JSON: {error}", file=path) from None
 
 
-def _kind(document: object) -> str:
-    keys = f" with the keys {', '.join(map(repr, list(document)[:8]))}" if isinstance(document, dict) else ""
-    return f"{type(document).__name__}{keys}"
-
-
 def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
-    """The rows of a CSV file in UTF-8, as fields of these names.
-
-    Args:
-        path: The file.
-        columns: Their names, in order.
-        header: Whether the first row must hold these names; without, it is data already.
-
-    Raises:
-        UserError: The file cannot be read, or a row has another number of columns.
-    """
-    reader = csv.reader(lines(path, keep_ends=True))
-    begins, number = 1, 0
+    """The rows of a CSV file in UTF-8, as fields of these names; with ``header`` its first row must hold them."""
+    reader = csv.reader(f"{line}\n" for line in lines(path))
+    begins = number = 1
     try:
         for cells in reader:
             line, begins = begins, reader.line_num + 1
-            if not cells:
-                continue
-            if len(cells) != len(columns):
-                expected = f"expected {len(columns)} columns ({', '.join(columns)})"
-                raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
             if header and line == 1:
                 if [cell.strip() for cell in cells] != list(columns):
                     found = ",".join(cells)
                     raise UserError(f"expected the header {','.join(columns)}, found {found}", file=path, line=1)
-                continue
-            number += 1
-            yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
+            elif cells and len(cells) != len(columns):
+                expected = f"expected {len(columns)} columns ({', '.join(columns)})"
+                raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
+            elif cells:
+                yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
+                number += 1
     except csv.Error as error:
         raise UserError(f"is not CSV: {error}", file=path, line=reader.line_num) from None
 
 
-def lines(path: Path, *, keep_ends: bool = False) -> list[str]:
-    r"""The lines of a text file in UTF-8; only ``\n`` and ``\r\n`` end one.
-
-    Raises:
-        UserError: The file cannot be read, or holds a NUL character.
-    """
+def lines(path: Path) -> list[str]:
+    r"""The lines of a text file in UTF-8, without their ends: only ``\n`` and ``\r\n`` end one."""
     try:
-        text = _bytes(path).decode("utf-8-sig")
+        with opened(path) as file:
+            text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"is not UTF-8 text: {error.reason} at byte {error.start}", file=path) from None
-    found = text.removesuffix("\n").split("\n") if text else []
-    if "\0" in text:
-        number = next(number for number, line in enumerate(found, start=1) if "\0" in line)
-        raise UserError("holds a NUL character, which is no text", file=path, line=number)
-    return [f"{line}\n" for line in found] if keep_ends else [line.removesuffix("\r") for line in found]
-
-
-def _bytes(path: Path) -> bytes:
-    with opened(path) as file:
-        return file.read()
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.files import read_jsonl
 from madke.tasks import TASKS, get_task
 from madke.tasks.choice import lettered
+from madke.yaml_file import validated
 
-_DEEPEST = 50
-"""Levels of metadata; a transcript that carries more could not be written."""
+_Text = Annotated[str, Field(pattern=r"\S")]
+Id = Annotated[str, Field(pattern=r"\S", coerce_numbers_to_str=True)]
+"""An id in a file: a text, or a number as one."""
 
-_KEYS = ("id", "question", "golden_answers", "choices", "task", "metadata")
+
+class Identified(BaseModel):
+    """A line of a file whose ids differ."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Id
+
+
+class _Line(Identified):
+    question: _Text
+    golden_answers: tuple[str, ...] | tuple[int, ...] = ()
+    choices: tuple[str, ...] = ()
+    task: _Text | None = None
+    metadata: dict[str, Any] = {}
+
+
+L = TypeVar("L", bound=Identified)
+
+
+def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
+    """(1-based line number, record) of every line of a JSON Lines file; ``.gz`` is unpacked.
+
+    Raises:
+        UserError: The file or a line is wrong, or an id stands on two lines; the message names the line.
+    """
+    line_of: dict[str, int] = {}
+    for number, item in read_jsonl(path):
+        line = validated(item, model, file=f"{path}:{number}")
+        if line.id in line_of:
+            said = f"id {line.id!r} stands on line {line_of[line.id]} already; ids must differ"
+            raise UserError(said, file=path, line=number)
+        line_of[line.id] = number
+        yield number, line
 
 
 def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
@@ -26,100 +62,43 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
     A line is ``{"id", "question", "golden_answers"?, "choices"?, "task"?, "metadata"?}``. With ``choices``, golden
     answers are letters, or 0-based indices as JSON numbers, which become letters.
 
-    Args:
-        path: The file; ``.gz`` is unpacked.
-        task: Task of the lines that name none. By default ``choice`` where there are choices, else
-            ``short_answer``.
+    ``task`` is that of lines that name none, by default ``choice`` where there are choices, else ``short_answer``.
 
     Raises:
-        UserError: The file or one of its lines is wrong; the message names the line, what was found and what was
-            expected.
+        UserError: The file or one of its lines is wrong; the message names the line.
     """
-    return [question for _, question in numbered_questions(path, task=task)]
-
-
-def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int, Question]]:
-    """The questions of a JSONL file, each with its 1-based line; see :func:`read_questions`."""
     if task is not None:
         TASKS[task]
-    questions: list[tuple[int, Question]] = []
-    line_of: dict[str, int] = {}
-    for number, item in read_jsonl(path):
+    questions = []
+    for number, line in read_lines(path, _Line):
         try:
-            question = _question(item, task)
+            questions.append(_question(line, task))
         except UserError as error:
             raise UserError(str(error), file=path, line=number) from None
-        if question.id in line_of:
-            said = f"id {question.id!r} stands on line {line_of[question.id]} already; ids must differ"
-            raise UserError(said, file=path, line=number)
-        line_of[question.id] = number
-        questions.append((number, question))
     if not questions:
         raise UserError("holds no question", file=path)
     return questions
 
 
-def _question(item: Mapping[str, Any], task: str | None) -> Question:
-    for key in item:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "anything else belongs under 'metadata'"
-            raise UserError(f"unknown key {key!r}; {hint}")
-    id_ = item.get("id")
-    if isinstance(id_, int) and not isinstance(id_, bool):
-        id_ = str(id_)
-    choices = _strings(item, "choices")
-    name = item.get("task") or task or ("choice" if choices else "short_answer")
+def _question(line: _Line, task: str | None) -> Question:
+    letters = [letter for letter, _ in lettered(line.choices)]
+    answers = []
+    for answer in line.golden_answers:
+        if isinstance(answer, int) and answer not in range(len(letters)):
+            expected = f"indices of 0 to {len(letters) - 1}" if letters else "texts"
+            raise UserError(f"'golden_answers' holds {answer!r}; expected {expected}")
+        answers.append(letters[answer] if isinstance(answer, int) else answer)
     question = Question(
-        id=_text("id", id_),
-        question=_text("question", item.get("question")),
-        answers=_answers(item, choices),
-        task=_text("task", name),
-        choices=choices,
-        metadata=_metadata(item),
+        id=line.id,
+        question=line.question,
+        answers=tuple(answers),
+        task=line.task or task or ("choice" if line.choices else "short_answer"),
+        choices=line.choices,
+        metadata=line.metadata,
     )
-    if wrong := get_task(question.task).check(question):
-        raise UserError(wrong)
+    if said := get_task(question.task).check(question):
+        raise UserError(said)
     return question
-
-
-def _text(key: str, value: object) -> str:
-    if value is None:
-        raise UserError(f"there is no {key!r}; expected a text")
-    if not isinstance(value, str) or not value.strip():
-        raise UserError(f"{key!r} is {value!r}; expected a text")
-    return value
-
-
-def _strings(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = item.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise UserError(f"{key!r} is {value!r}; expected a list of texts")
-    return tuple(value)
-
-
-def _answers(item: Mapping[str, Any], choices: tuple[str, ...]) -> tuple[str, ...]:
-    value = item.get("golden_answers", [])
-    if choices and isinstance(value, list) and value and all(type(entry) is int for entry in value):
-        letters = [letter for letter, _ in lettered(choices)]
-        if not all(0 <= index < len(letters) for index in value):
-            raise UserError(f"'golden_answers' is {value!r}; expected indices of 0 to {len(letters) - 1}")
-        return tuple(letters[index] for index in value)
-    return _strings(item, "golden_answers")
-
-
-def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    value = item.get("metadata", {})
-    if not isinstance(value, dict):
-        raise UserError(f"'metadata' is {value!r}; expected an object")
-    if _is_deeper(value, _DEEPEST):
-        raise UserError(f"'metadata' is nested more than {_DEEPEST} levels deep")
-    return value
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def question_to_json(question: Question) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -40,43 +41,28 @@ def shipped_ids() -> dict[str, Path]:
 
 
 def read_ids(name: str) -> list[str]:
-    """The ids of a list: one a line, ``#`` begins a comment line, empty lines do not count.
-
-    Args:
-        name: A path, or the name of a shipped list.
-
-    Raises:
-        UserError: There is no such list, it cannot be read, or it is empty or names an id twice.
-    """
+    """The ids of a list, by its path or shipped name: one a line, ``#`` begins a comment line."""
     shipped = shipped_ids()
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise unknown("list of ids", name, shipped)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = map(str.strip, path.read_text(encoding="utf-8").splitlines())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read: {error}", file=path) from None
-    places: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
-        id_ = line.strip()
-        if not id_ or id_.startswith("#"):
-            continue
-        if id_ in places:
-            raise UserError(f"id {id_!r} is on line {places[id_]} already", file=path, line=number)
-        places[id_] = number
-    if not places:
+    ids = [line for line in lines if line and not line.startswith("#")]
+    if not ids:
         raise UserError("holds no id; expected one a line", file=path)
-    return list(places)
+    if twice := [id_ for id_, count in Counter(ids).items() if count > 1]:
+        raise UserError(f"names the id {twice[0]!r} twice", file=path)
+    return ids
 
 
 def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], file: Path) -> list[T]:
     """The items of these ids, in the order of the file.
 
     A file of exactly as many items that lacks some of the ids is the selection itself: published selections ship
-    without their sentences' places in the whole set.
-
-    Raises:
-        UserError: Some ids are missing from the file.
+    without their sentences' places in the whole set. UserError where the file lacks some otherwise.
     """
     wanted = set(ids)
     chosen = [item for item in items if id_of(item) in wanted]
@@ -91,10 +77,7 @@ def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], 
 def chosen(
     items: Sequence[T], id_of: Callable[[T], str], file: Path, *, ids: str | None, limit: int | None, seed: int | None
 ) -> list[T]:
-    """The items that a command asks for: those of a list of ids (all for None), of these the first ones or a sample.
-
-    See :func:`read_ids`, :func:`with_ids` and :func:`sample` for the arguments and the errors raised.
-    """
+    """The items of a list of ids (:func:`read_ids`; all for None), of these the first ones or a :func:`sample`."""
     listed = items if ids is None else with_ids(items, read_ids(ids), id_of, file)
     return sample(listed, limit, seed, id_of)
 

@@ -32,9 +32,7 @@ class Ablation:
     """Its folder: ``arms/NAME`` are run directories."""
     setting: Setting
     plans: Sequence[Planned]
-    """What each arm was planned to take."""
     budget: Budget
-    """What was used."""
     spent: Sequence[str]
     """What each source that costs money has cost, a line each."""
     unfinished: Mapping[str, str] = field(default_factory=dict)
@@ -74,8 +72,7 @@ def ablate(
 
     Args:
         recipe: A shipped recipe's name, the path of a YAML file, or a :class:`Recipe`.
-        data: A file of questions, ``NAME=PATH`` for a published dataset as its owners ship it, a list of them, or a
-            list of :class:`madke.Question`.
+        data: A file of questions, ``NAME=PATH`` for a published one, or a list of files or :class:`madke.Question`.
         out: The experiment's folder.
         options: How it is done: concurrency, limits for all arms together, prices, endpoint, replay.
         listen: Hears every event of every debate, and of sources, pools and runs (:mod:`madke.core.events`).
@@ -112,14 +109,11 @@ def run_experiment(
         setting: The experiment.
         out: Its folder.
         options: How it is done.
-        listen: See :func:`ablate`.
+        listen: Hears every event.
         on_plans: Hears what each arm will take, before the first one begins.
         on_arm: Hears of each arm, counted from 1, that is about to run.
         reply_tokens: What the plan takes a reply to have.
         signals: Whether SIGINT, SIGTERM and SIGHUP end it without losing a call that is paid for.
-
-    Raises:
-        UserError: Nothing can be run: see :func:`ablate`, or the reason why the first arm that could not run could not.
     """
     setting.check(options)
     own = account(options)

@@ -21,7 +21,7 @@ from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory
-from madke.runs.job import Job, with_given
+from madke.runs.job import with_given
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
 from madke.runs.run_json import read_spec
@@ -55,7 +55,6 @@ class Experiment:
     options: RunOptions
     account: Account
     tell: Listener = lambda event: None
-    """Hears of sources that are opened, of pools, and of the runs of all arms."""
     sources: dict[str, Source] = field(default_factory=dict)
     """Those that are open."""
 
@@ -72,14 +71,15 @@ class Experiment:
         if the file is gone, it is made again from the same pool files.
 
         Raises:
-            UserError: A source cannot work, a pool file is wrong or another, the pools that arms have begun with hold
-                nothing of a source or cannot be made again, or nothing can be written.
+            UserError: A source cannot work, a pool file is another, or the pools that arms have begun with hold nothing
+                of a source or cannot be made again.
         """
         sources: Mapping[str, str | None] = self.setting.all_specs
         held = self._held() if sources else {}
         before = _read_record(self.path) if is_experiment(self.path) else None
         same = before is not None and (before["sources"], before["pools"]) == (sources, held) and self.pools.exists()
-        if before is None or not (same or _uses_pools(self.path)):
+        runs = arm_folder(self.path, "").glob("*/run.json")  # also of arms that left the recipe
+        if before is None or not (same or any(read_spec(run.parent).pools for run in runs)):
             # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
             self.pools.unlink(missing_ok=True)
         else:
@@ -106,25 +106,16 @@ class Experiment:
     ) -> None:
         """See that the pools that arms have begun with are there, stay so, and hold what is needed."""
         frozen: Mapping[str, str | None] = before["sources"]
+        again = f"choose another --out (--pools {self.pools} there takes over what was retrieved here)"
         if before["pools"] != {id_: held[id_] for id_ in before["questions"] if id_ in held}:
-            raise UserError(
-                "holds another experiment: --pools differs; choose another --out (--pools "
-                f"{self.pools} there takes over what was retrieved here)",
-                file=self.path,
-            )
+            raise UserError(f"holds another experiment: --pools differs; {again}", file=self.path)
         if lacking := [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]:
-            raise UserError(
-                f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another; choose "
-                f"another --out, with --pools {self.pools}, so that only that source is asked",
-                file=self.path,
-            )
+            why = f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another"
+            raise UserError(f"{why}; {again}", file=self.path)
         asked = [name for name in frozen if name not in self.setting.held]
         if asked and not self.pools.exists():
-            raise UserError(
-                f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today; put the file "
-                "back, or choose another --out",
-                file=self.pools,
-            )
+            why = f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today"
+            raise UserError(f"{why}; put the file back, or choose another --out", file=self.pools)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
         """Add the pools of those questions that the file lacks."""
@@ -137,7 +128,11 @@ class Experiment:
         asked, merged = self.path / _ASKED, self.path / _MERGED
         if wanted := {name: spec for name, spec in specs.items() if name not in setting.held}:
             depths = [depth(job.protocol.knowledge) for _, job in setting.jobs if job.protocol.knowledge]
-            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=self._tell_progress)
+
+            def progress(done: int, total: int) -> None:
+                self.tell(PoolProgress(question="", done=done, total=total))
+
+            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=progress)
             self.tell(PoolsReady(question="", found=found))
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
@@ -146,9 +141,6 @@ class Experiment:
             whole.write(merged.read_bytes())
         merged.unlink()
         asked.unlink(missing_ok=True)
-
-    def _tell_progress(self, done: int, total: int) -> None:
-        self.tell(PoolProgress(question="", done=done, total=total))
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         """The sources, each opened once for all arms."""
@@ -166,12 +158,7 @@ class Experiment:
         return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
 
     async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
-        """Run an arm, or go on with it.
-
-        Args:
-            arm: One that waits for no other (:meth:`waits_for`).
-            signals: As :func:`madke.runs.runner.play` takes it.
-        """
+        """Run an arm that waits for no other (:meth:`waits_for`), or go on with it."""
         job, options = self.setting.job(arm, debaters=self.debaters(arm)), self.options
         if arm.given is not None:
             folder = arm_folder(self.path, arm.given.arm)
@@ -188,34 +175,23 @@ class Experiment:
             return await play(job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals)
 
     def waits_for(self, arm: Arm) -> str | None:
-        """Why this arm cannot begin yet; None if it can.
-
-        An arm that it needs must have an outcome for every question: where a debate failed, nobody knows its first
-        round, or what it would have cost.
-        """
+        """Why this arm cannot begin yet, since one that it needs has not finished, or has failures; None if it can."""
         by_name = {other.name: other for other in self.setting.arms}
         for needed in (by_name[name] for name in arm.needs):
             done, failed = _outcomes(self.path, needed)
             if done < self.setting.debates(needed):
                 return f"it needs {needed.name}, which is not finished"
             if failed:
-                return (
-                    f"it needs {needed.name}, of which {failed} debates failed; questions that fail whenever they are "
-                    "tried must be left out of --data, in another --out"
-                )
+                why = f"it needs {needed.name}, of which {failed} debates failed"
+                return f"{why}; questions that always fail must be left out of --data, in another --out"
         return None
 
     def debaters(self, arm: Arm) -> int | None:
-        """How many debaters cost what another arm has cost; None if it asks for none such, or still waits for it.
-
-        An arm that has begun keeps as many as it began with.
-        """
-        dear = arm.debaters_for
-        if dear is None:
-            return None
-        if (arm_folder(self.path, arm.name) / "run.json").is_file():
-            return len(read_spec(arm_folder(self.path, arm.name)).protocol.cast)
-        if self.waits_for(arm):
+        """How many debaters cost what another arm has cost, as it began; None if it asks for none such, or waits."""
+        dear, folder = arm.debaters_for, arm_folder(self.path, arm.name)
+        if dear is not None and (folder / "run.json").is_file():
+            return len(read_spec(folder).protocol.cast)
+        if dear is None or self.waits_for(arm):
             return None
         return debaters_for(*(_mean(arm_folder(self.path, name), dear.by) for name in (dear.arm, dear.unit)))
 
@@ -235,19 +211,8 @@ def opened(
 ) -> Iterator[Experiment]:
     """The experiment's folder, made or gone on with; one process at a time has it.
 
-    Before anything is made, the models of all arms are opened and closed again, and pool files and names of sources are
-    looked at. A folder in which the experiment did not begin is left as it was.
-
-    Args:
-        path: The folder.
-        setting: The experiment.
-        options: How it is done. A replay asks nobody.
-        account: What its arms may use.
-        listen: Hears of sources that are opened, of pools, and of the runs of all arms.
-
-    Raises:
-        UserError: It is in use, holds another experiment or something else, or cannot be written; a model, a pool file
-            or a source cannot be used.
+    Models, pool files and names of sources are looked at before anything is made. A folder in which the experiment did
+    not begin is left as it was. UserError where it is in use or holds something else, or one of these cannot be used.
     """
     there = is_experiment(path)
     if options.replay and not there:
@@ -305,11 +270,7 @@ def arm_folder(path: Path, name: str) -> Path:
 
 
 def read_experiment(path: Path) -> tuple[Recipe, list[Path]]:
-    """The recipe of an experiment, and the folders of its arms that have begun, in the recipe's order.
-
-    Raises:
-        UserError: It is none.
-    """
+    """The recipe of an experiment, and the folders of its arms that have begun, in the recipe's order."""
     recipe = Recipe.model_validate(_read_record(path)["recipe"])
     folders = [arm_folder(path, arm.name) for arm in recipe.all_arms()]
     return recipe, [folder for folder in folders if (folder / "transcripts.jsonl").is_file()]
@@ -342,24 +303,11 @@ def _read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def _uses_pools(path: Path) -> bool:
-    """Whether a run of the experiment in this folder has begun with its pools; one that left the recipe counts too."""
-    return any(read_spec(file.parent).pools for file in arm_folder(path, "").glob("*/run.json"))
-
-
 def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str, str]]) -> None:
     """Refuse an experiment whose results would be others than those that are there.
 
     What a recipe only says about itself may change, there may be further questions, and arms that have not begun may
-    come, go, and become others.
-
-    Args:
-        path: The experiment's folder.
-        setting: What is to go on.
-        models: Arm -> role -> the model's own name.
-
-    Raises:
-        UserError: What all arms share has changed, or an arm that has begun.
+    come, go, and become others. ``models``: arm -> role -> the model's own name.
     """
     before, now = _read_record(path), _record_of(setting)
     old, new = before["questions"], now["questions"]
@@ -374,24 +322,13 @@ def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str
         folder = arm_folder(path, arm.name)
         if not (folder / "run.json").is_file():
             continue
-        found = _differences(folder, job, models[arm.name], sized=arm.debaters_for is not None)
+        spec = read_spec(folder)
+        # How many debaters cost as much as another arm follows only once that one has run.
+        later = (*_LATER, "protocol", "models") if arm.debaters_for is not None else _LATER
+        known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
+        found = spec.differences(job.spec.model_copy(update=known))
         was = arms_before.get(arm.name, arm)
         found += [name for name in ("given", "debaters_for") if getattr(was, name) != getattr(arm, name)]
         if found:
             said = f"arm {arm.name!r} has begun, and was another ({found[0]})"
             raise UserError(f"{said}; give it another name, or choose another --out", file=path)
-
-
-def _differences(folder: Path, job: Job, models: Mapping[str, str], *, sized: bool) -> list[str]:
-    """What of a run that has begun is not what its job says now.
-
-    Args:
-        folder: The run's.
-        job: As far as it is known before it runs.
-        models: Role -> the model's own name.
-        sized: The number of debaters follows from what others cost, and is not known.
-    """
-    before = read_spec(folder)
-    unknown = (*_LATER, "protocol", "models") if sized else _LATER
-    known = {"models": models} | {name: getattr(before, name) for name in unknown}
-    return before.differences(job.spec.model_copy(update=known))

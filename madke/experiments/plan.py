@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
@@ -59,13 +60,12 @@ class Load:
 
     calls: float = 0
     paid: float = 0
-    """Calls that no earlier run of the same experiment makes, or may make where this is the least."""
+    """Calls that no earlier run of the same experiment makes, or may make where this is the least. Tokens and cost are
+    theirs."""
     prompt_tokens: float = 0
-    """Of the paid calls."""
     completion_tokens: float = 0
-    """Of the paid calls."""
     cost: float = 0
-    """Of the paid calls, where their models have a price."""
+    """Where their models have a price."""
     all_tokens: float = 0
     """Of all calls, paid or not."""
 
@@ -85,7 +85,6 @@ class Planned:
     most: Load
     """If none does."""
     unpriced: tuple[str, ...] = ()
-    """Models without a price."""
     assumed_passages: bool = False
     """Whether it has knowledge, and no pool file holds all of it yet: then passages are made up."""
     debaters: tuple[int, int] | None = None
@@ -98,7 +97,6 @@ class _Call:
 
     purpose: Purpose
     key: str
-    """Calls of one key are asked once, whoever makes them."""
     surely: str
     """The key and the order rule. The order in which debaters read may depend on replies, which the plan does not know.
     So only arms with the same rule surely share the call."""
@@ -108,13 +106,14 @@ class _Call:
     def load(self, times: float, repeats: int, known: int) -> Load:
         """The load of ``times`` calls over all repeats; in ``known`` repeats an earlier arm paid for the call."""
         paid = times * (1 - min(known, repeats) / repeats)
+        usage = self.usage
         return Load(
             calls=times,
-            all_tokens=(self.usage.prompt_tokens + self.usage.completion_tokens) * times,
+            all_tokens=(usage.prompt_tokens + usage.completion_tokens) * times,
             paid=paid,
-            prompt_tokens=self.usage.prompt_tokens * paid,
-            completion_tokens=self.usage.completion_tokens * paid,
-            cost=cost(self.usage, self.price) * paid if self.price else 0,
+            prompt_tokens=usage.prompt_tokens * paid,
+            completion_tokens=usage.completion_tokens * paid,
+            cost=cost(usage, self.price) * paid if self.price else 0,
         )
 
 
@@ -144,15 +143,13 @@ class _Counting:
         return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
 
     def _text(self, purpose: Purpose, key: str) -> str:
-        """An answer, or as many passages as a debater may choose, drawn at random."""
+        """As many passages as a debater may choose, at random, or, where there are enough, another answer each turn."""
         knowledge = self.protocol.knowledge
         if purpose.stage == "select" and knowledge is not None:
             count = min(knowledge.max_selected, knowledge.most_passages)
             return "".join(f"[{n}]" for n in Random(key).sample(range(knowledge.most_passages), count))
-        return self._answer(purpose) if purpose.stage in _ANSWERING else ""
-
-    def _answer(self, purpose: Purpose) -> str:
-        """An answer that its task reads, where there are enough of them another one for each debater and round."""
+        if purpose.stage not in _ANSWERING:
+            return ""
         names = [debater.name for debater in self.protocol.cast]
         turn = purpose.round * len(names) + (names.index(purpose.agent) if purpose.agent in names else 0)
         options = get_task(self.question.task).choices or [letter for letter, _ in lettered(self.question.choices)]
@@ -165,7 +162,6 @@ class _Played:
     """The calls of a run's debates, which never settle."""
 
     questions: int
-    """How many were played."""
     calls: list[_Call] = field(default_factory=list)
     endings: list[_Call] = field(default_factory=list)
     """With which they would end after fewer rounds than they have."""
@@ -174,8 +170,7 @@ class _Played:
     def shortest(self, protocol: Protocol) -> Iterator[tuple[_Call, float]]:
         """The calls of debates that end as early as they can, and how much of each is made.
 
-        Args:
-            protocol: The run's; it may have fewer debaters.
+        ``protocol`` is the run's; it may have fewer debaters.
         """
         rounds, roles = possible_rounds(protocol)[0], protocol.roles
         by_stage: dict[str, list[_Call]] = defaultdict(list)
@@ -191,15 +186,11 @@ class _Played:
 
 @dataclass(kw_only=True, slots=True)
 class Planner:
-    """Plans runs one after the other; a later one does not pay for the calls of an earlier one.
-
-    Args:
-        prices: Of the models.
-        reply_tokens: What a reply is taken to have, if the protocol allows as many.
-    """
+    """Plans runs one after the other; a later one does not pay for the calls of an earlier one."""
 
     prices: Prices
     reply_tokens: int = REPLY_TOKENS
+    """What a reply is taken to have, if the protocol allows as many."""
     first_rounds: dict[str, Given] = field(default_factory=dict)
     """Name of a planned run -> the first round of its debates, for runs that take it over."""
     _known: dict[str, int] = field(default_factory=dict)
@@ -213,11 +204,13 @@ class Planner:
         Args:
             name: How the plan calls it.
             job: The run.
-            pool_of: Its pools; None where they are not there yet, or there is no knowledge.
+            pool_of: None where its pools are not there yet, or there is no knowledge.
             fewest: How few debaters it may have, where ``job`` has the most.
         """
         questions = spread(job.questions)
-        played = asyncio.run(self._played(job, questions, pool_of))
+        played = _Played(questions=len(questions))
+        for question in questions:
+            asyncio.run(self._play(question, job, pool_of, played))
         self.first_rounds[name] = Given(rounds=played.first_rounds)
         protocol, repeats = job.protocol, job.spec.repeats
         fewer = protocol if fewest is None else protocol.model_copy(update={"debaters": fewest})
@@ -241,61 +234,37 @@ class Planner:
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
 
-    async def _played(self, job: Job, questions: Sequence[Question], pool_of: PoolOf | None) -> _Played:
-        """The calls of debates that never settle: the whole ones', and the ends of those with fewer rounds."""
-        protocol = job.protocol
-        played = _Played(questions=len(questions))
-        for question in questions:
-            calls: list[_Call] = []
-            models = {
-                model: _Counting(
-                    name=model,
-                    protocol=protocol,
-                    reply_tokens=self.reply_tokens,
-                    price=price_of(model, self.prices),
-                    question=question,
-                    calls=calls,
-                )
-                for model in job.spec.models.values()
-            }
-            cast = {role: models[name] for role, name in job.spec.models.items()}
-            pool, task = _pool(question, protocol.knowledge, pool_of), get_task(question.task)
-            transcript = await debate(
-                question,
-                protocol,
-                cast,
-                pool,
-                task=task,
-                prompts=job.variant,
-                seed=job.spec.seed,
-                given=job.given.of(question.id, 0) if job.given is not None else (),
-                retrieve=_nothing_found,
-                estimate=_all_alike,
-            )
-            played.calls += calls
-            played.first_rounds[question.id] = {0: transcript.rounds[0].turns}
-            scene = Scene(
-                question=question,
-                task=task,
+    async def _play(self, question: Question, job: Job, pool_of: PoolOf | None, played: _Played) -> None:
+        """Note the calls of a debate that never settles, and the ends of it after fewer rounds."""
+        protocol, calls = job.protocol, list[_Call]()
+        cast = {
+            role: _Counting(
+                name=model,
                 protocol=protocol,
-                prompts=job.variant,
-                cast=cast,
-                pool=pool,
-                seed=job.spec.seed,
-                estimate=_all_alike,
-                clock=lambda: 0.0,
+                reply_tokens=self.reply_tokens,
+                price=price_of(model, self.prices),
+                question=question,
+                calls=calls,
             )
-            calls.clear()
-            for rounds in possible_rounds(protocol):
-                if rounds < len(transcript.rounds):
-                    await FINISHES[protocol.finish](scene, transcript.rounds[:rounds])
-            played.endings += calls
-        return played
+            for role, model in job.spec.models.items()
+        }
+        same: Any = {"task": get_task(question.task), "prompts": job.variant, "seed": job.spec.seed}
+        same["estimate"] = _all_alike
+        pool = _pool(question, protocol.knowledge, pool_of)
+        given = job.given.of(question.id, 0) if job.given is not None else ()
+        transcript = await debate(question, protocol, cast, pool, given=given, retrieve=_nothing_found, **same)
+        played.calls += calls
+        played.first_rounds[question.id] = {0: transcript.rounds[0].turns}
+        calls.clear()
+        scene = Scene(question=question, protocol=protocol, cast=cast, pool=pool, clock=lambda: 0.0, **same)
+        for rounds in possible_rounds(protocol):
+            if rounds < len(transcript.rounds):
+                await FINISHES[protocol.finish](scene, transcript.rounds[:rounds])
+        played.endings += calls
 
 
 def _note(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
-    for key in keys:
-        known[key] = max(repeats, known.get(key, 0))
+    known.update((key, max(repeats, known.get(key, 0))) for key in keys)
 
 
 def _pool(question: Question, knowledge: Knowledge | None, pool_of: PoolOf | None) -> KnowledgePool:
@@ -333,9 +302,6 @@ def planned(
         planner: Knows prices.
         pools: The pools of all arms, where they are frozen; None: what the pool files of the setting hold.
         debaters: How many an arm has whose number follows from what others cost, where these have run.
-
-    Raises:
-        UserError: An arm cannot be run, or a pool file is wrong.
     """
     plans: dict[str, Planned] = {}
     with _pool_file(setting, pools) as (file, held):
@@ -379,17 +345,11 @@ def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple
     dear = arm.debaters_for
     if dear is None:
         return None, None
-    target, unit = (_of_a_debate(plans[name], dear.by) for name in (dear.arm, dear.unit))
-    few, many = debaters_for(target[0], unit[1]), debaters_for(target[1], unit[0])
+    what = "calls" if dear.by == "calls" else "all_tokens"
+    target, unit = plans[dear.arm], plans[dear.unit]
+    few = debaters_for(getattr(target.least, what) / target.debates, getattr(unit.most, what) / unit.debates)
+    many = debaters_for(getattr(target.most, what) / target.debates, getattr(unit.least, what) / unit.debates)
     return few, max(few, min(many, MOST_DEBATERS))
-
-
-def _of_a_debate(plan: Planned, what: str) -> tuple[float, float]:
-    """Calls or tokens of the shortest and of the longest debate."""
-    least, most = (
-        (load.calls if what == "calls" else load.all_tokens) / plan.debates for load in (plan.least, plan.most)
-    )
-    return least, most
 
 
 def spread(questions: Sequence[Question]) -> list[Question]:

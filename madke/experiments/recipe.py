@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice, product
 from math import prod
 from pathlib import Path
@@ -14,32 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from madke.assets import asset
 from madke.core.errors import UserError, unknown
-from madke.data.formats import FORMATS
+from madke.data.formats import READERS
 from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import METRICS
 from madke.yaml_file import line_of, read_yaml
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-_Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME.pattern}$", max_length=100)]
+_Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
 _MOST_ARMS = 1000
 _Count = Annotated[int, Field(ge=1, strict=True)]
-
-_ALL = "all"
-"""In ``published``: means over all datasets."""
 
 _SHARES = (*METRICS, "correct", GRADER, "cons_judge", "cons_matcher")
 _SHARES += tuple(f"co2_{by}" for by in ("judge", "matcher", "judge_grader", "matcher_grader"))
 """Figures that are shares, from 0 to 1."""
-
-_OTHERS = re.compile(
-    "corrected|collapsed|repaired|oracle|trapped(_debater)?|judge_tie|rounds|entropy|log_likelihood|disagreement|"
-    "diversity|no_found|selected_ids|pool_recall|misinformation_selected|(sided_with|selection|share|changed)_.+|"
-    "comet|bleurt"
-)
-"""What else :func:`madke.scoring.debate_rows.row` names, and the scorers of the papers."""
-
-Place = tuple[str | int, ...]
-"""The keys that lead to a part of a recipe's file."""
 
 
 class _Strict(BaseModel):
@@ -82,13 +66,8 @@ class Changes(_Strict):
 
     def then(self, other: Changes) -> Changes:
         """These changes with others on top of them."""
-        said = {name: getattr(other, name) for name in Changes.model_fields if name in other.model_fields_set}
-        merged = {name: getattr(self, name) | said.get(name, {}) for name in ("set", "cast")}
-        return Changes.model_validate({**self.model_dump(include=self.model_fields_set), **_plain(said), **merged})
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in values.items()}
+        said = self.model_dump(exclude_unset=True) | other.model_dump(exclude_unset=True, exclude={"name"})
+        return Changes.model_validate({**said, "set": self.set | other.set, "cast": self.cast | other.cast})
 
 
 class Arm(Changes):
@@ -134,8 +113,7 @@ class Recipe(_Strict):
     def _consistent(self) -> Self:
         if not self.grid and not self.arms:
             raise ValueError("a recipe needs a grid, or arms")
-        count = len(self.arms) + (prod(map(len, self.grid.values())) if self.grid else 0)
-        if count > _MOST_ARMS:
+        if (count := len(self.arms) + self._in_grid) > _MOST_ARMS:
             raise ValueError(f"the grid and the arms make {count:,} arms; expected at most {_MOST_ARMS:,}")
         there: list[str] = []
         for arm in self.all_arms():
@@ -149,6 +127,10 @@ class Recipe(_Strict):
         if strange := [name for name in named if name not in there]:
             raise ValueError(f"there is no arm {strange[0]!r}, only {', '.join(there)}")
         return self
+
+    @property
+    def _in_grid(self) -> int:
+        return prod(map(len, self.grid.values())) if self.grid else 0
 
     def all_arms(self) -> Iterator[Arm]:
         """Every arm with all that is said about it, in the order in which they run."""
@@ -167,14 +149,12 @@ class Recipe(_Strict):
                 for dataset, figures in by_dataset.items():
                     yield from ((model, arm, dataset, metric, value) for metric, value in figures.items())
 
-    def places(self, number: int) -> list[Place]:
-        """Where the arm of this number is described, what is most special first."""
-        grid = prod(map(len, self.grid.values())) if self.grid else 0
-        if number >= grid:
-            return [("arms", number - grid), ("base",)]
+    def place(self, number: int) -> tuple[str | int, ...]:
+        """The keys that lead to the arm of this number in the recipe's file; in a grid, to its last label."""
+        if number >= self._in_grid:
+            return ("arms", number - self._in_grid)
         (labels,) = islice(product(*self.grid.values()), number, number + 1)
-        axes = [("grid", axis, label) for axis, label in zip(self.grid, labels, strict=True)]
-        return [*reversed(axes), ("base",)]
+        return ("grid", [*self.grid][-1], labels[-1])
 
 
 def _arm(name: str, changes: Changes) -> Arm:
@@ -187,11 +167,7 @@ def recipe_files() -> dict[str, Path]:
 
 
 def recipe_file(name: str) -> Path:
-    """The file of a shipped recipe's name; of a path to a YAML file, that file.
-
-    Raises:
-        UserError: There is no such recipe.
-    """
+    """The file of a shipped recipe's name; of a path to a YAML file, that file."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path
@@ -205,47 +181,16 @@ def read_recipe(name: str) -> Recipe:
     """The recipe of that name, or in the file of that path.
 
     Raises:
-        UserError: There is none, or it is wrong.
+        UserError: There is none, it is wrong, a dataset has no reader, or a figure is not on our scale.
     """
-    path = recipe_file(name)
-    try:
-        recipe = read_yaml(path, Recipe)
-    except RecursionError:
-        raise UserError("refers to itself", file=path) from None
-    _check_names(recipe, path)
-    return recipe
-
-
-def _check_names(recipe: Recipe, file: Path) -> None:
-    """Refuse published datasets that are none, and figures on another scale than ours."""
+    file = recipe_file(name)
+    recipe = read_yaml(file, Recipe)
     for number, dataset in enumerate(recipe.datasets):
-        if dataset not in FORMATS:
+        if dataset not in READERS and ":" not in dataset:  # only --data imports a module that is named
             line = line_of(file, ("datasets", number))
-            raise UserError(f"datasets: {unknown('dataset', dataset, FORMATS)}", file=file, line=line)
+            raise UserError(f"datasets: {unknown('dataset', dataset, READERS)}", file=file, line=line)
     for *place, metric, value in recipe.figures():
         if metric in _SHARES and not 0 <= value <= 1:
             line = line_of(file, ("published", *place, metric))
             raise UserError(f"published: {metric} is a share, from 0 to 1; found {value:g}", file=file, line=line)
-
-
-def remarks(recipe: Recipe, datasets: Collection[str]) -> list[str]:
-    """What of a recipe's published figures will have nothing beside it: names that are ours to nobody's knowledge.
-
-    Args:
-        recipe: The recipe.
-        datasets: Those of the experiment's questions. Other published ones are left out without a word: a part of the
-            datasets makes an experiment too.
-    """
-    found: dict[str, None] = {}
-    for _, _, dataset, metric, _ in recipe.figures():
-        if dataset not in (known := (_ALL, *datasets, *FORMATS)):
-            found[f"no question is of dataset {dataset!r}{_nearest(dataset, known)}"] = None
-        if metric not in _SHARES and not _OTHERS.fullmatch(metric):
-            scorer = f"only a scorer of that name can give it (madke score --scorer {metric}=COMMAND)"
-            found[f"no metric is called {metric!r}{_nearest(metric, _SHARES)}; {scorer}"] = None
-    return [f"published: {remark}" for remark in found]
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return recipe

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
@@ -52,16 +53,19 @@ class Setting:
     pools: Sequence[Path] = ()
     """Pool files that are there; sources that none of them holds are asked."""
     prompts: Path | None = None
+    """A folder of your own protocols, searched first."""
     estimator: str | None = None
+    """The command of a quality estimator, for arms with ``finish: rerank``."""
     repeats: int = 1
+    """How often each question is debated where no arm says it."""
     seed: int = 0
+    """Of the arms' samples; a negative one leaves it to the servers."""
     own_model: ChatModel | None = None
     """The model of the recipe's ``model``, where it came as an object."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
     """Name -> source, of those that came as objects."""
     _jobs: dict[tuple[str, int | None], Job] = field(default_factory=dict, init=False, repr=False)
     _variants: dict[str, Variant] = field(default_factory=dict, init=False, repr=False)
-    """The protocols that are loaded already, each once."""
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
@@ -74,14 +78,10 @@ class Setting:
 
     @cached_property
     def all_specs(self) -> dict[str, str | None]:
-        """Source name -> specification, of all arms together.
-
-        Raises:
-            UserError: Two arms mean different things by one name.
-        """
+        """Source name -> specification, of all arms together; UserError where two mean different things by one name."""
         found: dict[str, str | None] = {}
         for arm, job in self.jobs:
-            with self._at(arm, "sources"):
+            with self._at(arm):
                 for name, spec in job.spec.source_specs.items():
                     if found.setdefault(name, spec) != spec:
                         raise UserError(f"source {name!r} is {spec!r}, and {found[name]!r} before")
@@ -89,25 +89,20 @@ class Setting:
 
     @cached_property
     def held(self) -> frozenset[str]:
-        """The sources that the pool files hold.
-
-        Raises:
-            UserError: A pool file is wrong.
-        """
+        """The sources that the pool files hold."""
         return frozenset(source for file in self.pools for source in sources_in(read_pools(file).values()))
 
     def unknown_sources(self) -> list[UserError]:
         """What is wrong with names of sources that no pool file holds and nothing serves; one for each name."""
         there = {*known_sources(), *self.held}
-        found = {}
+        found: dict[str, UserError] = {}
         for arm, job in self.jobs:
-            for name, spec in job.spec.source_specs.items():
-                if spec is None and name not in there and name not in found:
-                    try:
-                        with self._at(arm, "sources"):
-                            resolve(name)
-                    except UserError as error:
-                        found[name] = error
+            for name in (name for name, spec in job.spec.source_specs.items() if spec is None and name not in there):
+                try:
+                    with self._at(arm):
+                        resolve(name)
+                except UserError as error:
+                    found.setdefault(name, error)
         return [*found.values()]
 
     @property
@@ -121,28 +116,23 @@ class Setting:
         return question_hashes(self.questions)
 
     def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
-        """The run of one arm, without a first round that it takes over.
-
-        Args:
-            arm: One of the recipe's.
-            debaters: Their number, where it follows from what another arm cost.
-        """
-        if (arm.name, debaters) not in self._jobs:
-            self._jobs[arm.name, debaters] = self._job(arm, debaters)
-        return self._jobs[arm.name, debaters]
+        """The run of one arm, without a first round that it takes over, with that many debaters if not its own."""
+        key = arm.name, debaters
+        if key not in self._jobs:
+            self._jobs[key] = self._job(arm, debaters)
+        return self._jobs[key]
 
     def _job(self, arm: Arm, debaters: int | None) -> Job:
         name = arm.protocol or "madke"
-        with self._at(arm, "protocol"):
-            variant = self._variants.get(name) or load_variant(name, self.prompts)
-            self._variants[name] = variant
-        with self._at(arm, "sources"):
+        with self._at(arm):
+            variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, self.prompts))
+        with self._at(arm):
             specs = source_specs(arm.sources, variant.protocol.sources)
         specs |= {name: f"object {type(own).__qualname__}" for name, own in self.own_sources.items() if name in specs}
         fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
-        with self._at(arm, "set"):
+        with self._at(arm):
             variant, specs = configured(variant, specs, fields, given=arm.given is not None)
-        with self._at(arm, "cast"):
+        with self._at(arm):
             models = role_models(variant.protocol, arm.model or self.recipe.model, arm.cast)
         seed = self.seed if arm.seed is None else arm.seed
         spec = RunSpec(
@@ -167,12 +157,7 @@ class Setting:
         )
 
     def check(self, options: RunOptions = USUAL) -> None:
-        """Refuse what no arm would use, and arms that lack something, before anything is asked.
-
-        Raises:
-            UserError: Something is given for nothing; an arm needs golds or an estimator; a unit of cost has more than
-                one debater; a model cannot be.
-        """
+        """Refuse what no arm would use, and arms that lack something, before anything is asked."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
         if self.estimator is not None and not any(job.spec.estimator for _, job in self.jobs):
@@ -181,9 +166,8 @@ class Setting:
         for arm, job in self.jobs:
             check_needs(job.protocol, self.questions, given=arm.given is not None, estimator=job.spec.estimator)
             if (dear := arm.debaters_for) and (count := debaters[dear.unit]) != 1:
-                with self._at(arm, "debaters_for", "unit"):
-                    found = f"the unit {dear.unit!r} has {count} debaters; expected an arm of one"
-                    raise UserError(f"debaters_for: {found}")
+                with self._at(arm):
+                    raise UserError(f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected one")
         self.open_all(options)
 
     @property
@@ -194,15 +178,7 @@ class Setting:
     def open_all(self, options: RunOptions = USUAL, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
         """Open every model of every arm as far as that asks nobody and loads no weights, and close it again.
 
-        Args:
-            options: Say where models are.
-            asking: The arms whose models will be asked; those of the others need no key.
-
-        Returns:
-            Arm -> role -> the model's own name.
-
-        Raises:
-            UserError: There is no such model, it cannot be opened, or its name leads to two addresses.
+        Only models of the arms of ``asking`` need a key. Arm -> role -> the model's own name.
         """
         entries = read_models(options.models_file)
         opened: dict[tuple[str, bool], ChatModel] = {}
@@ -211,36 +187,30 @@ class Setting:
             for arm, job in self.jobs:
                 own = {name: model.name for name, model in job.own_models.items()}
                 for name in job.spec.models.values():
-                    asked = arm.name in asking and name not in own and kind_of(name) != "hf"
+                    asked = arm.name in asking and kind_of(name) != "hf"
                     if name not in own and (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
-                        with self._at(arm, *keys) if (keys := _says_model(arm, name)) else nullcontext():
+                        with self._at(arm) if name in (arm.model, *arm.cast.values()) else nullcontext():
                             opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
                 names = own | {name: model.name for (name, _), model in opened.items()}
                 found[arm.name] = {role: names[name] for role, name in job.spec.models.items()}
             refuse_two_addresses(opened.values())
         finally:
-            asyncio.run(_close(opened.values()))
+            for model in opened.values():
+                asyncio.run(close(model))
         return found
 
     @contextmanager
-    def _at(self, arm: Arm, *keys: str) -> Iterator[None]:
-        """Adds the arm, and the line of the recipe, to a UserError of the block."""
+    def _at(self, arm: Arm) -> Iterator[None]:
+        """Adds the arm, and its line in the recipe, to a UserError of the block."""
         try:
             yield
         except UserError as error:
+            place = self.recipe.place([other.name for other in self.arms].index(arm.name))
+            line = None if self.file is None else line_of(self.file, place)
             # What the command line calls --set is a key here.
             said = f"arm {arm.name!r}: {str(error).removeprefix('--')}"
-            raise UserError(said, file=self.file, line=self._line(arm, keys)) from None
-
-    def _line(self, arm: Arm, keys: Sequence[str]) -> int | None:
-        if self.file is None:
-            return None
-        places = self.recipe.places([other.name for other in self.arms].index(arm.name))
-        for place in (*((*place, *keys) for place in places), places[0]):
-            if line := line_of(self.file, place, whole=True):
-                return line
-        return None
+            raise UserError(said, file=self.file, line=line) from None
 
 
 def read_setting(
@@ -249,15 +219,11 @@ def read_setting(
     *,
     model: Model | None = None,
     sources: Mapping[str, Source] = NO_SOURCES,
-    pools: Sequence[Path] = (),
     task: str | None = None,
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
-    repeats: int = 1,
-    seed: int = 0,
-    prompts: Path | None = None,
-    estimator: str | None = None,
+    **same: Any,
 ) -> Setting:
     """The setting of a recipe over some data.
 
@@ -266,15 +232,11 @@ def read_setting(
         data: The same, in a list.
         model: Who debates where no arm says it: a name, an object, or a function of messages. Default: the recipe's.
         sources: Name -> source, for names that arms ask for.
-        pools: Pool files; sources that none of them holds are asked.
         task: The answer format of questions that name none.
         ids: Only the questions of this list.
         limit: At most so many questions of each dataset. Default: the recipe's.
         sample_seed: Draws them. Default: the recipe's, else the first ones.
-        repeats: How often each question is debated where no arm says it.
-        seed: Sampling seed of the arms; a negative one leaves it to the servers.
-        prompts: A folder of your own protocols, searched first.
-        estimator: The command of a quality estimator, for arms with ``finish: rerank``.
+        **same: ``pools``, ``prompts``, ``estimator``, ``repeats`` and ``seed``, as :class:`Setting` has them.
 
     Raises:
         UserError: The recipe or the data are wrong.
@@ -295,13 +257,9 @@ def read_setting(
         task=task,
         sample_seed=sample_seed,
         questions=_questions(found, data, task, ids, limit, sample_seed),
-        pools=pools,
-        prompts=prompts,
-        estimator=estimator,
-        repeats=repeats,
-        seed=seed,
         own_model=own,
         own_sources=sources,
+        **same,
     )
 
 
@@ -313,36 +271,20 @@ def _questions(
         wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
         raise UserError(f"--data is missing: the questions of the experiment{wanted}")
     own = [item for item in data if isinstance(item, Question)]
-    sets = [("questions", sample(own, limit, sample_seed, lambda question: question.id))] if own else []
-    for item in data:
-        if isinstance(item, Question):
-            continue
+    found = [("questions", question) for question in sample(own, limit, sample_seed, lambda question: question.id)]
+    for item in (item for item in data if not isinstance(item, Question)):
         name, equals, path = str(item).rpartition("=")
         read = read_dataset(Path(path), dataset=name if equals else None, task=task)
         listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
         read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
-        sets.append((name or Path(path).stem, read))
-    all_ids = [question.id for _, read in sets for question in read]
-    if len(set(all_ids)) == len(all_ids):
-        return [question for _, read in sets for question in read]
-    apart = [replace(question, id=f"{name}/{question.id}") for name, read in sets for question in read]
-    for id_, count in Counter(question.id for question in apart).items():
-        if count > 1:
-            raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
+        found += [(name or Path(path).stem, question) for question in read]
+    if len({question.id for _, question in found}) == len(found):
+        return [question for _, question in found]
+    apart = [replace(question, id=f"{name}/{question.id}") for name, question in found]
+    id_, count = Counter(question.id for question in apart).most_common(1)[0]
+    if count > 1:
+        raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
     return apart
-
-
-def _says_model(arm: Arm, name: str) -> tuple[str, ...]:
-    """Under which key an arm names a model; none where it is everybody's (--model)."""
-    role = next((role for role, model in arm.cast.items() if model == name), None)
-    if role is not None:
-        return ("cast", role)
-    return ("model",) if arm.model == name else ()
-
-
-async def _close(models: Collection[ChatModel]) -> None:
-    for model in models:
-        await close(model)
 
 
 def debaters_for(target: float, unit: float) -> int:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from madke import memory
 from madke.core.errors import UserError
-from madke.files import disk_full, replacing
+from madke.files import Inputs, disk_full, finish, is_finished, replacing
 from madke.indexing.index_folder import DenseSettings
 from madke.indexing.vectors import load_vectors, vector_inputs
-from madke.shards import Inputs, finish, is_finished
 
 if TYPE_CHECKING:
     import numpy as np

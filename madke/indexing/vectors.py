@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from madke.core.errors import UserError
 from madke.encoders import Encoder
-from madke.files import replacing
+from madke.files import Inputs, finish, is_finished, made_from, replacing
 from madke.indexing.index_folder import DenseSettings, Exactness, PassageStore, StoredPassage
-from madke.shards import Inputs, finish, is_finished, made_from
 from madke.workers import Workers
 
 if TYPE_CHECKING:

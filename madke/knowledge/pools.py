@@ -20,12 +20,11 @@ from typing import Literal
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
-from madke.files import alone_in, replacing
+from madke.files import Inputs, alone_in, any_finished, finish, is_finished, replacing
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
 from madke.knowledge.source_spec import SourceSpec, open_spec
-from madke.shards import Inputs, any_finished, finish, is_finished
 from madke.workers import IN_THIS_PROCESS, Workers
 
 _Marked = tuple[Passage, set[str]]

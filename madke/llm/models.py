@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import re
 import time
@@ -13,7 +12,7 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
-from madke.core.registry import Registry
+from madke.core.registry import Registry, qualified_name
 from madke.llm.endpoints import Models, read_models
 from madke.llm.human import HumanChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
@@ -183,14 +182,6 @@ class _Named:
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._model, attribute)
-
-
-def qualified_name(thing: Any) -> str:
-    """``module:qualified name`` of a function or class; of another object, that of its class."""
-    while isinstance(thing, functools.partial):
-        thing = thing.func
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}:{named.__qualname__}"
 
 
 class FunctionChat:

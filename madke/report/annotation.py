@@ -23,7 +23,7 @@ from madke.files import replacing
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, metrics_of, question_of
 from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
@@ -156,7 +156,7 @@ def _answers(
 def _row(transcript: Transcript, answer: str) -> KeyRow:
     question = question_of(transcript)
     options = (f"({letter}) {choice}" for letter, choice in lettered(transcript.choices))
-    names = get_task(transcript.task).metrics if transcript.answers else ()
+    names = metrics_of(get_task(transcript.task)) if transcript.answers else ()
     metrics = {name: METRICS[name](answer, question) for name in names}
     return KeyRow(id=transcript.id, shown="\n".join((transcript.question, *options)), metrics=metrics)
 

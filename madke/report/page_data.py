@@ -19,7 +19,7 @@ from madke.report.tables import ORACLE
 from madke.runs.run_json import run_files
 from madke.runs.run_pools import lines_of
 from madke.scoring.arms import ArmValues, Results
-from madke.scoring.metrics import METRICS, question_of
+from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.scoring.scores import shortened, total_usage
 from madke.tasks import get_task
 
@@ -270,7 +270,7 @@ def _scores(transcript: Transcript) -> dict[str, float]:
     if not transcript.answers:
         return {}
     question = question_of(transcript)
-    metric = METRICS[get_task(transcript.task).metrics[0]]
+    metric = METRICS[metrics_of(get_task(transcript.task))[0]]
     given = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns} | {transcript.answer}
     return {answer: metric(answer, question) for answer in sorted(filter(None, given))}
 

@@ -15,7 +15,7 @@ from madke.runs.run_json import read_spec
 from madke.runs.spec import RunSpec
 from madke.runs.transcripts import read_transcripts
 from madke.scoring.debate_rows import NOTHING_SAID, Said, joined, of_one_arm, row
-from madke.scoring.metrics import METRICS
+from madke.scoring.metrics import METRICS, metrics_of
 from madke.scoring.predictions import read_predictions
 from madke.tasks import get_task
 
@@ -121,7 +121,7 @@ def read_arm(name: str, transcripts: Iterable[Transcript], said: Said = NOTHING_
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
         questions[key] = transcript.dataset
-        first.add(get_task(transcript.task).metrics[0])
+        first.add(metrics_of(get_task(transcript.task))[0])
         if transcript.status == "failed":
             failed.add(key)
         else:

@@ -7,7 +7,7 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import Transcript
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, listed, question_of, sentence_bleu
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, listed, metrics_of, question_of, sentence_bleu
 from madke.scoring.pool_use import selection_values
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.statistics import Estimate, estimate
@@ -53,8 +53,9 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     task = get_task(transcript.task)
     values: Row = {}
     if transcript.answers:
-        values = dict(zip(task.metrics, _metrics(transcript, task.metrics), strict=True))
-        values["correct"] = values[task.metrics[0]]
+        names = metrics_of(task)
+        values = dict(zip(names, _metrics(transcript, names), strict=True))
+        values["correct"] = values[names[0]]
     last = transcript.rounds[-1]
     consistent = {}
     # A judge who takes the answer itself (judge_extract) settles the debate; it was not asked for consensus.
@@ -146,7 +147,7 @@ def correct(transcript: Transcript) -> float | None:
     """The first metric of the task on the final answer, 0 .. 1; None for a failed question or one without golds."""
     if transcript.status == "failed" or not transcript.answers:
         return None
-    return _metrics(transcript, get_task(transcript.task).metrics[:1])[0]
+    return _metrics(transcript, metrics_of(get_task(transcript.task))[:1])[0]
 
 
 def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
@@ -172,7 +173,10 @@ def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, 
     ``repaired``
         No debater was right in round 1, and the final answer is right.
     """
-    if get_task(transcript.task).metrics[0] not in RIGHT_OR_WRONG or sum(len(r.turns) for r in transcript.rounds) < 2:
+    if (
+        metrics_of(get_task(transcript.task))[0] not in RIGHT_OR_WRONG
+        or sum(len(r.turns) for r in transcript.rounds) < 2
+    ):
         return {}
     first = rounds[0]["accuracy"]
     oracle = rounds[0].get("right", 0.0) > 0

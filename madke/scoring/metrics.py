@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.core.transcript import Transcript
-from madke.tasks import get_task
+from madke.tasks import BaseTask, get_task
 from madke.tasks.answer_text import squad_normalize
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import base as sacrebleu
 
+_ROUNDING = 1e-9
+
 Score = Callable[[str, Question], float]
-"""Answer and question -> a number, usually in 0 .. 1. It is asked only about questions with golds."""
+"""Answer and question -> a number in 0 .. 1. It is asked only about questions with golds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,13 @@ class Metric:
         """The value for an answer in its canonical form.
 
         Raises:
-            UserError: It is no finite number, or neither 0 nor 1 for a binary metric.
+            UserError: It is not in 0 .. 1, or neither 0 nor 1 for a binary metric.
         """
         value = float(self.score(answer, question))
-        if not isfinite(value) or (self.binary and value not in (0, 1)):
-            expected = "0 or 1" if self.binary else "a finite number"
+        if not 0 <= value <= 1 + _ROUNDING or (self.binary and value not in (0, 1)):
+            expected = "0 or 1" if self.binary else "a number from 0 to 1"
             raise UserError(f"metric {self.name!r} is {value} for question {question.id!r}; expected {expected}")
-        return value
+        return min(value, 1.0)
 
 
 def metric(name: str, *, binary: bool = False) -> Callable[[Score], Metric]:
@@ -148,6 +149,20 @@ METRICS: Registry[Metric] = Registry(
     adapt=_metric_of,
 )
 """Every metric by the name that tasks and reports use; also those of plugins, and ``module:object``."""
+
+
+def metrics_of(task: BaseTask) -> tuple[str, ...]:
+    """The names of a task's metrics, as scores call them: a metric's own, where it has one.
+
+    Raises:
+        UserError: One is not there, or has the name of one of ours.
+    """
+    return tuple(_named(each) for each in task.metrics)
+
+
+def _named(value: Any) -> str:
+    found = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
+    return METRICS.add(found.name, found).name
 
 
 class _RightOrWrong(Container[str]):

@@ -12,7 +12,7 @@ from math import log2
 
 from madke.core.transcript import Round, Transcript, Turn
 from madke.engine.order import Same, agreed, answer_groups, by_cast, matcher, same_answers
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, metrics_of, question_of
 from madke.tasks import get_task
 from madke.tasks.base import BaseTask
 
@@ -49,7 +49,7 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
     for entry in transcript.rounds:
         spoke = by_cast([turn for turn in entry.turns if turn.stance.status != "failed"], names)
         groups = answer_groups(spoke, same)
-        row = _right(groups, spoke, score, binary=task.metrics[0] in RIGHT_OR_WRONG)
+        row = _right(groups, spoke, score, binary=metrics_of(task)[0] in RIGHT_OR_WRONG)
         if len(entry.turns) > 1:
             row |= _together(groups, spoke, same, row)
         rows.append(row)
@@ -85,7 +85,7 @@ def _scorer(transcript: Transcript, task: BaseTask) -> Callable[[str], float] | 
     """The task's first metric of an answer to this question, each answer scored once; None without golds."""
     if not transcript.answers:
         return None
-    question, metric = question_of(transcript), METRICS[task.metrics[0]]
+    question, metric = question_of(transcript), METRICS[metrics_of(task)[0]]
     known: dict[str, float] = {}
 
     def score(answer: str) -> float:

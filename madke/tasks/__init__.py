@@ -7,8 +7,7 @@ from hashlib import sha256
 from madke.core.errors import UserError
 from madke.core.registry import Registry
 from madke.tasks.base import BaseTask, Example, Task, completed, is_task_here
-from madke.tasks.choice import Choice
-from madke.tasks.claim import Claim
+from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
 from madke.tasks.translation import Translation
@@ -23,9 +22,6 @@ def get_task(name: str) -> BaseTask:
     """The task of a question or a transcript. These are not trusted: nothing is imported that only they name.
 
     A task that is ``module:object`` was named by the user before, or lies in a module that the program has imported.
-
-    Raises:
-        UserError: There is none (the message suggests the nearest name), or it is code that only a file names.
     """
     if ":" in name and name not in TASKS and not is_task_here(name):
         raise UserError(f"task {name!r} is code, and only a file names it; if you trust it, give --task {name}")
@@ -42,15 +38,6 @@ def code_of(names: Iterable[str]) -> dict[str, str]:
 
 
 __all__ = [
-    "TASKS",
-    "BaseTask",
-    "Choice",
-    "Claim",
-    "Example",
-    "Math",
-    "ShortAnswer",
-    "Task",
-    "Translation",
-    "code_of",
+    "TASKS", "BaseTask", "Choice", "Claim", "Example", "Math", "ShortAnswer", "Task", "Translation", "code_of",
     "get_task",
-]
+]  # fmt: skip

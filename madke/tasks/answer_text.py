@@ -10,7 +10,6 @@ _PAIRS = (
     ("\u201c", "\u201d"), ("\u201e", "\u201c"), ("\u2018", "\u2019"), ("\u300c", "\u300d"), ("\u00ab", "\u00bb"),
 )  # fmt: skip
 _LAYERS = 4
-"""How many pairs of marks may stand around an answer."""
 _FULL_STOP = re.compile(r"(?<=[^\s.])\.\Z")
 _ABBREVIATION = re.compile(r"\.\S+\.\Z|\b[A-Za-z]{1,2}\.\Z")
 

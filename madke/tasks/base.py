@@ -37,15 +37,12 @@ class Task(Protocol):
 
     def read(self, text: str, question: Question) -> str | None:
         """The answer in its canonical form, from the text inside a marker; None if that is no answer."""
-        ...
 
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether two canonical answers to a question agree: the matcher behind agreement and votes."""
-        ...
 
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether a canonical answer is right."""
-        ...
 
 
 class BaseTask:
@@ -66,8 +63,9 @@ class BaseTask:
     name: str
     instructions: str = ""
     examples: Sequence[Example] = ()
-    metrics: Sequence[str] = ("match",)
-    """Names of metrics (:data:`madke.scoring.metrics.METRICS`, or ``module:object``); the first is "correct or not"."""
+    metrics: Sequence[Any] = ("match",)
+    """Metrics: names (:data:`madke.scoring.metrics.METRICS`, or ``module:object``), those of :func:`madke.metric`, or
+    functions of answer and question. The first is "correct or not"."""
     choices: Sequence[str] = ()
     """The only answers there are, where that does not depend on the question."""
     reads_last_number: bool = False
@@ -75,10 +73,7 @@ class BaseTask:
     reply counts where it marks no answer."""
 
     def read(self, text: str, question: Question) -> str | None:
-        """The text without emphasis, quotes or a full stop around it; a choice in the task's own spelling.
-
-        None for an empty text, for words that decline to answer, and for what is none of the choices.
-        """
+        """The text without marks around it, or a choice in the task's own spelling; None if it is no answer."""
         answer = bare(text)
         if self.choices:
             return next((choice for choice in self.choices if choice.casefold() == answer.casefold()), None)
@@ -93,25 +88,18 @@ class BaseTask:
         return any(self.same(answer, gold, question) for gold in question.answers)
 
     def check(self, question: Question) -> str | None:
-        """What is wrong with a question of this task as the dataset states it; None if nothing.
-
-        Raises:
-            UserError: The task needs a package that is not installed.
-        """
+        """What is wrong with a question of this task as the dataset states it; None if nothing."""
         wrong = [answer for answer in question.answers if self.choices and answer not in self.choices]
         return f"golden answer {wrong[0]!r} of a {self.name} is not one of {', '.join(self.choices)}" if wrong else None
 
     @cached_property
     def wording(self) -> Mapping[str, Any] | None:
-        """What prompts say, with the keys of ``prompts/tasks/<name>.yaml``; None for a task of ours, which has a file.
-
-        It is made of ``instructions`` and ``examples``. A task may state more of it by overriding this.
-        """
+        """What prompts say, with the keys of ``prompts/tasks/<name>.yaml``; None for our own, which has that file."""
         if not self.instructions:
             return None
         first = self.examples[0]
         other = next(example for example in self.examples if example["answer"] != first["answer"])
-        asked = {"question": first["question"], "choices": tuple(first.get("choices", ()))}
+        asked = {"question": first["question"], "choices": tuple(first.get("choices", ())), "answer": first["answer"]}
         right = {"reasoning": first["reasoning"], "answer": first["answer"]}
         return {
             "noun": "Question",
@@ -121,17 +109,15 @@ class BaseTask:
             "answering": f"{self.instructions}\nFor example: The answer is <<{first['answer']}>>.\n"
             "Your last line: The answer is <<answer>>.",
             "examples": tuple(self.examples),
-            "agreeing": asked
-            | {
+            "agreeing": {
+                **asked,
                 "replies": (right, {"reasoning": "I come to the same result.", "answer": first["answer"]}),
                 "summary": "Both debaters give the same answer.",
-                "answer": first["answer"],
             },
-            "disagreeing": asked
-            | {
+            "disagreeing": {
+                **asked,
                 "replies": ({"reasoning": "I am not sure, so this is a guess.", "answer": other["answer"]}, right),
                 "summary": "The debaters disagree. Debater 1 guesses. Debater 2 gives reasons.",
-                "answer": first["answer"],
             },
         }
 
@@ -149,11 +135,7 @@ _REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")
 
 
 def completed(name: str, value: Any) -> BaseTask:
-    """Somebody's task, or class of a task, with defaults for what it leaves out.
-
-    Raises:
-        UserError: It is no task, or has too few examples.
-    """
+    """Somebody's task, or class of a task, with defaults for what it leaves out; UserError if it is none."""
     task = value() if isinstance(value, type) else value
     if missing := [part for part in _REQUIRED if not getattr(task, part, None)]:
         raise UserError(f"task {name!r} lacks {missing[0]!r}; a task needs {', '.join(_REQUIRED)}")
@@ -175,10 +157,6 @@ def is_task_here(name: str) -> bool:
 
 
 def require(package: str, task: str) -> None:
-    """Say early, before anything is paid for, that a task cannot be scored here.
-
-    Raises:
-        UserError: The package is not installed.
-    """
+    """Say early, before anything is paid for, that a task cannot be scored here."""
     if find_spec(package) is None:
         raise UserError(f"the task {task!r} needs {package}, which is not installed: pip install 'madke[tasks]'")

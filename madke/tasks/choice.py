@@ -1,4 +1,4 @@
-"""Multiple choice: the answer is the letter of an option."""
+"""Answers out of a closed set: the letter of an option, or one of FEVER's three labels."""
 
 from __future__ import annotations
 
@@ -60,3 +60,30 @@ class Choice(BaseTask):
 def _wording(text: str) -> str:
     """The words of an option, with the signs and decimal points of its numbers."""
     return squad_normalize(_POINT.sub("point", _SIGN.sub("minus", text)))
+
+
+_FORMS = {
+    "SUPPORTS": ("supports", "support", "supported"),
+    "REFUTES": ("refutes", "refute", "refuted"),
+    "NOT ENOUGH INFO": (
+        *(f"not enough {what}" for what in ("info", "information", "evidence")),
+        "insufficient information",
+        "insufficient evidence",
+        "nei",
+    ),
+}
+_LABELS = {form: label for label, forms in _FORMS.items() for form in forms}
+_CLAIM = re.compile(r"\Athe (?:claim|label) is | the claim\Z")
+
+
+class Claim(BaseTask):
+    """The answer is one of three labels."""
+
+    name = "claim"
+    metrics = ("label_accuracy",)
+    choices = tuple(_FORMS)
+
+    def read(self, text: str, question: Question) -> str | None:
+        """A label in any case and inflection: ``REFUTES``, ``**Refuted.**``, ``The claim is refuted``."""
+        words = " ".join(re.sub(r"[^a-z]+", " ", text.lower()).split())
+        return _LABELS.get(_CLAIM.sub("", words))

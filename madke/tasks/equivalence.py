@@ -34,10 +34,7 @@ class _OutOfFuel(BaseException):
 
 @lru_cache(maxsize=4096)
 def equivalent(left: str, right: str) -> bool:
-    """Whether both LaTeX expressions, without dollar signs, parse and one verifies the other.
-
-    Never raises; False for what cannot be parsed, is too large to try, or takes too long to decide.
-    """
+    """Whether both LaTeX expressions, without dollar signs, parse and one verifies the other within the bounds."""
     if not (_tractable(left) and _tractable(right)):
         return False
     import math_verify  # Before any fuel is spent, for the import takes much of it.
@@ -56,8 +53,7 @@ def _tractable(text: str) -> bool:
         return False
     if any(len(run) > _MAX_DIGITS for run in _DIGITS.findall(text)):
         return False
-    depth = _depth(text)
-    if depth is None:
+    if (depth := _depth(text)) is None:
         return False
     # Powers of powers multiply, and brackets bound how many can be stacked.
     power = 1

@@ -1,23 +1,28 @@
 r"""Mathematics: a number, an expression, an interval, a set, a matrix, or a word.
 
-The cheap comparison comes first: both texts in one spelling. Only texts that still differ go to math-verify.
+The cheap comparison comes first: both texts in one spelling, the unit at the end split off. ``12 square inches``,
+``12 in^2`` and ``12\text{ sq. in.}`` hold the same unit, and so do ``3 km/h`` and ``3 kilometers per hour``; any words
+after a number are its unit (``18 dollars per day``). Only texts that still differ go to math-verify.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
 
 from madke.core.question import Question
 from madke.tasks.answer_text import declines, unmarked
 from madke.tasks.base import BaseTask, require
 from madke.tasks.equivalence import equivalent
-from madke.tasks.latex import PERCENT, Expression, decimal, expression
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
 _UNKNOWN = re.compile(r"\\?[A-Za-z]+(?:\([A-Za-z]\))?")
 _MARKS = 4
-"""How many pairs of marks may stand around an answer."""
 
 
 class Math(BaseTask):
@@ -28,10 +33,7 @@ class Math(BaseTask):
     reads_last_number = True
 
     def read(self, text: str, question: Question) -> str | None:
-        r"""The text without ``$``, ``\boxed{}``, emphasis, quotes or a full stop around it.
-
-        None for text without a letter or digit, and for words that decline to answer.
-        """
+        r"""The text without ``$``, ``\boxed{}``, emphasis, quotes or a full stop around it; None without any answer."""
         text = unmarked(text)
         for _ in range(_MARKS):
             text = unmarked(_unwrapped(text))
@@ -39,11 +41,7 @@ class Math(BaseTask):
         return text if said and not declines(text) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Equal as mathematics.
-
-        A unit that only one side names makes no difference (``1.5 m/s`` is ``1.5``). Nor does the name of the unknown
-        (``x = 5`` is ``5``), nor do the brackets of a tuple, as long as the order is the same.
-        """
+        """Equal as mathematics, also where only one side has the unit, the unknown (``x = 5``) or the brackets."""
         one, other = expression(a), expression(b)
         if one.unit and other.unit and one.unit != other.unit:
             return False
@@ -53,9 +51,9 @@ class Math(BaseTask):
         if _equal(value, other_value):
             return True
         # "50%" is 50 percent, and also 0.5.
-        if one.unit == PERCENT and not other.unit:
+        if one.unit == _PERCENT and not other.unit:
             return _equal(f"\\frac{{{value}}}{{100}}", other_value)
-        if other.unit == PERCENT and not one.unit:
+        if other.unit == _PERCENT and not one.unit:
             return _equal(value, f"\\frac{{{other_value}}}{{100}}")
         return False
 
@@ -79,13 +77,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _closed(text: str) -> bool:
-    """Whether every brace that closes in the text was opened in it."""
-    depth = 0
-    for character in text:
-        depth += (character == "{") - (character == "}")
-        if depth < 0:
-            return False
-    return True
+    return all(depth >= 0 for depth in accumulate((character == "{") - (character == "}") for character in text))
 
 
 def _solved(one: Expression, other: Expression) -> tuple[str, str]:
@@ -104,7 +96,7 @@ def _equal(one: str, other: str) -> bool:
     left, right = one.replace(" ", ""), other.replace(" ", "")
     if left == right:
         return True
-    if (exact := decimal(left)) is not None and (also := decimal(right)) is not None:
+    if (exact := _decimal(left)) is not None and (also := _decimal(right)) is not None:
         return exact == also
     if bool(_EQUALS.search(left)) != bool(_EQUALS.search(right)):
         return False
@@ -113,3 +105,140 @@ def _equal(one: str, other: str) -> bool:
         # For the library a bare list is a set; beside a tuple its order matters.
         return right == left[1:-1] if tuples[0] else left == right[1:-1]
     return equivalent(*sorted((one, other)))
+
+
+_PERCENT = "%"
+
+_NAMES = """
+mm millimeter millimetre, cm centimeter centimetre, m meter metre, km kilometer kilometre, in inch inches,
+ft foot feet, yd yard, mi mile, mg milligram, g gram, kg kilogram, lb pound, oz ounce, ml milliliter millilitre,
+l liter litre, s sec second, min minute, h hr hour, degree deg, c celsius, f fahrenheit, dollar usd, % percent
+"""
+_SYMBOLS = {name: names.split()[0] for names in _NAMES.split(",") for name in names.split()}
+_COMPOUNDS = {"mph": "mi/h", "kph": "km/h"}
+_GLUED = frozenset([*_SYMBOLS, *_COMPOUNDS]) - frozenset("mglshcf")
+"""Units that may follow a digit without a space. Other letters there are variables."""
+_FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "csc", "log", "ln", "exp", "sqrt", "mod", "and", "or"})
+
+_POWER = r"(?:\s?\^\s?\{?-?\d\}?)?"
+_NAME = rf"(?:[A-Za-z]{{2,}}+\.?|[mgsLlhCFJNWVK](?![A-Za-z])|%){_POWER}"
+_PER = r"(?:/\s?|(?:per|an?)\s)"
+_UNIT = re.compile(rf"(?:(?<=\s)|(?<=[\d)}}\]])){_PER}?{_NAME}(?:(?:\s?/\s?|\s(?:per\s|an?\s|\\cdot\s)?){_NAME})*+\Z")
+_PART = re.compile(
+    rf"(?P<per>{_PER})?(?:(?P<prefix>square|sq|cubic)\b\.?\s?)?(?P<name>[A-Za-z]+|%)(?:\s?\^\s?\{{?(?P<power>-?\d))?"
+)
+_PREFIXES = {None: 1, "square": 2, "sq": 2, "cubic": 3}
+_NUMBER = re.compile(r"(?:\w\s?=\s?)?(?:\\(?:frac|sqrt|times|pi|pm)|[-\d.,/{}()^\s])+")
+
+
+def _split_unit(text: str) -> tuple[str, str]:
+    """The value and its unit: ``("5", "cm^2")``. The unit is empty if none is given, or if it is just ``units``."""
+    found = _UNIT.search(text)
+    if found is None:
+        return text, ""
+    value, unit = text[: found.start()].rstrip(), found[0].removesuffix(".")
+    names = re.findall(r"[A-Za-z]+", unit)
+    glued = text[found.start() - 1 : found.start()] != " " and unit[0].isalpha()
+    if not re.search(r"[\d)}\]]\Z|\\pi\Z", value) or not _FUNCTIONS.isdisjoint(names):
+        return text, ""
+    if glued and names[0].lower() not in _GLUED:
+        return text, ""
+    # A lone letter is a unit only after a number: "2x - 5 m" may hold two variables.
+    if names and len(names[0]) == 1 and not _NUMBER.fullmatch(value):
+        return text, ""
+    return value, _canonical(unit)
+
+
+def _canonical(unit: str) -> str:
+    """The parts of a unit as symbols with powers, in alphabetical order."""
+    powers: Counter[str] = Counter()
+    for part in _PART.finditer(unit):
+        name = part["name"].lower()
+        compound = _COMPOUNDS.get(name)
+        for inner in _PART.finditer(compound or name):
+            power = int(part["power"] or _PREFIXES[part["prefix"]])
+            powers[_symbol(inner["name"])] += -power if part["per"] or inner["per"] else power
+    return " ".join(
+        name if power == 1 else f"{name}^{power}" for name, power in sorted(powers.items()) if name != "unit"
+    )
+
+
+def _symbol(name: str) -> str:
+    singular = name if len(name) < 3 else name.removesuffix("s")
+    return _SYMBOLS.get(name) or _SYMBOLS.get(singular, singular)
+
+
+_MAGNITUDES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_TEXT = r"\\(?:text|mathrm|textbf|textrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"
+_REWRITES = tuple(
+    (re.compile(pattern), written)
+    for pattern, written in (
+        # Spacing, size and text, which mean nothing.
+        (r"\\!\s*", ""),
+        (r"\\(?:left|right|displaystyle)(?![a-z])|(?<!\\)\\[,;: ]|~|\\q?quad(?![a-z])", " "),
+        (r"\\[dt]frac", r"\\frac"),
+        (rf"\\frac\s*\{{\s*{_TEXT}\s*\}}\s*\{{\s*{_TEXT}(\^\{{?\d\}}?)?\s*\}}", r" \1/\2\3"),
+        (_TEXT, r" \1 "),
+        # Signs: degrees and cents are units, currencies go.
+        (r"\^\s*(?:\\circ(?![a-z])|\{\s*\\circ\s*\})|\u00b0", " degrees "),
+        (r"\u00a2", " cents"),
+        (r"\b([ap])\.\s?m\b\.?", r"\1m"),
+        (r"\\?%", " % "),
+        (r"\\\$|[$\u20ac\u00a3]", " "),
+        (r"[\u2212\u2013]", "-"),
+        (r"\u00b2", "^2"),
+        (r"\u00b3", "^3"),
+        (r"\u00b7", r" \\cdot "),
+        (r"\u221e", r"\\infty "),
+        (r"(?<![\\A-Za-z])pi(?![A-Za-z])|\u03c0", r"\\pi "),
+        (r"\u221a\s*(\w+)", r"\\sqrt{\1}"),
+        # Numbers: mixed, with an exponent, with a magnitude, fractions of digits without braces.
+        (r"(?<![\w.])(\d+)\s+(\d+)/(\d+)(?![\w.])", r"\1\\frac{\2}{\3}"),
+        (r"(?<=\d)[eE]([-+]?\d+)(?!\w)", r"\\times 10^{\1}"),
+        *((rf"(?<=\d) ?{name}(?![a-z])", rf"\\times 10^{{{zeros}}}") for name, zeros in _MAGNITUDES.items()),
+        (r"\\frac\s*(\d)\s*(\d+)", r"\\frac{\1}{\2}"),
+    )
+)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_SEVERAL = ("(", "[", "\\{")
+_BASE = re.compile(r"(?P<value>\d+)\s*_\s*\{?(?P<base>\d+)\}?")
+_WORDS = re.compile(r"[^\W\d_]{3,}(?:[ '-][^\W\d_]+)*")
+_MAX_LENGTH = 1000
+_DECIMAL = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
+_LETTER = re.compile(r"\(([A-Za-z])\)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expression:
+    """A mathematical answer taken apart."""
+
+    value: str
+    unit: str = ""
+    """In one spelling: ``cm^2``, ``h^-1 km``, ``%``, ``base 8``. Empty if none is given."""
+    words: bool = False
+    """Whether the value is plain words, which are no product of their letters."""
+
+
+def _decimal(text: str) -> Fraction | None:
+    """The exact value of a plain decimal number; None for anything else."""
+    compact = text.replace(" ", "")
+    return Fraction(compact) if _DECIMAL.fullmatch(compact) else None
+
+
+@lru_cache(maxsize=4096)
+def expression(text: str) -> Expression:
+    """Take an answer apart; one that is too long to be an expression stays as it is."""
+    if len(text) > _MAX_LENGTH:
+        return Expression(value=text)
+    for pattern, written in _REWRITES:
+        text = pattern.sub(written, text)
+    text = " ".join(text.split())
+    if not text.startswith(_SEVERAL):  # In a tuple or a set a comma separates.
+        text = _THOUSANDS.sub("", text)
+    if based := _BASE.fullmatch(text):
+        return Expression(value=based["value"], unit=f"base {based['base']}")
+    if words := _WORDS.fullmatch(text.strip("(). ")):
+        return Expression(value=words[0].casefold(), words=True)
+    value, unit = _split_unit(text)
+    letter = _LETTER.fullmatch(value)
+    return Expression(value=letter[1] if letter else value, unit=unit)

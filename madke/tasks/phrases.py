@@ -64,9 +64,7 @@ def split_dates(text: str) -> tuple[tuple[Date, ...], str]:
 
 def _years(match: re.Match[str]) -> str:
     start, end = int(match[1] + match[2]), int((match[3] or match[1]) + match[4])
-    if start >= end:
-        return match[0]
-    return f"{start} " if end == start + 1 else f"{start} {end} "
+    return match[0] if start >= end else f"{start} " if end == start + 1 else f"{start} {end} "
 
 
 _TITLES = vocabulary(
@@ -84,8 +82,7 @@ liz elizabeth, mike michael, peggy margaret, steve stephen, ted edward, ted theo
 _NICKNAMES = frozenset(frozenset(map(spelling, pair.split())) for pair in _SHORT.split(","))
 
 
-def untitled(name: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words without titles before and "Jr." after them. The Prince of Wales keeps his title."""
+def _untitled(name: tuple[Word, ...]) -> tuple[Word, ...]:
     while len(name) > 1 and name[0].key in _TITLES and name[1].key != "of":
         name = name[1:]
     return name[:-1] if len(name) > 1 and name[-1].key in _AFTER else name
@@ -102,17 +99,15 @@ def may_be_in_name(word: Word) -> bool:
 
 
 def same_name(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether two full names may be one person's.
+    """Whether two full names may be one person's: "John F. Kennedy" and "John Kennedy", no two George Bushes.
 
-    The family name is equal, and the given names agree from the first on, or from a later one of the longer name. So
-    "John F. Kennedy" is "John Kennedy", but "George W. Bush" is not "George H. W. Bush".
+    The family name is equal, and the given names agree from the first on, or from a later one of the longer name.
     """
     ones, others = _given(left), _given(right)
     return left[-1].key == right[-1].key and (_continues(ones, others) or _continues(others, ones))
 
 
 def _given(name: Sequence[Word]) -> list[str]:
-    """The given names, initials one by one."""
     return [part for word in name[:-1] for part in (word.key if word.initials else [word.key])]
 
 
@@ -121,14 +116,11 @@ def _continues(some: Sequence[str], every: Sequence[str]) -> bool:
 
 
 def _agree(one: str, other: str) -> bool:
-    """Whether two given names are equal, or one is an initial, the beginning (Tim, Alex) or a nickname of the other."""
     short, long = sorted((one, other), key=len)
     return one == other or (len(short) != 2 and long.startswith(short)) or {one, other} in _NICKNAMES
 
 
-READ = 10_000
-"""Characters of an answer that are read; a longer text is no answer."""
-
+READ = 10_000  # Characters of an answer that are read; a longer text is no answer.
 _POLAR = re.compile(
     r"(yes|yeah|yep|no|nope)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
 )
@@ -162,17 +154,17 @@ class Phrase:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The content words, in no order."""
+        """Of the content words."""
         return frozenset(word.key for word in self.content)
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The stems of all words."""
+        """Of all words."""
         return frozenset[str]().union(*(stems(word.key) for word in self.order))
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The numbers in order: a score of 3-2 is not 2-3."""
+        """In order: a score of 3-2 is not 2-3."""
         return tuple(word.key for word in self.content if word.number)
 
 
@@ -191,13 +183,13 @@ class Reading:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The words of all items."""
+        """Of all items."""
         return frozenset[str]().union(*(item.keys for item in self.items))
 
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> Reading:
-    """Take an answer apart. Any text has a reading; only its first :data:`READ` characters count."""
+    """Take an answer apart: any text, of which the first :data:`READ` characters count."""
     text = " ".join(fold(text[:READ]).split())
     folded = text.casefold()
     polar = _POLAR.match(folded)
@@ -237,4 +229,4 @@ def _phrase(text: str) -> Phrase:
     inverted = _inverted(text)
     dates, rest = split_dates(inverted or text)
     head = frozenset(word.key for word in words(text.partition(",")[0])) if inverted else frozenset[str]()
-    return Phrase(order=untitled(words(rest)), dates=dates, head=head)
+    return Phrase(order=_untitled(words(rest)), dates=dates, head=head)

@@ -1,13 +1,26 @@
-"""A short span of free text: a name, a date, a number, yes or no."""
+"""Short answers: a name, a date, a number, yes or no; and the matcher that says whether two name the same thing.
+
+:func:`same` is symmetric and reflexive, but not quite transitive: "1969" is the same as "20 July 1969" and as "21 July
+1969", "Lincoln" the same as "Abraham Lincoln" and as "Mary Lincoln".
+
+:func:`accepts` takes whole sentences. People who judge answers accept much that a gold does not say, and little that
+contradicts it. Half of the gold's words that are not in the question must be told. Every number must be told, every
+date and the given name before a family name must fit, and no word of a title may be replaced. ``eval/matcher.md``
+measures both against EVOUNA's human judgements.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Container, Sequence
+from itertools import takewhile
 
 from madke.core.question import Question
-from madke.tasks import matching
 from madke.tasks.answer_text import bare, declines
 from madke.tasks.base import BaseTask
+from madke.tasks.phrases import READ, Date, Phrase, Reading, is_name, may_be_in_name, read, same_name, split_dates
+from madke.tasks.words import CONTRASTS, Word, fold, stems, vocabulary, words  # fmt: skip
 
 _LONE_SIGNS = frozenset("*#%&@/\\")
 
@@ -19,18 +32,166 @@ class ShortAnswer(BaseTask):
     metrics = ("em", "f1", "match")
 
     def read(self, text: str, question: Question) -> str | None:
-        """Any text with a letter, a digit or a symbol such as ``+``, or one sign such as ``#`` alone.
-
-        Emphasis, quotes and a full stop around it are removed. None for words that decline to answer.
-        """
+        """The bare text, if it holds a letter, digit or symbol such as ``+``, or is one sign; None if it declines."""
         answer = bare(text)
         said = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
         return answer if said and not declines(answer) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Whether both name the same thing (:mod:`madke.tasks.matching`)."""
-        return matching.same(a, b)
+        """Whether both name the same thing."""
+        return same(a, b)
 
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether the answer, a phrase or whole sentences, is the same as a gold or states one."""
-        return matching.accepts(answer, question.answers, question.question)
+        return accepts(answer, question.answers, question.question)
+
+
+_KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
+"""What may be left out before "of": the Republic of Ireland is Ireland."""
+
+
+def same(left: str, right: str) -> bool:
+    """Whether two short answers to one question name the same thing."""
+    one, other = read(left), read(right)
+    if one.folded == other.folded:
+        return True
+    if one.polarity or other.polarity:
+        return one.polarity == other.polarity
+    if one.either != other.either:
+        return False
+    if len(one.items) != len(other.items):
+        # Punctuation may make a list of one thing: "Smith, John".
+        return bool(one.keys) and one.keys == other.keys
+    return _paired(one.items, other.items) and _paired(other.items, one.items)
+
+
+def _paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
+    return all(any(_alike(one, other) for other in others) for one in ones)
+
+
+def _alike(one: Phrase, other: Phrase) -> bool:
+    """Whether two phrases name the same thing."""
+    if len(one.dates) != len(other.dates) or not all(map(Date.agrees, one.dates, other.dates)):
+        return False
+    if one.keys == other.keys:
+        return bool(one.keys or one.dates) and one.numbers == other.numbers
+    if set(one.numbers) != set(other.numbers):
+        return False
+    if is_name(one.order) and is_name(other.order) and same_name(one.order, other.order):
+        return True
+    return _says_more(one, other) or _says_more(other, one) or _is_acronym(one, other) or _is_acronym(other, one)
+
+
+def _says_more(long: Phrase, short: Phrase) -> bool:
+    """Whether the first is the second with further words: few, and none that makes another thing of it."""
+    if not short.keys < long.keys:
+        return False
+    if long.head:
+        return short.keys == long.head
+    more = long.keys - short.keys
+    if more & CONTRASTS or _is_only_the_epithet(short, long):
+        return False
+    if is_name(long.order) and short.keys == {long.order[-1].key}:
+        return True
+    # A single capital letter names another thing: plan B, B3.
+    if any(word.initials and len(word.key) == 1 and word.key in more for word in long.order):
+        return False
+    return set(short.numbers) == short.keys != set() or len(more) <= len(short.keys) + len(short.dates)
+
+
+def _is_only_the_epithet(short: Phrase, long: Phrase) -> bool:
+    """Whether the first is just what stands behind "of" in the second: England, "Henry of England"."""
+    keys = [word.key for word in long.order]
+    of = keys.index("of") if "of" in keys else 0
+    head = long.order[of - 1]
+    return of > 0 and head.capital and head.key not in _KINDS and short.keys.isdisjoint(keys[:of])
+
+
+def _is_acronym(short: Phrase, long: Phrase) -> bool:
+    """Whether the first is one word of capitals, made of the first letters of the second's words."""
+    initials = "".join(word.key[0] for word in long.content)
+    return len(initials) > 1 and [(word.key, word.initials) for word in short.content] == [(initials, True)]
+
+
+_PHRASE = 5  # Content words of a phrase at most; a longer answer is a sentence.
+_DENIED = re.compile(
+    r"(?i)(?:(?:^|,|\b(?:and|but|is|was|are|were))\s+not\b(?! only)|\A\W?not\b|\b(?:is|was|are|were)n't\b"
+    r"|\b(?:rather than|instead of|unlike|nor|neither)\b)(?:(?! but\b)[^,.;:!?\n])*"
+)
+"""What is denied runs to the end of its clause."""
+
+
+def accepts(answer: str, golds: Sequence[str], question: str) -> bool:
+    """Whether the answer, a phrase or sentences, is the same as a gold, or states one.
+
+    Words that the text of the question gives away prove nothing.
+    """
+    if any(same(answer, gold) for gold in golds):
+        return True
+    asked = frozenset(word.key for word in words(question))
+    reading, readings = read(answer), [read(gold) for gold in golds]
+    if _lists_names(reading) or reading.items[0].head:
+        # One right name does not excuse a wrong one next to it, nor a right city another state.
+        told = reading.items
+    elif any(_abridges(reading, gold, asked) for gold in readings):
+        return True
+    else:
+        dates, rest = split_dates(_DENIED.sub(" ", fold(answer[:READ])))
+        told = (Phrase(order=words(rest), dates=dates),)
+    return all(any(_states(one, gold, asked) for gold in readings) for one in told)
+
+
+def _lists_names(answer: Reading) -> bool:
+    """Whether the answer is nothing but two or more proper names."""
+    words_of = [item.content for item in answer.items]
+    return len(words_of) > 1 and all(found and all(w.capital and not w.number for w in found) for found in words_of)
+
+
+def _states(told: Phrase, gold: Reading, asked: Container[str]) -> bool:
+    enough = any if gold.either else all
+    return not gold.polarity and enough(_tells(told, phrase, asked) for phrase in gold.items)
+
+
+def _tells(told: Phrase, gold: Phrase, asked: Container[str]) -> bool:
+    """Whether one thing that a gold names is told."""
+    dated = all(any(date.agrees(other) for other in told.dates) for date in gold.dates)
+    needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
+    missing = [word for word in needed if word.key not in told.keys and told.stems.isdisjoint(stems(word.key))]
+    if not missing:
+        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not told.dates))
+    if any(word.number or word.key in CONTRASTS for word in missing) or not dated or len(missing) == len(needed):
+        return False
+    if is_name(gold.order):
+        return _names(told.order, gold.order, asked)
+    own = [word for word in told.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
+    if len(told.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
+        return False  # A title with another word in its place.
+    return 2 * len(missing) <= len(needed) and not _contradict(told.order, gold.order)
+
+
+def _contradict(told: Sequence[Word], gold: Sequence[Word]) -> bool:
+    """Whether one end of an "of" is another: "Edward of England" for "Henry of England"."""
+    links, expected = (
+        [(words[at - 1].key, words[at + 1].key) for at in range(1, len(words) - 1) if words[at].key == "of"]
+        for words in (told, gold)
+    )
+    return any((one[0] == other[0]) != (one[1] == other[1]) for one in links for other in expected)
+
+
+def _names(told: Sequence[Word], name: Sequence[Word], asked: Container[str]) -> bool:
+    """Whether the family name is told, after fitting given names, or alone where the question does not give it."""
+    for at, word in enumerate(told):
+        if word.key == name[-1].key and word.capital:
+            before = [*takewhile(may_be_in_name, reversed(told[:at]))][::-1]
+            if same_name([*before, word], name) if before else word.key not in asked:
+                return True
+    return False
+
+
+def _abridges(answer: Reading, gold: Reading, asked: frozenset[str]) -> bool:
+    """Whether all that a short answer says stands in a wordier gold: Belshazzar, "the Babylonian king Belshazzar"."""
+    if answer.polarity or len(answer.items) != len(gold.items) or any(item.dates for item in answer.items):
+        return False
+    rest = gold.keys - answer.keys
+    has_other_number = any(key[0].isdigit() for key in answer.keys) and any(key[0].isdigit() for key in rest)
+    return answer.keys <= gold.keys and bool(answer.keys - asked) and not rest & CONTRASTS and not has_other_number

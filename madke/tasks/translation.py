@@ -16,7 +16,7 @@ class Translation(BaseTask):
     metrics = ("chrf", "bleu")
 
     def read(self, text: str, question: Question) -> str | None:
-        """The text without emphasis or quotes around it, full stop included; None if no letter or digit is left."""
+        """The text without emphasis or quotes around it; None if no letter or digit is left."""
         text = unmarked(text)
         return text if any(character.isalnum() for character in text) else None
 

@@ -81,7 +81,6 @@ _TOKEN = re.compile(
 _ENDINGS = vocabulary(
     "n s an ans ian ians al ial um us a e y ism ist ic ical ion ation ing ed er or ive ous ite ish ese ly ment"
 ) | {""}
-_ARTICLES = frozenset({"a", "an", "the"})
 _SAME_WORD = {
     "saint": "st", "street": "st", "mount": "mt", "km": "kilometer", "kilometre": "kilometer", "m": "meter",
     "metre": "meter", "cm": "centimeter", "mm": "millimeter", "kg": "kilogram", "ft": "foot", "feet": "foot",
@@ -116,7 +115,7 @@ def fold(text: str) -> str:
 
 
 def spelling(word: str) -> str:
-    """One spelling of a lower-case word: singular, units by name, the commonest British spellings as American."""
+    """One spelling of a lower-case word: singular, units by name, American."""
     word = _SAME_WORD.get(word, word)
     if len(word) > 4 and word.endswith("ies"):
         word = word[:-3] + "y"
@@ -129,15 +128,15 @@ def spelling(word: str) -> str:
 
 def stems(key: str) -> frozenset[str]:
     """What is left of a word without endings, at least four letters: Zoroastrian, Zoroastrianism. None for a number."""
-    ends = range(4, len(key) + 1)
-    return frozenset() if key[:1].isdigit() else frozenset(key[:at] for at in ends if key[at:] in _ENDINGS)
+    ends = () if key[:1].isdigit() else range(4, len(key) + 1)
+    return frozenset(key[:at] for at in ends if key[at:] in _ENDINGS)
 
 
 def _is_article(found: Sequence[Word], at: int) -> bool:
     """Whether a word is an article. A capital A inside an answer or before a number is a name: "Hepatitis A", "A3"."""
     word = found[at]
     is_name = word.key == "a" and word.capital and (at > 0 or (len(found) > 1 and found[1].number))
-    return word.key in _ARTICLES and not is_name
+    return word.key in ("a", "an", "the") and not is_name
 
 
 def _word(match: re.Match[str]) -> Word:
@@ -153,7 +152,6 @@ def _word(match: re.Match[str]) -> Word:
 
 
 def _digits(text: str) -> str:
-    """A number without zeros that mean nothing: ``1500`` for 1500.00."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

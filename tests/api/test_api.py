@@ -199,6 +199,18 @@ def test_a_temporary_run_is_gone_with_its_object():
     assert not path.exists()
 
 
+def test_two_functions_of_one_name_are_two_models(tmp_path):
+    def saying(text):
+        return lambda messages: f"The answer is [{text}]."
+
+    asked = {"protocol": "standard", "out": tmp_path / "run"}
+    for _ in range(2):  # a like function goes on
+        (said,) = madke.run([DEEPEST], model=saying("Lake Baikal"), **asked).transcripts()
+        assert said.answer == "Lake Baikal"
+    with pytest.raises(madke.UserError, match="holds another run: models"):
+        madke.run([DEEPEST], model=saying("Lake Como"), **asked)
+
+
 def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path):
     folder = tmp_path / "old"
     folder.mkdir()

@@ -19,12 +19,15 @@ def lines(*items):
     ("content", "said"),
     [
         (lines(*[{**GOOD, "id": f"q{n}"} for n in range(6)], '{"id": "q6", "question": '), "data.jsonl:7: is not JSON"),
-        (lines(GOOD, {"question": "Who?"}), "data.jsonl:2: there is no 'id'"),
+        (lines(GOOD, {"question": "Who?"}), "data.jsonl:2: id: Field required"),
         (lines(GOOD, GOOD), "data.jsonl:2: id 'q0' stands on line 1 already"),
         (lines({**GOOD, "task": "clam"}), "data.jsonl:1: unknown task 'clam'; did you mean 'claim'?"),
         (lines({**GOOD, "golden_answer": []}), "unknown key 'golden_answer'; did you mean 'golden_answers'?"),
-        (lines({**GOOD, "question": ["x"]}), "'question' is ['x']; expected a text"),
-        (lines({**GOOD, "golden_answers": "x"}), "'golden_answers' is 'x'; expected a list of texts"),
+        (lines({**GOOD, "question": ["x"]}), "question: Input should be a valid string, found ['x']"),
+        (
+            lines({**GOOD, "golden_answers": "x"}),
+            "1: golden_answers: Input should be a valid tuple, found 'x'",
+        ),
         (lines({**GOOD, "choices": ["a", "b"], "golden_answers": ["C"]}), "'C' is not a letter of A to B"),
         (lines({**GOOD, "choices": ["a", "b"], "golden_answers": [2]}), "expected indices of 0 to 1"),
         (lines({**GOOD, "task": "claim"}), "'Lake Baikal' of a claim is not one of SUPPORTS"),

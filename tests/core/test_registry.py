@@ -1,11 +1,12 @@
 """Names that stand for code."""
 
 import sys
+from functools import partial
 
 import pytest
 
 from madke.core.errors import UserError
-from madke.core.registry import Registry, imported
+from madke.core.registry import Registry, imported, qualified_name
 
 
 @pytest.fixture
@@ -43,11 +44,35 @@ def test_a_plugin_does_not_take_a_name_of_ours(numbers):
         taken["four"]
 
 
-def test_two_values_do_not_share_a_name(numbers):
+def test_a_value_of_this_process_takes_no_name_of_ours_or_of_a_package(numbers):
     numbers.add("four", 4)
-    numbers.add("four", 4)
-    with pytest.raises(UserError, match="there is a number 'four' already"):
-        numbers.add("four", 5)
+    numbers.add("four", 5)
+    assert numbers["four"] == 5
+    for taken in ("one", "three"):
+        with pytest.raises(UserError, match=f"there is a number '{taken}' already"):
+            numbers.add(taken, 5)
+
+
+def asked(temperature):
+    return lambda messages: f"{temperature}"
+
+
+def test_functions_of_one_name_are_told_apart_by_what_they_do():
+    names = [
+        qualified_name(each)
+        for each in (
+            asked(0.1),
+            asked(0.5),
+            lambda messages: "yes",
+            lambda messages: "no",
+            lambda messages: messages in {"a", "b"},
+            partial(asked, 0.1),
+            partial(asked, 0.5),
+        )
+    ]
+    assert len({*names}) == len(names)
+    assert qualified_name(asked(0.1)) == names[0]  # the same in another call, and in another process
+    assert qualified_name(asked) == f"{__name__}:asked"
 
 
 def test_values_are_adapted_unless_they_are_ours(numbers):

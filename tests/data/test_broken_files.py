@@ -12,7 +12,12 @@ BROKEN = [
     ("triviaqa", "d.json", {"Domain": "Web"}, "expected an object with a list under 'Data', found dict with the keys"),
     ("triviaqa", "d.json", {"Data": [TRIVIA["Data"][0] | {"Answer": "Baikal"}]}, "item 1: 'Answer' is 'Baikal'"),
     ("triviaqa", "d.jsonl", KILT | {"output": [{"provenance": []}]}, "d.jsonl:1: 'output' holds no 'answer'"),
-    ("triviaqa", "d.jsonl", KILT | {"output": [{"answer": "x", "provenance": ["Lake"]}]}, "objects with a title"),
+    (
+        "triviaqa",
+        "d.jsonl",
+        KILT | {"output": [{"answer": "x", "provenance": ["Lake"]}]},
+        "d.jsonl:1: is no entry of triviaqa: ",
+    ),
     ("nq_open", "d.jsonl", {"question": "Which?", "answer": []}, "d.jsonl:1: 'answer' is []; expected a list of texts"),
     (
         "nq_open",
@@ -25,12 +30,17 @@ BROKEN = [
     ("nq_open", "d.json", ["a"], "item 1: expected an object, found str"),
     ("nq_open", "d.json", r'[{"question": "\ud800", "answer": ["a"]}]', "half of a surrogate pair"),
     ("hotpotqa", "d.json", [HOTPOT, HOTPOT], "item 2: id 'h1' is that of item 1 already; ids must differ"),
-    ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake"]]}], "item 1: 'context': expected a list of pairs"),
+    ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake"]]}], "item 1: is no entry of hotpotqa: "),
     ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake", "text"]]}], "the sentences of 'Lake' are str"),
     ("hotpotqa", "d.json", [HOTPOT | {"answer": " "}], "item 1: 'answer' is ' '; expected a text"),
-    ("2wikimultihopqa", "d.json", [HOTPOT | {"supporting_facts": {"title": ["x"]}}], "lists of the same length"),
+    (
+        "2wikimultihopqa",
+        "d.json",
+        [HOTPOT | {"supporting_facts": {"title": ["x"]}}],
+        "is no entry of 2wikimultihopqa: ",
+    ),
     ("fever", "d.jsonl", [FEVER[0] | {"label": "SUPPORTED"}], "golden answer 'SUPPORTED' of a claim is not one of"),
-    ("fever", "d.jsonl", [FEVER[0] | {"evidence": [[[1, 2]]]}], "expected [annotation, evidence, page, sentence]"),
+    ("fever", "d.jsonl", [FEVER[0] | {"evidence": [[[1, 2]]]}], "is no entry of fever: "),
     ("fever", "d.jsonl", [FEVER[0] | {"claim": None}], "d.jsonl:1: 'claim' is None; expected a text"),
     ("mmlu", "law_test.csv", "Which?,a,b,c,d,A\nWhich?,a,b,c,B\n", "law_test.csv:2: expected 6 columns"),
     ("mmlu", "law_test.csv", '"Which\none?",a,b,c,d,A\nWhich?,a,b,c,d,E\n', "law_test.csv:3: the answer is 'E'"),
@@ -44,7 +54,12 @@ BROKEN = [
     ("math500", "d.jsonl", {"problem": "?"}, "d.jsonl:1: there is no 'unique_id'; expected a text; found 'problem'"),
     ("math500", "d.jsonl", MATH | {"level": None}, "d.jsonl:1: 'level' is None"),
     ("bbh_geometric_shapes", "d.json", {"items": []}, "expected an object with a list under 'examples', found dict"),
-    ("bbh_geometric_shapes", "d.json", {"examples": [{"input": "Which?", "target": "(A)"}]}, "no line 'Options:'"),
+    (
+        "bbh_geometric_shapes",
+        "d.json",
+        {"examples": [{"input": "Which?", "target": "(A)"}]},
+        "expected a question with the words",
+    ),
     (
         "bbh_logical_deduction",
         "d.json",
@@ -59,8 +74,13 @@ BROKEN = [
         "not a letter of A to C",
     ),
     ("gsm8k", "d.jsonl", GSM | {"answer": "It is 4."}, "d.jsonl:1: 'answer' does not end with #### and a number"),
-    ("ramdocs", "d.jsonl", RAMDOCS | {"documents": [{"text": "x", "type": "good"}]}, "a document's type is 'good'"),
-    ("ramdocs", "d.jsonl", RAMDOCS | {"documents": None}, "d.jsonl:1: 'documents' is None; expected a list"),
+    (
+        "ramdocs",
+        "d.jsonl",
+        RAMDOCS | {"documents": [{"text": "x", "type": "good"}]},
+        "d.jsonl:1: is no entry of ramdocs: KeyError: 'good'",
+    ),
+    ("ramdocs", "d.jsonl", RAMDOCS | {"documents": None}, "is no entry of ramdocs: "),
     ("ramdocs", "d.jsonl", RAMDOCS | {"gold_answers": []}, "d.jsonl:1: 'gold_answers' is []"),
 ]
 
@@ -99,23 +119,11 @@ def test_an_empty_file_has_no_lines(tmp_path):
         read_dataset(write(tmp_path / "set.zh", ""), dataset="commonmt")
 
 
-@pytest.mark.parametrize(("dataset", "name"), [("mmlu", "law_test.csv"), ("commonmt", "set.zh")])
-def test_a_nul_is_no_text(tmp_path, dataset, name):
-    write(tmp_path / "set.en", "one\n")
-    with pytest.raises(UserError, match=rf"{name}:2: holds a NUL character"):
-        read_dataset(write(tmp_path / name, "Which?,a,b,c,d,A\nWh\0ich?,a,b,c,d,A\n"), dataset=dataset)
-
-
 def test_a_folder_without_subjects(tmp_path):
     for dataset in ("mmlu", "mmlu_med"):
-        with pytest.raises(
-            UserError, match=r"there is no \*_test\.csv, .* in it; expected MMLU's folder test, val or dev"
-        ):
+        with pytest.raises(UserError, match=r"holds no \*_test\.csv, .*; expected MMLU's folder test, val or dev"):
             read_dataset(tmp_path, dataset=dataset)
     write(tmp_path / "data" / "val" / "law_val.csv", "Which?,a,b,c,d,A\n")
-    write(tmp_path / "data" / "test" / "law_test.csv", "Which?,a,b,c,d,A\n")
-    with pytest.raises(UserError, match=r"in it; did you mean .*/data/test\?"):
-        read_dataset(tmp_path / "data", dataset="mmlu")
     with pytest.raises(UserError, match=r"there is no anatomy_val\.csv in it"):
         read_dataset(tmp_path / "data" / "val", dataset="mmlu_med")
 
@@ -123,7 +131,7 @@ def test_a_folder_without_subjects(tmp_path):
 def test_a_folder_of_two_splits(tmp_path):
     for name in ("law_test.csv", "anatomy_dev.csv"):
         write(tmp_path / name, "Which?,a,b,c,d,A\n")
-    with pytest.raises(UserError, match=r"holds \*_test\.csv and \*_dev\.csv; expected the files of one split"):
+    with pytest.raises(UserError, match=r"holds \*_dev\.csv and \*_test\.csv; expected MMLU's folder"):
         read_dataset(tmp_path, dataset="mmlu")
 
 
@@ -137,7 +145,7 @@ def test_an_unknown_name(tmp_path):
 @pytest.mark.parametrize("dataset", FILES)
 def test_a_published_file_taken_for_ours_is_recognised(tmp_path, dataset):
     name, content = FILES[dataset]
-    with pytest.raises(UserError, match="published files are read with --dataset") as caught:
+    with pytest.raises(UserError, match=r"; it can be read with --dataset .*madke ablate: --data NAME=PATH") as caught:
         read_dataset(write(tmp_path / name, content))
     likely = "mmlu" if dataset == "mmlu_med" else dataset
     assert likely in str(caught.value)
@@ -154,11 +162,8 @@ WIKI = HOTPOT | {"type": "compositional", "evidences": [["Baikal", "depth", "164
 WRONG_DATASET = [
     ("nq_open", "d.jsonl", GSM, "d.jsonl:1: 'answer' is '2+2=<<2+2=4>>4\\n#### 4,000'; expected a list", "gsm8k"),
     ("nq_open", "d.json", [HOTPOT], "d.json: item 1: 'answer' is 'Baikal'; expected a list", "hotpotqa"),
-    ("nq_open", "d.json", CIAR, "which are those of ciar; expected an entry of nq_open", "ciar"),
     ("hotpotqa", "d.jsonl", FILES["nq_open"][1], "d.jsonl:1: 'answer' is ['Baikal', 'Lake Baikal']", "nq_open"),
     ("hotpotqa", "d.jsonl", GSM, "'answer' holds '####', as the worked solutions of GSM8K", "gsm8k"),
-    ("hotpotqa", "d.jsonl", RAMDOCS, "which are those of ramdocs; expected an entry of hotpotqa", "ramdocs"),
-    ("hotpotqa", "d.jsonl", {"id": "w", "question": "?", "answers": ["x"]}, "'answers' is ['x']", "2wikimultihopqa"),
     ("hotpotqa", "d.json", [WIKI], "'type' is 'compositional'; expected bridge, comparison", "2wikimultihopqa"),
     ("2wikimultihopqa", "d.json", [HOTPOT | {"type": "bridge"}], "'type' is 'bridge'; expected compo", "hotpotqa"),
     ("gsm8k", "d.jsonl", FILES["nq_open"][1], "'answer' is ['Baikal', 'Lake Baikal']; expected a text", "nq_open"),
@@ -194,9 +199,7 @@ def test_our_own_form_is_no_published_one(tmp_path, dataset):
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_what_is_no_number_is_no_answer(tmp_path, number):
     path = write(tmp_path / "d.json", f'[{{"_id": "a", "question": "How many?", "answer": {number}}}]')
-    with pytest.raises(
-        UserError, match=r"d\.json: item 1: 'answer' is (nan|-?inf); expected a text or a finite number"
-    ):
+    with pytest.raises(UserError, match=r"d\.json: item 1: 'answer' is (nan|-?inf); expected a text"):
         read_dataset(path, dataset="hotpotqa")
 
 
@@ -214,7 +217,7 @@ def test_a_file_without_gold_answers_is_said_once(tmp_path, caplog):
         write(tmp_path / "half.json", [*rows, {"_id": "c", "question": "?", "answer": "x"}]), dataset="hotpotqa"
     )
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'half.json'}: 2 of 3 questions have no gold answer, so they are in no score (first: item 1)"
+        f"{tmp_path / 'half.json'}: 2 of 3 questions have no gold answer, so they are in no score (first: 'a')"
     ]
 
 
@@ -227,7 +230,7 @@ def test_the_first_line_without_a_gold_answer_is_named(tmp_path, caplog):
     ours = tmp_path / "ours.jsonl"
     ours.write_bytes(b"".join(question_to_json(question) + b"\n" for question in questions))
     read_dataset(ours)
-    said = "10 of 20 questions have no gold answer, so they are in no score (first: line 6)"
+    said = "10 of 20 questions have no gold answer, so they are in no score (first: '5')"
     assert [record.getMessage() for record in caplog.records] == [f"{path}: {said}" for path in (theirs, ours)]
     caplog.clear()
     read_dataset(write(tmp_path / "whole.jsonl", rows[:5]), dataset="fever")

@@ -6,8 +6,7 @@ import pytest
 
 from madke.data import read_dataset
 from madke.data.dataset import read_published
-from madke.data.exams import MEDICAL
-from madke.data.formats import FORMATS
+from madke.data.formats import FORMATS, MEDICAL
 from tests.data.published import FILES, HOTPOT, KILT, MMLU, write
 
 

@@ -6,9 +6,8 @@ import sys
 import pytest
 
 from madke.core.errors import UserError
-from madke.data.cards import card
+from madke.data.cards import card, read_hugging_face
 from madke.data.dataset import read_published
-from madke.data.hugging_face import read_hugging_face
 from tests.data.published import BBH, FILES, GSM, HOTPOT, MATH, RAMDOCS, SHAPES, write
 
 CONTEXT = {

@@ -73,7 +73,7 @@ def test_a_file_of_just_the_listed_questions_is_the_selection_whatever_their_ids
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [("q1\nq2\nq1\n", r":3: id 'q1' is on line 1 already"), ("# none\n", "holds no id")],
+    [("q1\nq2\nq1\n", r": names the id 'q1' twice"), ("# none\n", "holds no id")],
 )
 def test_a_list_that_is_wrong_is_one_line(tmp_path, content, complaint):
     (tmp_path / "ids.txt").write_text(content)

@@ -280,7 +280,7 @@ def test_what_is_wrong_with_an_arm_is_said_with_file_line_and_arm(lakes, arm, fo
     assert said.startswith(f"{lakes / 'recipe.yaml'}:6: {found}")
 
 
-def test_an_arm_of_a_grid_is_wrong_where_its_label_says_it(tmp_path):
+def test_a_wrong_arm_of_a_grid_is_told_with_the_line_of_its_last_label(tmp_path):
     file = Path(tmp_path / "grid.yaml")
     file.write_text(
         "title: T\nsource: s\nbase:\n  protocol: mad\ngrid:\n  rounds:\n    one:\n      set: {rounds: 1}\n"
@@ -296,4 +296,4 @@ def test_an_arm_of_a_grid_is_wrong_where_its_label_says_it(tmp_path):
             wanted.job(arm)
             wanted.job(wanted.arms[1])
         said.append(str(refused.value).removeprefix(f"{file}:").partition(": unknown")[0])
-    assert said == ["14: arm 'one-few'", "14: arm 'one-few'", "10: arm 'two-all': set", "10: arm 'two-few': set"]
+    assert said == ["13: arm 'one-few'", "13: arm 'one-few'", "12: arm 'two-all': set", "13: arm 'two-few': set"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
+from madke.data.formats import READERS
 from madke.experiments.recipe import Recipe, read_recipe
 
 HEAD = "title: A test\nsource: nowhere\n"
@@ -152,7 +153,7 @@ def test_two_arms_cannot_have_one_name(tmp_path):
         ("arms: [{name: a}]\nreference: b", "there is no arm 'b', only a"),
         ("arms: [{name: a}]\npublished: {gpt: {b: {all: {em: 0.5}}}}", "there is no arm 'b', only a"),
         ("arms: [{name: a}]\npublished: {gpt: {a: {all: {em: half}}}}", "'half'"),
-        ("arms: &a [{name: a}, *a]", "an alias stands inside what it stands for"),
+        ("arms: &a [{name: a}, *a]", "expand to more than 50,000 values"),
         ("arms: [", "is not YAML"),
     ],
 )
@@ -161,6 +162,12 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path, text, found):
     assert said.startswith(str(tmp_path / "recipe.yaml"))
     assert found in said
     assert "\n" not in said
+
+
+def test_datasets_of_own_readers_are_named_and_nothing_that_a_recipe_names_is_imported(tmp_path, monkeypatch):
+    monkeypatch.setitem(READERS._values, "lakes", lambda path: iter(()))
+    text = "arms: [{name: a}]\ndatasets: [lakes, 'not_there:reader', nq_open]"
+    assert read_recipe(written(tmp_path, text)).datasets == ("lakes", "not_there:reader", "nq_open")
 
 
 def test_a_name_without_an_ending_is_that_of_a_shipped_recipe():

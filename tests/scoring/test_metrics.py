@@ -99,7 +99,7 @@ def test_an_answer_scores_1_if_its_task_accepts_it(name, task, right, wrong, gol
 
 
 def test_every_metric_of_every_task_is_defined():
-    assert {name for task in TASKS.values() for name in task.metrics} == set(METRICS)
+    assert {name for task in TASKS.values() for name in task.metrics} <= set(METRICS)
 
 
 def test_a_rate_has_wilsons_interval():

@@ -100,9 +100,9 @@ MERGES = "m0: &m0 {a: 1, b: 2}\n" + "".join(
 YAML = {
     "aliases": (LAUGHS, "expand to more than 50,000 values"),
     "merges": (MERGES, "expand to more than 50,000 values"),
-    "an alias in its own list": ("debaters: &d [*d]\n", "an alias stands inside what it stands for"),
-    "an alias in its own mapping": ("debaters: &d {a: *d}\n", "an alias stands inside what it stands for"),
-    "a merge of itself": ("debaters: &d {<<: *d}\n", "an alias stands inside what it stands for"),
+    "an alias in its own list": ("debaters: &d [*d]\n", "expand to more than 50,000 values"),
+    "an alias in its own mapping": ("debaters: &d {a: *d}\n", "expand to more than 50,000 values"),
+    "a merge of itself": ("debaters: &d {<<: *d}\n", "expand to more than 50,000 values"),
     "a long number": (f"rounds: {'9' * 5000}\n", "a number of 5,000 characters"),
     "a long hexadecimal number": (f"rounds: 0x{'f' * 5000}\n", "a number of 5,002 characters"),
     "a long sexagesimal number": (f"rounds: {'1:' * 5000}1\n", "a number of 10,001 characters"),

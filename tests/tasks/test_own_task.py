@@ -6,7 +6,7 @@ import yaml
 from madke.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, Metric, metric
+from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, Metric, metric, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
 from madke.tasks.base import completed
 
@@ -121,6 +121,23 @@ def test_an_object_is_known_by_its_qualified_name(named):
     assert TASKS.name_of(task) == TASKS.name_of(task) == named("Length")
     assert get_task(named("Length")).name == "length"
     assert TASKS.name_of("math") == "math"
+
+
+def test_a_task_holds_metrics_as_objects_which_scores_call_by_their_own_names(named):
+    task = completed("colour", type("Own", (Colour,), {"metrics": (loud, named("loud"), warm, "em")}))
+
+    assert metrics_of(task) == ("loud", "loud", named("warm"), "em")
+    assert METRICS["loud"] is loud
+    with pytest.raises(UserError, match="there is a metric 'em' already"):
+        metrics_of(completed("colour", type("Own", (Colour,), {"metrics": (metric("em")(warm),)})))
+
+
+@pytest.mark.parametrize("value", [-0.5, 1.5, 70, float("nan")])
+def test_a_metric_outside_0_to_1_is_refused_since_scores_are_shown_in_percent(value):
+    with pytest.raises(
+        UserError, match=rf"metric 'stars' is {value}.* for question 'q'; expected a number from 0 to 1"
+    ):
+        metric("stars")(lambda answer, question: value)("red", ASKED)
 
 
 def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named):
