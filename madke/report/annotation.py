@@ -23,7 +23,7 @@ from madke.files import replacing
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, question_of
+from madke.scoring.metrics import METRICS, is_binary, question_of
 from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
@@ -287,7 +287,7 @@ def _compared(key: SheetKey, sheets: Mapping[str, Grades]) -> Iterator[TwoJudges
     if "f1" in metrics:
         metrics[f"f1 >= {F1_RIGHT}"] = {code: float(value >= F1_RIGHT) for code, value in metrics.pop("f1").items()}
     # Of a scorer outside nothing is known but what it said.
-    binary = [(name, said) for name, said in metrics.items() if name in RIGHT_OR_WRONG or {*said.values()} <= {0, 1}]
+    binary = [(name, said) for name, said in metrics.items() if is_binary(name) or {*said.values()} <= {0, 1}]
     for scale in key.scales:
         people = [
             (name, {code: row[scale] for code, row in each.items() if scale in row}) for name, each in sheets.items()

@@ -168,8 +168,8 @@ class Index:
 
     def add(self, transcript: Transcript) -> None:
         """Take the next debate."""
-        found = ((name, self._arm.value(name, transcript)) for name in _VALUES)
-        values = {name: value for name, value in found if value is not None}
+        key, repeat, held = (transcript.id, transcript.question), transcript.repeat, self._arm.values
+        values = {name: held[name][key][repeat] for name in _VALUES if repeat in held.get(name, {}).get(key, {})}
         used = total_usage(transcript.usage.values()) if transcript.usage else None
         names = list(OUTCOMES)
         added = {

@@ -39,27 +39,18 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
 
 def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
     """For each two arms: what differences would be if all that failed in one of them only had gone one way."""
-    pairs: dict[tuple[str, str], list[PairedTest]] = {}
+    pairs: dict[tuple[str, str], list[str]] = {}
     for test in tests:
         if test.if_failed is not None:
-            pairs.setdefault((test.left, test.right), []).append(test)
+            low, high = (_unit(test)[1](value, "+") for value in test.if_failed)
+            withheld = ", so it has no mark" if test.p_holm < 0.05 and not test.significant else ""
+            name = HEADINGS.get(test.metric, test.metric)
+            pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
     for (left, right), found in pairs.items():
-        failed = max(test.if_failed.n for test in found if test.if_failed is not None)
         yield (
-            f"{left} and {right}: {failed} questions failed in one of the two; counted against {right} and in its "
-            f"favour: {'; '.join(map(_extremes, found))}."
+            f"{left} and {right}: with what failed in one of the two counted against {right} and in its favour: "
+            f"{'; '.join(found)}."
         )
-
-
-def _extremes(test: PairedTest) -> str:
-    found = test.if_failed
-    assert found is not None
-    _, scaled = _unit(test)
-    low, high = (
-        f"{scaled(value, '+')} ({_said_p(p)})" for value, p in ((found.low, found.low_p), (found.high, found.high_p))
-    )
-    withheld = ", so it has no mark" if test.p_holm < 0.05 and not test.significant else ""
-    return f"{HEADINGS.get(test.metric, test.metric)} {low} and {high}{withheld}"
 
 
 def _test_cells(test: PairedTest) -> dict[str, Cell]:
@@ -113,11 +104,6 @@ def _effect(test: PairedTest) -> Cell:
 def p_value(p: float) -> str:
     """A p value as papers print it."""
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
-
-
-def _said_p(p: float) -> str:
-    found = p_value(p)
-    return f"p {found}" if found.startswith("<") else f"p = {found}"
 
 
 def cost_table(scores: Mapping[str, Scores]) -> Table:

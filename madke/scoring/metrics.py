@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -32,11 +32,7 @@ class Metric:
     """Whether it is 0 or 1: right or wrong."""
 
     def __call__(self, answer: str, question: Question) -> float:
-        """The value for an answer in its canonical form.
-
-        Raises:
-            UserError: It is no finite number, or neither 0 nor 1 for a binary metric.
-        """
+        """The value for an answer in its canonical form; UserError if not finite, or not 0 or 1 for a binary metric."""
         value = float(self.score(answer, question))
         if not isfinite(value) or (self.binary and value not in (0, 1)):
             expected = "0 or 1" if self.binary else "a finite number"
@@ -47,9 +43,7 @@ class Metric:
 def metric(name: str, *, binary: bool = False) -> Callable[[Score], Metric]:
     """A decorator that makes a metric of a function ``(answer, question) -> float``.
 
-    Args:
-        name: What scores call it.
-        binary: Whether it is 0 or 1; binary metrics get intervals and tests of rates.
+    Binary ones are 0 or 1, and get intervals and tests of rates.
     """
     return lambda score: Metric(name, score, binary=binary)
 
@@ -123,7 +117,6 @@ def _sentence_score(computed: sacrebleu.Metric, answer: str, references: Sequenc
 
 
 def _metric_of(name: str, value: Any) -> Metric:
-    """Somebody's metric, or function, under the name that it is looked up by."""
     if not callable(value):
         raise UserError(f"metric {name!r} is {type(value).__name__}; expected a function of answer and question")
     return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
@@ -150,13 +143,9 @@ METRICS: Registry[Metric] = Registry(
 """Every metric by the name that tasks and reports use; also those of plugins, and ``module:object``."""
 
 
-class _RightOrWrong(Container[str]):
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in METRICS and METRICS[name].binary
-
-
-RIGHT_OR_WRONG = _RightOrWrong()
-"""Whether a metric, by name, is 0 or 1; the others have degrees."""
+def is_binary(name: str) -> bool:
+    """Whether a metric, by name, is 0 or 1; the others have degrees."""
+    return name in METRICS and METRICS[name].binary
 
 
 def question_of(transcript: Transcript) -> Question:

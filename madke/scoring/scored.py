@@ -44,8 +44,8 @@ def score_run(
 ) -> Scores:
     """Score a run's transcripts, with what was kept from graders and scorers outside, and write its ``metrics.json``.
 
-    The scores of a directory that is read-only are not kept; a warning says so. Nothing is written of answers from
-    elsewhere but what graders and scorers say.
+    The scores of a directory that is read-only are not kept; a warning says so. Of answers from elsewhere nothing is
+    written but what graders and scorers say.
 
     Args:
         run: A run directory, or results from anywhere.
@@ -58,9 +58,8 @@ def score_run(
     """
     (arm,) = opened([run])
     ask_outside([arm], grader, scorers)
-    state = (
-        _state(arm.path) if arm.path.is_dir() else ""
-    )  # before the transcripts are read: a run may be adding to them
+    # Before the transcripts are read: a run may be adding to them.
+    state = _state(arm.path) if arm.path.is_dir() else ""
     scores = score(arm.transcripts(), external_values(arm))
     if not arm.path.is_dir():
         return scores
@@ -85,17 +84,9 @@ def ask_outside(
 ) -> int:
     """Have scorers outside and a grader judge the answers of arms, and keep what they say beside these.
 
-    Args:
-        arms: At least one of them must hold an answer.
-        grader: A model, by its name or with its endpoint.
-        scorers: Name -> command.
-        watch: Shows a meter while a grader's calls go on.
-
-    Returns:
-        How many answers have no grade because their call failed: grading again asks for them again.
-
-    Raises:
-        UserError: There is nothing to score, or a grader or scorer cannot be used.
+    ``watch`` shows a meter while a grader's calls go on. Returns how many answers have no grade because their call
+    failed: grading again asks for them again. UserError where there is nothing to score, or a grader or scorer cannot be
+    used.
     """
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
     if commands:
@@ -111,33 +102,19 @@ def ask_outside(
 
 
 def kept_scores(directory: Path) -> Scores | None:
-    """What :func:`score_run` wrote, if it is of what the directory holds now; else None.
-
-    Raises:
-        UserError: The transcripts cannot be read.
-    """
+    """What :func:`score_run` wrote, if it is of what the directory holds now; else None."""
     return _kept(directory, _state(directory))
 
 
 def scores_of(run: Path | str | Results) -> Scores:
-    """The scores of an arm, with what was kept from outside among the metrics; nothing is written.
-
-    What its calls cost is what :func:`score_run` wrote, where that is of these transcripts.
-
-    Raises:
-        UserError: The directory is no run, or its ``external.json`` is not one of ours.
-    """
+    """The scores of an arm, with what was kept from outside and of its cost; nothing is written."""
     (arm,) = opened([run])
     scores = score(arm.transcripts(), external_values(arm))
     return replace(scores, spending=_kept_spending(arm.path, _state(arm.path))) if arm.path.is_dir() else scores
 
 
 def scores_by_dataset(arm: Results) -> dict[str, Scores]:
-    """The same for each dataset that the arm's questions come from, by name; those of no name have the empty one.
-
-    Raises:
-        UserError: As for :func:`scores_of`.
-    """
+    """The same for each dataset that the arm's questions come from, by name; those of no name have the empty one."""
     outside = external_values(arm)
     datasets = {transcript.id: transcript.dataset or "" for transcript in arm.transcripts()}
     return {

@@ -28,7 +28,7 @@ from madke.report.figures.canvas import (
     rows_in_blocks,
 )
 from madke.scoring.debate_rows import correct
-from madke.scoring.metrics import RIGHT_OR_WRONG
+from madke.scoring.metrics import is_binary
 from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
@@ -179,7 +179,7 @@ def tally(transcripts: Iterable[Transcript]) -> Tally:
         if final is None:
             continue
         repeats.setdefault(transcript.repeat, []).append(final)
-        if get_task(transcript.task).metrics[0] not in RIGHT_OR_WRONG or not transcript.rounds:
+        if not is_binary(get_task(transcript.task).metrics[0]) or not transcript.rounds:
             continue
         held = [row["accuracy"] for row in round_rows(transcript)]
         overall[_FLIPS[held[0], final]] += 1
