@@ -73,8 +73,7 @@ def joined(values: Row, transcript: Transcript, said: Said) -> Row:
     """The row of a transcript with what was said of its answer outside.
 
     Beside a grade stand ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as they have it: agreed, and
-    right by the GPT-4 score. Debaters who did not agree have 0 whatever the grade. Where they did and the answer has no
-    grade, nobody knows it: there is no such value.
+    right by the grader. Where debaters agreed and the answer has no grade, there is no such value.
     """
     key = (transcript.id, transcript.repeat)
     found = values | {name: each[key] for name, each in said.items() if key in each}
@@ -90,9 +89,8 @@ def joined(values: Row, transcript: Transcript, said: Said) -> Row:
 def of_one_arm(rows: Sequence[Row]) -> list[Row]:
     """The rows of all finished transcripts of an arm, as its means and tests take them, in the same order.
 
-    What the judge said stands in all of them or in none: one that is asked for some debates only
-    (``agreement_then_judge``) says nothing about the others, and they are not like these. A source that a debate chose
-    nothing from has a share of 0 there, if another debate of the arm did, so that shares add up to 1.
+    What the judge said stands in all of them or in none: ``agreement_then_judge`` asks it about some debates only. A
+    source that a debate chose nothing from has a share of 0 there, if another debate of the arm chose from it.
     """
     judged = all("cons_judge" in row for row in rows)
     sources = dict.fromkeys(name for row in rows for name in row if name.startswith(_SHARE))
@@ -133,7 +131,7 @@ def _after(rounds: Sequence[Row], n: int) -> Row:
 
 
 def correct(transcript: Transcript) -> float | None:
-    """The first metric of the task on the final answer, 0 .. 1; None for a failed question or one without golds."""
+    """The task's first metric on the final answer; None for a failed question or one without golds."""
     if transcript.status == "failed" or not transcript.answers:
         return None
     return _metrics(transcript, get_task(transcript.task).metrics[:1])[0]
@@ -216,10 +214,8 @@ def diversity(transcript: Transcript) -> dict[str, float]:
     """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
 
     On the scale 0 .. 1; the paper prints it times 100. The base is the first translation of the debate, the current one
-    the last (the negative side's in their debate, the last refinement in self-reflection). Self-BLEU, which
-    the paper takes from Yin et al. (2020), is of two texts the mean of the BLEU of each against the other (Zhu et al.,
-    2018, Texygen). Nothing for other tasks, for a single turn that nobody reviewed, and where one of the two
-    translations is missing.
+    the last. Self-BLEU is of two texts the mean of the BLEU of each against the other (Zhu et al., 2018, Texygen).
+    Nothing for other tasks, for a single turn that nobody reviewed, and where one of the two is missing.
     """
     first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
     base, current = first.stance.answer, last.stance.answer

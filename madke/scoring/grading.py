@@ -48,6 +48,8 @@ _MARK_RULES = ("marker", "alone")
 
 
 class GradingExample(BaseModel):
+    """One graded answer."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     question: str
@@ -60,6 +62,8 @@ class GradingExample(BaseModel):
 
 
 class GradingPrompt(BaseModel):
+    """The wording of the grading prompt."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str
@@ -202,11 +206,13 @@ def grade(
                     missing[pair] = UNREAD if completion.outcome == "ok" else failure
                 meter.done += 1
 
+        async def batch() -> None:
+            await together(work() for _ in range(grader.concurrency))
+
         async def watched() -> None:
             try:
                 async with watch(meter):
-                    workers = together(work() for _ in range(grader.concurrency))
-                    await until_stopped(workers, partial(drained, limiter), seconds=None)
+                    await until_stopped(batch(), partial(drained, limiter), seconds=None)
             finally:
                 await close(model)
 

@@ -55,8 +55,7 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     """What was said of an arm's answers outside: by the name of a scorer, or :data:`madke.scoring.debate_rows.GRADER`.
 
     What was said of other answers than the arm holds now is left out; warnings tell of it, and of answers without a
-    value. To the grader an abstained answer to a question with references is wrong. UserError where ``external.json`` is
-    not one of ours.
+    value. To the grader an abstained answer to a question with references is wrong.
     """
     kept = _read(arm.path)
     if not kept:

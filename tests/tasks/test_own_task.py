@@ -6,7 +6,7 @@ import yaml
 from madke.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.scoring.metrics import METRICS, is_binary, Metric, metric
+from madke.scoring.metrics import METRICS, Metric, is_binary, metric
 from madke.tasks import TASKS, BaseTask, code_of, get_task
 from madke.tasks.base import completed
 

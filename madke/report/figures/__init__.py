@@ -1,7 +1,4 @@
-"""Figures of a report, for its page and for papers. Each is drawn only where there is something to show.
-
-matplotlib draws them; it is imported when something is drawn, and no setting of it outlives the call.
-"""
+"""Figures of a report, for its page and for papers. matplotlib draws them, imported only then."""
 
 from __future__ import annotations
 
@@ -32,14 +29,12 @@ __all__ = ["Figure", "Format", "available", "draw", "write_figures"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A figure for a page. Names of arms stand in the caption and, escaped, in the SVG."""
+    """A figure for a page, with its caption as plain text, to be escaped."""
 
     name: str
     """Lower-case letters and hyphens; no other figure of the page has it."""
     title: str
-    """A heading; it is not drawn."""
     caption: str
-    """Plain text, to be escaped."""
     svg: str
     """An ``<svg>`` element: as wide as what it is put into, in the text colour and font of that, its ids its own."""
 
@@ -50,11 +45,7 @@ def available() -> bool:
 
 
 def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figure]:
-    """All figures that the arms give something for, in the order in which a report shows them.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """All figures that the arms give something for, in order; UserError where matplotlib is not installed."""
     with _drawings(results, scores) as drawings:
         return [Figure(name=one.name, title=one.title, caption=one.caption, svg=page_svg(one)) for one in drawings]
 
@@ -62,21 +53,10 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figur
 def write_figures(
     results: Sequence[Results], scores: Mapping[str, Scores], folder: Path, format: Format = "pdf"
 ) -> list[Path]:
-    """Write each figure as a file for papers, ``NAME.FORMAT``; the same bytes each time.
+    """Write each figure as a file ``NAME.FORMAT`` for papers; the same bytes each time, nothing before all are drawn.
 
-    Nothing is written before all are drawn, and each file appears whole or not at all.
-
-    Args:
-        results: The arms.
-        scores: The scores of each arm, by its name.
-        folder: Made where it is missing.
-        format: ``pdf`` (fonts embedded), ``svg`` (text as text) or ``png`` (on white).
-
-    Returns:
-        The files, in the order of :func:`draw`.
-
-    Raises:
-        UserError: matplotlib is not installed, or the folder cannot be written to.
+    ``pdf`` has its fonts embedded, ``svg`` text as text, ``png`` is on white. Returns the files, in the order of
+    :func:`draw`. UserError where matplotlib is not installed, or the folder cannot be written to.
     """
     with _drawings(results, scores) as drawings:
         files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
