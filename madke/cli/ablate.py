@@ -185,10 +185,10 @@ def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) ->
 def _show_results(done: Ablation) -> None:
     """Show and write what all arms that have begun came to."""
     from madke.llm import CallStore
+    from madke.report.debate_text import NO_ROOM
     from madke.report.experiment_tables import published_table, spending_table
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
-    from madke.report.side_by_side import NO_ROOM
     from madke.report.tables import rich_table
     from madke.runs.services import SERVICE_STAGES
     from madke.scoring.arms import open_results

@@ -78,7 +78,7 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
     from dataclasses import asdict
 
     from madke.report.comparison import compare
-    from madke.report.side_by_side import debate_columns
+    from madke.report.debate_text import debate_columns
 
     debates = {arm.name: _debates_of(question, arm) for arm in results}
     (compared,) = compare(debates).questions
@@ -126,9 +126,9 @@ def _show_tables(
     tests: Sequence[PairedTest],
     across: Sequence[PairedTest],
 ) -> None:
-    from madke.report.paired_tables import cost_table, paired_table
+    from madke.report.comparison import cost_table, paired_table
+    from madke.report.debate_text import NO_ROOM, pair_table, question_table
     from madke.report.score_tables import score_table
-    from madke.report.side_by_side import NO_ROOM, pair_table, question_table
     from madke.report.tables import rich_table
 
     screen = console()

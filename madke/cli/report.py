@@ -103,7 +103,7 @@ def _write_figures(
 
 
 def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
-    from madke.report.table_files import write_table
+    from madke.report.tables import write_table
 
     for name, table in tables.items():
         path = folder / f"{name}.{form}"
@@ -112,7 +112,7 @@ def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
 
 
 def _write_answers(results: Sequence[Results], path: Path) -> None:
-    from madke.report.table_files import write_answers
+    from madke.report.tables import write_answers
 
     write_answers(results, path)
     say(f"answers: {path}")

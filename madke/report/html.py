@@ -15,12 +15,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from madke.engine.protocol import Knowledge
 from madke.files import replacing
 from madke.report import figures
-from madke.report.comparison import family
-from madke.report.details import score_details
+from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
 from madke.report.page_data import data_elements
-from madke.report.paired_tables import paired_table
-from madke.report.score_tables import table_of_arms
+from madke.report.score_tables import score_details, table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import Results, opened

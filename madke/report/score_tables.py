@@ -1,16 +1,13 @@
-"""The table of scores: which columns there are, and what stands in them.
-
-One list of columns serves terminals, pages, CSV, Parquet and LaTeX: :func:`_score_columns`.
-"""
+"""The scores of arms: one list of columns (:func:`_score_columns`) for terminals, pages and files; details as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from madke.report.paired_tables import if_failed_notes
+from madke.report.comparison import if_failed_notes
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -21,15 +18,18 @@ from madke.report.tables import (
     count_cell,
     in_percent,
     interval,
+    percent,
     percent_cell,
     rich_table,
     score_cell,
 )
 from madke.scoring.arms import ArmValues, Results, only
+from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
+from madke.terminal import printable
 
 if TYPE_CHECKING:
     import rich.table
@@ -135,7 +135,6 @@ def _first_metric(arms: Sequence[_Arm]) -> str:
 
 
 def _questions(arm: _Arm) -> Cell:
-    """How many questions there were, and with how many repeats where there are some: ``40 x 3``."""
     scores = arm.scores
     if scores.transcripts == scores.questions:
         return Cell(text=str(scores.questions), value=scores.questions)
@@ -147,10 +146,6 @@ def _questions(arm: _Arm) -> Cell:
 def _correct(arm: _Arm) -> Cell:
     mark = arm.marks.get(arm.first_metric, "") or arm.marks.get("correct", "")
     return percent_cell(arm.scores.correct, mark)
-
-
-def _correct_text(arm: _Arm) -> str:
-    return interval(arm.scores.correct)
 
 
 def _over_repeats(arm: _Arm) -> Cell:
@@ -184,14 +179,12 @@ def _metric(name: str, first: str) -> _Column:
 
 
 def _consistency(arm: _Arm, value: str) -> Cell:
-    """By the judge; by the matcher, with a mark, where no judge was asked about all."""
     name, _, by = value.partition("_")
     judge, matcher = (getattr(arm.scores, "_".join(filter(None, (name, who, by)))) for who in ("judge", "matcher"))
     return percent_cell(judge) if judge or not matcher else percent_cell(matcher, " m")
 
 
 def _cost(count: Callable[[Scores], int]) -> Callable[[_Arm], Cell]:
-    """Nobody counted what answers from elsewhere took."""
     return lambda arm: count_cell(count(arm.scores)) if arm.scores.usage else NOTHING
 
 
@@ -226,26 +219,17 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> rich.table.Table:
 
 
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
-    """The scores of arms as :func:`table_of_arms` shows them, tested for the marks; transcripts are read once.
+    """The scores of arms as :func:`table_of_arms` shows them; transcripts are read once.
 
     Every value that stands in a column and can be compared is tested against the first arm's on the questions that both
     hold, and corrected for all of these tests together (Holm): a family of its own, not that of ``madke compare``.
-
-    Args:
-        results: The arms, at least one; the first is what the others are tested against.
-        scores: By the arms' names.
     """
     arms = [arm_of(arm) for arm in results]
     return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
 
 
 def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
-    """The same with a row for each dataset of each arm, tested against the first arm on the same dataset.
-
-    Args:
-        results: The arms, at least one.
-        scores: Arm -> dataset -> its scores.
-    """
+    """The same with a row for each dataset of each arm, tested against the first arm on the same dataset."""
     rows: list[ArmValues] = []
     first: dict[str, ArmValues] = {}
     pairs = []
@@ -265,13 +249,8 @@ def table_of_arms(
 ) -> Table:
     """The scores of arms, a row each, with a mark where a test says that one differs from the first arm.
 
-    Where all tasks have the same first metric, it has no column of its own: it is what ``correct`` says.
-
-    Args:
-        arms: At least one.
-        scores: By the arms' names.
-        tests: Those of arms against the first; others are left aside.
-        against: The names of the arms that others are tested against, where it is not the first alone.
+    ``tests`` are those of arms against the first, or those named by ``against``; others are left aside. Where all tasks
+    have the same first metric, it has no column of its own: it is what ``correct`` says.
     """
     against = against or [arms[0].name]
     held = [test for test in tests if test.left in against]
@@ -312,3 +291,97 @@ def table_of_arms(
 def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
     """The columns in which something stands, and that of what is correct."""
     return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NOTHING for arm in arms)]
+
+
+# What no table has room for
+
+
+def _detail(name: str, found: Estimate) -> str:
+    if in_percent(name):
+        return f"{name} {interval(found)}, n = {found.n}"
+    return f"{printable(name)} {found.value:.4g} ({found.low:.4g} to {found.high:.4g}), n = {found.n}"
+
+
+def _repeated(scores: Scores) -> str:
+    """The means over repeats, the questions fixed."""
+    found = []
+    for name, spread in scores.repeats.items():
+        times, digits = (100, ".1f") if in_percent(name) else (1, ".4g")
+        mean, low, high, sd = (
+            f"{times * value:{digits}}" for value in (spread.mean, spread.low, spread.high, spread.sd)
+        )
+        found.append(f"{printable(name)} {mean} ({low} to {high}; sd {sd})")
+    repeats = max(spread.repeats for spread in scores.repeats.values())
+    return f"over {repeats} repeats, for these questions: {', '.join(found)}"
+
+
+def _amount(name: str, found: Estimate | None) -> str:
+    return f"{found.value:.2f}" if found and name in NO_SHARES else percent(found)
+
+
+def _beside_metrics(scores: Scores) -> Iterator[str]:
+    """What was measured of debates, rounds and the whole run, without intervals; each debater's changes left out."""
+
+    def joined(values: Mapping[str, str]) -> str:
+        return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
+
+    if scores.corpus:
+        yield f"as one corpus: {joined({name: f'{100 * value:.1f}' for name, value in scores.corpus.items()})}"
+    if scores.debate:
+        yield f"of the debates: {joined({name: _amount(name, found) for name, found in scores.debate.items()})}"
+    by_round = {
+        name: " > ".join(_amount(name, found) for found in values)
+        for name, values in scores.by_round.items()
+        if not name.startswith("changed_")
+    }
+    if len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round:
+        yield f"round by round: {joined(by_round)}"
+
+
+def score_details(scores: Scores) -> str:
+    """Everything that one run's scores hold and the table leaves out, a line each."""
+    lines = [
+        *(_detail(name, found) for name, found in scores.metrics.items()),
+        f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
+        f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
+        f"by the matcher {interval(scores.co2_matcher)}",
+    ]
+    if scores.co2_judge_grader or scores.co2_matcher_grader:
+        lines.append(
+            f"Co2 by the grader, consistent by the judge {interval(scores.co2_judge_grader)}, "
+            f"by the matcher {interval(scores.co2_matcher_grader)}"
+        )
+    lines += [
+        *([_repeated(scores)] if scores.repeats else []),
+        f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
+        f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
+        f"with a prompt that had to be shortened {scores.shortened}",
+        *_beside_metrics(scores),
+    ]
+    if scores.read_golds:
+        lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
+    if scores.failed and scores.correct_if_failed:
+        low, high = scores.correct_if_failed
+        lines.append(f"correct if all failed were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
+    if scores.mean_rounds is not None:
+        found = scores.mean_rounds
+        lines.append(f"rounds {found.value:.2f} ({found.low:.2f} to {found.high:.2f})")
+    if "grade" in scores.parse_failures:
+        missing = grades_missing(scores)
+        lines.append(f"grade: missing {interval(scores.parse_failures['grade'])} %{f': {missing}' if missing else ''}")
+    for stage, used in scores.usage.items():
+        missed = scores.parse_failures.get(stage)
+        lines.append(
+            f"{stage}: {used.calls:,} calls ({used.paid:,} paid, {used.failed} failed, {used.retries} retries), "
+            f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
+            f"({used.reasoning_tokens:,} reasoning) tokens"
+            + (" (estimated)" if used.estimated else "")
+            + (f", unparsed {percent(missed)} %" if missed else "")
+        )
+    if scores.spending is not None and scores.spending.cost:
+        cost = scores.spending.cost
+        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in cost.items())
+        lines.append(f"cost {sum(cost.values()):,.4f}: {stages}")
+    if scores.spending is not None and scores.spending.unpriced:
+        lines.append(f"without a price, and in no cost: {printable(', '.join(scores.spending.unpriced))}")
+    return "\n".join(lines)

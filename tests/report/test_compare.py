@@ -8,7 +8,7 @@ from rich.console import Console
 from madke.core.errors import UserError
 from madke.core.transcript import Final, StageUsage, Verdict
 from madke.report.comparison import compare
-from madke.report.side_by_side import debate_columns, pair_table, question_table
+from madke.report.debate_text import debate_columns, pair_table, question_table
 from madke.scoring.scores import score
 from madke.scoring.statistics import wilson
 from tests.support.transcripts import transcript

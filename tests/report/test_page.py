@@ -14,10 +14,9 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
 from madke.report import html
-from madke.report.comparison import compare
+from madke.report.comparison import compare, paired_table
 from madke.report.html import without_folders, write_report
 from madke.report.page_data import Blocks
-from madke.report.paired_tables import paired_table
 from madke.report.tables import Cell, Table
 from madke.scoring.arms import open_results
 from tests.report.run_folders import PASSAGES, debate, write_run

@@ -13,11 +13,19 @@ from pyarrow import parquet
 from madke.core.errors import UserError
 from madke.core.transcript import StageUsage
 from madke.report import tables
-from madke.report.comparison import compare
-from madke.report.paired_tables import cost_table, p_value, paired_table
+from madke.report.comparison import compare, cost_table, p_value, paired_table
 from madke.report.score_tables import score_table, score_table_by_dataset, score_table_of, table_of_arms
-from madke.report.table_files import latex, table_csv, table_latex, write_answers, write_table
-from madke.report.tables import Cell, Table, csv_cell, rich_table
+from madke.report.tables import (
+    Cell,
+    Table,
+    csv_cell,
+    latex,
+    rich_table,
+    table_csv,
+    table_latex,
+    write_answers,
+    write_table,
+)
 from madke.scoring.arms import Results
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import paired_tests

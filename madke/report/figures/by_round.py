@@ -6,13 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil
-from typing import TYPE_CHECKING
 
 from madke.core.transcript import Transcript
 from madke.report.figures.canvas import (
     COLOURS,
-    MARKERS,
     ON_COLOUR,
     Drawing,
     DrawnArm,
@@ -21,7 +18,6 @@ from madke.report.figures.canvas import (
     name_rows,
     new_figure,
     notes,
-    one_line,
     patch_key,
     percent_axis,
     plot_line,
@@ -33,33 +29,17 @@ from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
-if TYPE_CHECKING:
-    pass
-
-
-_IN_A_ROW = 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Measure:
-    value: str
-    """Its name in ``Scores.by_round``."""
-    name: str
-    unit: str
-    meaning: str
-
-
-_AGREEMENT = (
-    _Measure(value="accuracy", name="Accuracy", unit="%", meaning="the answer that most debaters hold is right"),
-    _Measure(value="cons", name="Cons", unit="%", meaning="all hold the same by the task's matcher"),
-    _Measure(value="co2", name="Co2", unit="%", meaning="the same, and right"),
-)
-_DISAGREEMENT = (
-    _Measure(
-        value="disagreement", name="Disagreement", unit="%", meaning="pairs of debaters whose answers do not match"
-    ),
-    _Measure(value="entropy", name="Entropy", unit="bits", meaning="of the answers, by the task's matcher"),
-)
+# Name, unit, meaning, by the name in Scores.by_round.
+_Measures = Mapping[str, tuple[str, str, str]]
+_AGREEMENT: _Measures = {
+    "accuracy": ("Accuracy", "%", "the answer that most debaters hold is right"),
+    "cons": ("Cons", "%", "all hold the same by the task's matcher"),
+    "co2": ("Co2", "%", "the same, and right"),
+}
+_DISAGREEMENT: _Measures = {
+    "disagreement": ("Disagreement", "%", "pairs of debaters whose answers do not match"),
+    "entropy": ("Entropy", "bits", "of the answers, by the task's matcher"),
+}
 
 
 def agreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
@@ -72,83 +52,46 @@ def disagreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
     return _by_round(arms, _DISAGREEMENT, name="disagreement-by-round", title="Disagreement by round")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Line:
-    label: str
-    colour: str
-    marker: str
-    points: Mapping[int, Estimate]
-    """Round -> the value after it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Panel:
-    heading: str
-    unit: str
-    lines: Sequence[_Line]
-
-
-def _by_round(arms: Sequence[DrawnArm], measures: Sequence[_Measure], *, name: str, title: str) -> Drawing | None:
-    arms = [arm for arm in arms if any(_points(arm, measure) for measure in measures)]
-    measures = [measure for measure in measures if any(len(_points(arm, measure)) > 1 for arm in arms)]
-    if not measures:
+def _by_round(arms: Sequence[DrawnArm], measures: _Measures, *, name: str, title: str) -> Drawing | None:
+    arms = [arm for arm in arms if any(_points(arm, value) for value in measures)]
+    drawn = [value for value in measures if any(len(_points(arm, value)) > 1 for arm in arms)]
+    if not drawn:
         return None
-    if len(arms) <= len(COLOURS):
-        panels = [_of_measure(measure, arms) for measure in measures]
-        columns, height = len(panels), 2.5
-    else:
-        # Too many lines for one panel. Each arm has its own, all with one scale.
-        measures = [measure for measure in measures if measure.unit == measures[0].unit]
-        panels = [_of_arm(arm, measures) for arm in arms]
-        columns, height = _IN_A_ROW, 0.3 + 1.25 * ceil(len(panels) / _IN_A_ROW)
-    figure = new_figure(height)
-    rounds = max(max(line.points, default=1) for panel in panels for line in panel.lines)
-    shares = [one for panel in panels if panel.unit == "%" for line in panel.lines for one in line.points.values()]
-    for place, panel in enumerate(panels, start=1):
-        axis = figure.add_subplot(ceil(len(panels) / columns), columns, place)
-        axis.set_title(panel.heading, fontsize=9 if columns < _IN_A_ROW else 8)
-        for number, line in enumerate(panel.lines):
-            shift = 0.06 * (number - (len(panel.lines) - 1) / 2)
-            plot_line(axis, line.points, line.colour, line.marker, shift=shift)
+    found = {value: [one for arm in arms for one in _points(arm, value).values()] for value in drawn}
+    shares = [one for value in drawn if measures[value][1] == "%" for one in found[value]]
+    rounds = max(max(_points(arm, value), default=1) for arm in arms for value in drawn)
+    figure = new_figure(2.5)
+    for place, value in enumerate(drawn, start=1):
+        heading, unit, _ = measures[value]
+        axis = figure.add_subplot(1, len(drawn), place)
+        axis.set_title(f"{heading} ({unit})")
+        for number, arm in enumerate(arms):
+            shift = min(0.06, 0.5 / len(arms)) * (number - (len(arms) - 1) / 2)
+            plot_line(axis, _points(arm, value), arm.colour, arm.marker, shift=shift)
         axis.set_xticks(range(1, rounds + 1, 1 + rounds // 10))
         axis.set_xlim(0.6, rounds + 0.4)
-        axis.tick_params(axis="x", labelbottom=place + columns > len(panels))
-        if panel.unit == "%":
+        if unit == "%":
             percent_axis(axis, shares, which="y")
-            axis.tick_params(axis="y", labelleft=place % columns == 1 or columns == 1)
+            axis.tick_params(axis="y", labelleft=place == 1)
         else:
             axis.set_ylim(bottom=0)
             axis.grid(True, axis="y")
     figure.supxlabel("Round", fontsize=9)
-    keyed = {(line.label, line.colour, line.marker): None for panel in panels for line in panel.lines}
-    if len(keyed) > 1:
-        line_key(figure, list(keyed))
-    meanings = "; ".join(f"{measure.name}: {measure.meaning}" for measure in measures)
-    found = [one for panel in panels for line in panel.lines for one in line.points.values()]
+    if len(arms) > 1:
+        line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in arms])
+    meanings = "; ".join(f"{measures[value][0]}: {measures[value][2]}" for value in drawn)
+    ends = notes(arms, [one for held in found.values() for one in held])
     return Drawing(
         name=name,
         title=title,
-        caption=f"After each round. {meanings}. Debates that have ended keep their last values.{notes(arms, found)}",
+        caption=f"After each round. {meanings}. Debates that have ended keep their last values.{ends}",
         figure=figure,
     )
 
 
-def _points(arm: DrawnArm, measure: _Measure) -> dict[int, Estimate]:
-    found = arm.scores.by_round.get(measure.value, ())
+def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
+    found = arm.scores.by_round.get(value, ())
     return {n: one for n, one in enumerate(found, start=1) if one is not None}
-
-
-def _of_measure(measure: _Measure, arms: Sequence[DrawnArm]) -> _Panel:
-    lines = [_Line(label=arm.label, colour=arm.colour, marker=arm.marker, points=_points(arm, measure)) for arm in arms]
-    return _Panel(heading=f"{measure.name} ({measure.unit})", unit=measure.unit, lines=lines)
-
-
-def _of_arm(arm: DrawnArm, measures: Sequence[_Measure]) -> _Panel:
-    lines = [
-        _Line(label=f"{one.name} ({one.unit})", colour=colour, marker=marker, points=_points(arm, one))
-        for one, colour, marker in zip(measures, COLOURS, MARKERS, strict=False)
-    ]
-    return _Panel(heading=one_line(arm.label, 21), unit=measures[0].unit, lines=lines)
 
 
 FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")
@@ -197,9 +140,6 @@ _FLIP_COLOURS = dict(zip(FLIPS, (COLOURS[2], COLOURS[5], COLOURS[1], COLOURS[6])
 _MOST_ROWS = 36
 """With more, each arm has one row: from the first round to the final answer."""
 
-_LEGIBLE = 0.045
-"""Share from which on a segment has room for its figure."""
-
 
 def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
     """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds."""
@@ -227,16 +167,9 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
             for flip in FLIPS:
                 share = flips_of.get(flip, 0) / n
                 axis.barh(y, share, left=start, height=0.74, color=_FLIP_COLOURS[flip], linewidth=0)
-                if share >= _LEGIBLE:
-                    axis.text(
-                        start + share / 2,
-                        y,
-                        f"{100 * share:.0f}",
-                        ha="center",
-                        va="center_baseline",
-                        fontsize=7,
-                        color=ON_COLOUR,
-                    )
+                if share >= 0.045:  # else there is no room for the figure
+                    said = axis.text(start + share / 2, y, f"{100 * share:.0f}", fontsize=7, color=ON_COLOUR)
+                    said.set(ha="center", va="center_baseline")
                 start += share
             axis.text(1.01, y, f"n = {n:,}", va="center_baseline", fontsize=8)
     axis.set_xlim(0, 1)

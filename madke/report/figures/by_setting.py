@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from madke.engine.knowledge_rules import Knowledge
 from madke.engine.protocol import Protocol
@@ -27,10 +26,6 @@ from madke.report.figures.canvas import (
 from madke.runs.spec import RunSpec
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-
-if TYPE_CHECKING:
-    pass
-
 
 Facts = Mapping[str, str]
 """Path of a setting, dots between its parts -> its value as text."""
@@ -105,13 +100,8 @@ _BY_SELECTION = (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected")
 _SELECTIONS = {"all": "whole pool", "one_each": "a passage each", "none": "pool not shown"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Bar:
-    arm: DrawnArm
-    label: str
-    found: Estimate
-
-
+_Bar = tuple[DrawnArm, str, Estimate]
+"""An arm, its label, and how much of it is correct."""
 _Block = tuple[Facts, list[_Bar]]
 
 
@@ -123,10 +113,8 @@ def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
         outside = _outside(members[0])
         # Without knowledge there is nothing to select, so one such arm is the baseline of every selection.
         alone = [arm for arm in arms if arm.results.config and not _knowledge(arm) and _outside(arm) == outside]
-        members = sorted(members, key=lambda arm: len(_sources(arm)))
-        blocks.append(
-            (shared, _bars([(arm, " + ".join(_sources(arm)) or "no knowledge") for arm in [*alone, *members]]))
-        )
+        ordered = [*alone, *sorted(members, key=lambda arm: len(_sources(arm)))]
+        blocks.append((shared, _bars([(arm, " + ".join(_sources(arm)) or "no knowledge") for arm in ordered])))
     return _bars_drawn(
         blocks,
         name="source-ablation",
@@ -137,11 +125,9 @@ def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
 
 def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy by how passages are selected, where arms differ in nothing else (Wang et al., Figure 5)."""
-    blocks: list[_Block] = []
-    for shared, members in groups(
-        [arm for arm in arms if _knowledge(arm)], lambda path: path.startswith(_BY_SELECTION)
-    ):
-        blocks.append((shared, _bars([(arm, _selection(arm)) for arm in members])))
+    informed = [arm for arm in arms if _knowledge(arm)]
+    found = groups(informed, lambda path: path.startswith(_BY_SELECTION))
+    blocks = [(shared, _bars([(arm, _selection(arm)) for arm in members])) for shared, members in found]
     return _bars_drawn(
         blocks,
         name="selection-ablation",
@@ -171,33 +157,31 @@ def _outside(arm: DrawnArm) -> Facts:
 
 
 def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
-    return [
-        _Bar(arm=arm, label=one_line(label), found=arm.scores.correct) for arm, label in named if arm.scores.correct
-    ]
+    return [(arm, one_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
 
 
 def _bars_drawn(blocks: Sequence[_Block], *, name: str, title: str, caption: str) -> Drawing | None:
-    blocks = [(shared, bars) for shared, bars in blocks if len({bar.label for bar in bars}) > 1]
+    blocks = [(shared, bars) for shared, bars in blocks if len({label for _, label, _ in bars}) > 1]
     if not blocks:
         return None
-    labels = list(dict.fromkeys(bar.label for _, bars in blocks for bar in bars))
+    labels = list(dict.fromkeys(label for _, bars in blocks for _, label, _ in bars))
     told = headings([shared for shared, _ in blocks])
     figure = new_figure(1)
     axis = figure.add_subplot()
-    rows = [(heading, [bar.label for bar in bars]) for heading, (_, bars) in zip(told, blocks, strict=True)]
+    rows = [(heading, [label for _, label, _ in bars]) for heading, (_, bars) in zip(told, blocks, strict=True)]
     heights, rows_high = rows_in_blocks(axis, rows)
     figure.set_figheight(0.6 + 0.25 * rows_high)
     for ys, (_, bars) in zip(heights, blocks, strict=True):
-        for y, bar in zip(ys, bars, strict=True):
-            colour = COLOURS[labels.index(bar.label) % len(COLOURS)]
-            axis.barh(y, bar.found.value, height=0.66, color=colour, linewidth=0)
-            interval_line(axis, y, bar.found, across=True)
-            said, end = f"{100 * bar.found.value:.1f}", (max(bar.found.value, bar.found.high), y)
+        for y, (_, label, found) in zip(ys, bars, strict=True):
+            colour = COLOURS[labels.index(label) % len(COLOURS)]
+            axis.barh(y, found.value, height=0.66, color=colour, linewidth=0)
+            interval_line(axis, y, found, across=True)
+            said, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
             axis.annotate(said, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
-    shown = [bar for _, bars in blocks for bar in bars]
-    percent_axis(axis, [bar.found for bar in shown], which="x", zero=True)
+    shown = [(arm, found) for _, bars in blocks for arm, _, found in bars]
+    percent_axis(axis, [found for _, found in shown], which="x", zero=True)
     axis.set_xlabel("Accuracy (%)")
-    ends = notes([bar.arm for bar in shown], [bar.found for bar in shown])
+    ends = notes([arm for arm, _ in shown], [found for _, found in shown])
     return Drawing(name=name, title=title, caption=caption + ends, figure=figure)
 
 
@@ -225,11 +209,8 @@ def rounds_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     )
 
 
-_CurvePanel = tuple[str, Callable[[Scores], Estimate | None]]
-"""Its heading, and what it shows of an arm."""
-
-
-def _panels(shown: Sequence[Scores]) -> list[_CurvePanel]:
+def _panels(shown: Sequence[Scores]) -> list[tuple[str, Callable[[Scores], Estimate | None]]]:
+    """Headings, and what they show of an arm."""
     judged = all(scores.cons_judge for scores in shown)
     by = "by the judge" if judged else "by the matcher"
     return [
@@ -252,11 +233,7 @@ def _curves(
     if not found:
         return None
     shown = [arm for _, members in found for arm in members]
-    panels = [
-        (said, value)
-        for said, value in _panels([arm.scores for arm in shown])
-        if any(value(arm.scores) for arm in shown)
-    ]
+    panels = [each for each in _panels([arm.scores for arm in shown]) if any(each[1](arm.scores) for arm in shown)]
     figure = new_figure(2.1 * ceil(len(panels) / 2) + 0.2)
     shares: list[Estimate] = []
     for place, (heading, value) in enumerate(panels, start=1):
