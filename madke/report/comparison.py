@@ -90,8 +90,6 @@ class Comparison:
         """Paired tests over questions, of these values (by default the runs' own), Holm-corrected together.
 
         Each two of up to three runs are tested, of more each with the first, unless ``all_pairs``.
-
-        UserError where no run has such a value.
         """
         return family(self.arms, self._known(metrics), all_pairs=all_pairs)
 
@@ -101,7 +99,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader has to know before believing a difference: how little n says, and unequal cost."""
+        """How little n says, and unequal cost."""
         n = len(self.questions)
         found = [
             f"n = {n}: a rate near 50 % is known to \u00b1{100 * half_width(n):.1f} points ({_PAPERS} questions, as "
@@ -161,10 +159,7 @@ class Pair:
 
 
 def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-    """The paired tests of some arms that stand in one table: :func:`madke.scoring.paired.paired_tests` of their pairs.
-
-    Each two of up to three arms, of more each with the first; on the questions that all of them hold.
-    """
+    """The paired tests of each two of up to three arms, of more each with the first; on the questions that all hold."""
     shared = shared_questions(arms)
     return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)
 

@@ -264,5 +264,5 @@ def test_blocks_are_as_large_as_they_say_and_numbered_through():
     assert [blocks.add(letter) for letter in "abcde"] == [0, 1, 2, 3, 4]
     full = data_of(blocks.full())
     assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"]}
-    assert data_of(blocks.rest()) == {"letters-2": ["e"]}
-    assert blocks.rest() == ""
+    assert data_of(blocks.full(rest=True)) == {"letters-2": ["e"]}
+    assert blocks.full(rest=True) == ""
