@@ -13,8 +13,15 @@ from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
 from madke.engine.protocol import Protocol
 from madke.report import figures
-from madke.report.figures.accuracy import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
-from madke.report.figures.by_round import accuracy_by_repeat, agreement_by_round, flips, tally
+from madke.report.figures.by_arm import (
+    accuracy_by_calls,
+    accuracy_by_repeat,
+    accuracy_by_tokens,
+    agreement_by_round,
+    flips,
+    tally,
+    tokens_by_stage,
+)
 from madke.report.figures.by_setting import (
     agents_curves,
     facts,

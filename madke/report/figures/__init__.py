@@ -10,16 +10,7 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import replacing
-from madke.report.figures.accuracy import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
-from madke.report.figures.by_round import (
-    Tally,
-    accuracy_by_repeat,
-    agreement_by_round,
-    disagreement_by_round,
-    flips,
-    tally,
-)
-from madke.report.figures.by_setting import agents_curves, rounds_curves, selection_ablation, source_ablation
+from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import Results
 from madke.scoring.scores import Scores
@@ -72,7 +63,7 @@ def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
     if not available():
         raise UserError("figures need matplotlib: pip install 'madke[report]'")
     arms = arms_of(results, scores)
-    tallies = {arm.results.name: tally(arm.results.transcripts()) for arm in arms if _has_more_to_count(arm)}
+    tallies = {arm.results.name: by_arm.tally(arm.results.transcripts()) for arm in arms if _has_more_to_count(arm)}
     with style():
         yield [drawing for drawing in _all(arms, tallies) if drawing is not None]
 
@@ -84,15 +75,15 @@ def _has_more_to_count(arm: DrawnArm) -> bool:
     return scores.correct is not None and (of_rounds or scores.transcripts > scores.questions)
 
 
-def _all(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Iterator[Drawing | None]:
-    yield accuracy_by_tokens(arms)
-    yield accuracy_by_calls(arms)
-    yield source_ablation(arms)
-    yield selection_ablation(arms)
-    yield agents_curves(arms)
-    yield rounds_curves(arms)
-    yield agreement_by_round(arms)
-    yield disagreement_by_round(arms)
-    yield flips(arms, tallies)
-    yield accuracy_by_repeat(arms, tallies)
-    yield tokens_by_stage(arms)
+def _all(arms: Sequence[DrawnArm], tallies: Mapping[str, by_arm.Tally]) -> Iterator[Drawing | None]:
+    yield by_arm.accuracy_by_tokens(arms)
+    yield by_arm.accuracy_by_calls(arms)
+    yield by_setting.source_ablation(arms)
+    yield by_setting.selection_ablation(arms)
+    yield by_setting.agents_curves(arms)
+    yield by_setting.rounds_curves(arms)
+    yield by_arm.agreement_by_round(arms)
+    yield by_arm.disagreement_by_round(arms)
+    yield by_arm.flips(arms, tallies)
+    yield by_arm.accuracy_by_repeat(arms, tallies)
+    yield by_arm.tokens_by_stage(arms)

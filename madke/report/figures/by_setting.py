@@ -9,20 +9,8 @@ from typing import Any
 
 from madke.engine.knowledge_rules import Knowledge
 from madke.engine.protocol import Protocol
-from madke.report.figures.canvas import (
-    COLOURS,
-    MARKERS,
-    Drawing,
-    DrawnArm,
-    interval_line,
-    line_key,
-    new_figure,
-    notes,
-    one_line,
-    percent_axis,
-    plot_line,
-    rows_in_blocks,
-)
+from madke.report.figures import canvas
+from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
 from madke.runs.spec import RunSpec
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
@@ -74,7 +62,7 @@ def headings(settings: Sequence[Facts]) -> list[str]:
         varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
     # Where all roles have one model, it is named once.
     told = [", ".join(dict.fromkeys(_told(path, one[path]) for path in varied if path in one)) for one in settings]
-    return [one_line(text, 72) if text else "" for text in told]
+    return [canvas.one_line(text, 72) if text else "" for text in told]
 
 
 _KNOWLEDGE, _SOURCES = "protocol.knowledge", "protocol.knowledge.sources"
@@ -157,7 +145,7 @@ def _outside(arm: DrawnArm) -> Facts:
 
 
 def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
-    return [(arm, one_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
+    return [(arm, canvas.one_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
 
 
 def _bars_drawn(blocks: Sequence[_Block], *, name: str, title: str, caption: str) -> Drawing | None:
@@ -166,22 +154,22 @@ def _bars_drawn(blocks: Sequence[_Block], *, name: str, title: str, caption: str
         return None
     labels = list(dict.fromkeys(label for _, bars in blocks for _, label, _ in bars))
     told = headings([shared for shared, _ in blocks])
-    figure = new_figure(1)
+    figure = canvas.new_figure(1)
     axis = figure.add_subplot()
     rows = [(heading, [label for _, label, _ in bars]) for heading, (_, bars) in zip(told, blocks, strict=True)]
-    heights, rows_high = rows_in_blocks(axis, rows)
+    heights, rows_high = canvas.rows_in_blocks(axis, rows)
     figure.set_figheight(0.6 + 0.25 * rows_high)
     for ys, (_, bars) in zip(heights, blocks, strict=True):
         for y, (_, label, found) in zip(ys, bars, strict=True):
             colour = COLOURS[labels.index(label) % len(COLOURS)]
             axis.barh(y, found.value, height=0.66, color=colour, linewidth=0)
-            interval_line(axis, y, found, across=True)
+            canvas.interval_line(axis, y, found, across=True)
             said, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
             axis.annotate(said, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
     shown = [(arm, found) for _, bars in blocks for arm, _, found in bars]
-    percent_axis(axis, [found for _, found in shown], which="x", zero=True)
+    canvas.percent_axis(axis, [found for _, found in shown], which="x", zero=True)
     axis.set_xlabel("Accuracy (%)")
-    ends = notes([arm for arm, _ in shown], [found for _, found in shown])
+    ends = canvas.notes([arm for arm, _ in shown], [found for _, found in shown])
     return Drawing(name=name, title=title, caption=caption + ends, figure=figure)
 
 
@@ -234,7 +222,7 @@ def _curves(
         return None
     shown = [arm for _, members in found for arm in members]
     panels = [each for each in _panels([arm.scores for arm in shown]) if any(each[1](arm.scores) for arm in shown)]
-    figure = new_figure(2.1 * ceil(len(panels) / 2) + 0.2)
+    figure = canvas.new_figure(2.1 * ceil(len(panels) / 2) + 0.2)
     shares: list[Estimate] = []
     for place, (heading, value) in enumerate(panels, start=1):
         axis = figure.add_subplot(ceil(len(panels) / 2), 2, place)
@@ -242,26 +230,26 @@ def _curves(
         for line, (_, members) in enumerate(found):
             points = {number(arm): one for arm in members if (one := value(arm.scores))}
             drawn += points.values()
-            plot_line(axis, points, *_look(line), shift=0.05 * (line - (len(found) - 1) / 2))
+            canvas.plot_line(axis, points, *_look(line), shift=0.05 * (line - (len(found) - 1) / 2))
         axis.set_title(heading)
         axis.set_xlabel(axis_label)
         axis.set_xticks(sorted({number(arm) for arm in shown}))
         axis.grid(True, axis="y")
         if "%" in heading:
-            percent_axis(axis, drawn, which="y")
+            canvas.percent_axis(axis, drawn, which="y")
             shares += drawn
         else:
             axis.set_ylim(0, 1.15 * max(one.high for one in drawn))
     if len(found) > 1:
         told = headings([shared for shared, _ in found])
-        line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
+        canvas.line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
     return Drawing(
         name=name,
         title=title,
-        caption="Arms that differ in this number alone, a line for each group of them." + notes(shown, shares),
+        caption="Arms that differ in this number alone, a line for each group of them." + canvas.notes(shown, shares),
         figure=figure,
     )
 
 
 def _look(line: int) -> tuple[str, str]:
-    return COLOURS[line % len(COLOURS)], MARKERS[line % len(MARKERS)]
+    return COLOURS[line % len(COLOURS)], canvas.MARKERS[line % len(canvas.MARKERS)]

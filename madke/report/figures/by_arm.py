@@ -1,4 +1,4 @@
-"""How debates go: what is right, agreed and open after each round; what became of answers; how repeats differ."""
+"""What arms cost and how their debates go: by tokens and calls, by stage, round by round, repeat by repeat."""
 
 from __future__ import annotations
 
@@ -6,28 +6,137 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from madke.core.transcript import Transcript
-from madke.report.figures.canvas import (
-    COLOURS,
-    ON_COLOUR,
-    Drawing,
-    DrawnArm,
-    interval_line,
-    line_key,
-    name_rows,
-    new_figure,
-    notes,
-    patch_key,
-    percent_axis,
-    plot_line,
-    rows_in_blocks,
-)
+from madke.engine.protocol import STAGES
+from madke.report.figures import canvas
+from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
 from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import is_binary
 from madke.scoring.rounds import round_rows
+from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy against mean tokens per question, a point for each arm."""
+    return _accuracy_by(arms, "tokens", [sum(_tokens(arm.scores).values()) for arm in arms])
+
+
+def accuracy_by_calls(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy against mean calls per question, a point for each arm."""
+    return _accuracy_by(arms, "calls", [arm.scores.total.calls / max(1, arm.scores.transcripts) for arm in arms])
+
+
+def _tokens(scores: Scores) -> dict[str, float]:
+    """Stage -> prompt and completion tokens per question; stages that took some."""
+    return {
+        stage: (used.prompt_tokens + used.completion_tokens) / scores.transcripts
+        for stage, used in scores.usage.items()
+        if used.prompt_tokens + used.completion_tokens
+    }
+
+
+def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) -> Drawing | None:
+    # Answers from elsewhere come without their cost.
+    points = [(a, cost, a.scores.correct) for a, cost in zip(arms, costs, strict=True) if a.scores.correct and cost > 0]
+    if len(points) < 2:
+        return None
+    shown, found = [arm for arm, _, _ in points], [value for _, _, value in points]
+    figure = canvas.new_figure(3.6)
+    axis = figure.add_subplot()
+    for arm, cost, value in points:
+        canvas.interval_line(axis, cost, value, colour=arm.colour)
+        axis.plot(cost, value.value, arm.marker, color=arm.colour, zorder=3)
+    canvas.percent_axis(axis, found, which="y")
+    _cost_axis(axis, [cost for _, cost, _ in points])
+    axis.set_ylabel("Accuracy (%)")
+    axis.set_xlabel(f"{unit.capitalize()} per question")
+    canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
+    which = {
+        "tokens": f"prompt and completion tokens{_estimated(shown)}",
+        "calls": "replies that another arm paid for included",
+    }
+    return Drawing(
+        name=f"accuracy-by-{unit}",
+        title=f"Accuracy against {unit}",
+        caption=f"Accuracy of the final answers against the mean {unit} of a debate ({which[unit]})."
+        + canvas.notes(shown, found),
+        figure=figure,
+    )
+
+
+def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+    if max(costs) > 8 * min(costs):  # too far apart for one linear scale
+        axis.set_xscale("log")
+        axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_xlim(0, 1.15 * max(costs))
+        axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+
+
+def _estimated(arms: Sequence[DrawnArm]) -> str:
+    return ", some of them estimated" if any(arm.scores.total.estimated for arm in arms) else ""
+
+
+def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Mean tokens per question: a bar for each arm, a segment for each stage."""
+    from matplotlib.ticker import FuncFormatter
+
+    spent = [(arm, tokens) for arm in arms if (tokens := _tokens(arm.scores))]
+    if not spent:
+        return None
+    stages = _stages([tokens for _, tokens in spent])
+    figure = canvas.new_figure(0.6 + 0.27 * len(spent))
+    axis = figure.add_subplot()
+    longest = max(sum(tokens.values()) for _, tokens in spent)
+    for row, (_, tokens) in enumerate(spent):
+        start = 0.0
+        for colour, members in zip(COLOURS, stages.values(), strict=False):
+            width = sum(tokens.get(stage, 0.0) for stage in members)
+            axis.barh(row, width, left=start, height=0.66, color=colour, linewidth=0)
+            start += width
+        axis.text(start + 0.01 * longest, row, canvas.thousands(start), va="center_baseline", fontsize=8)
+    canvas.name_rows(axis, {row: arm.label for row, (arm, _) in enumerate(spent)}, len(spent))
+    axis.set_xlim(0, 1.1 * longest)
+    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    axis.grid(True, axis="x")
+    axis.set_xlabel("Prompt and completion tokens per question")
+    canvas.patch_key(figure, dict(zip(stages, COLOURS, strict=False)))
+    shown = [arm for arm, _ in spent]
+    return Drawing(
+        name="tokens-by-stage",
+        title="Tokens by stage",
+        caption=f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by what they were spent on."
+        + canvas.notes(shown),
+        figure=figure,
+    )
+
+
+def _stages(spent: Sequence[dict[str, float]]) -> dict[str, tuple[str, ...]]:
+    """Label -> the stages it stands for, in their order; where colours are too few, the cheapest share the last."""
+    total: Counter[str] = Counter()
+    for tokens in spent:
+        total.update(tokens)
+    most = len(COLOURS) if len(total) <= len(COLOURS) else len(COLOURS) - 1
+    dear = {stage for stage, _ in total.most_common(most)}
+    # Stages that a variant names itself are what debaters prepare before the first round.
+    in_order = [*(stage for stage in total if stage not in STAGES), *(stage for stage in STAGES if stage in total)]
+    stages: dict[str, tuple[str, ...]] = {canvas.one_line(stage): (stage,) for stage in in_order if stage in dear}
+    others = tuple(stage for stage in in_order if stage not in dear)
+    return {**stages, "other stages": others} if others else stages
+
 
 # Name, unit, meaning, by the name in Scores.by_round.
 _Measures = Mapping[str, tuple[str, str, str]]
@@ -60,27 +169,27 @@ def _by_round(arms: Sequence[DrawnArm], measures: _Measures, *, name: str, title
     found = {value: [one for arm in arms for one in _points(arm, value).values()] for value in drawn}
     shares = [one for value in drawn if measures[value][1] == "%" for one in found[value]]
     rounds = max(max(_points(arm, value), default=1) for arm in arms for value in drawn)
-    figure = new_figure(2.5)
+    figure = canvas.new_figure(2.5)
     for place, value in enumerate(drawn, start=1):
         heading, unit, _ = measures[value]
         axis = figure.add_subplot(1, len(drawn), place)
         axis.set_title(f"{heading} ({unit})")
         for number, arm in enumerate(arms):
             shift = min(0.06, 0.5 / len(arms)) * (number - (len(arms) - 1) / 2)
-            plot_line(axis, _points(arm, value), arm.colour, arm.marker, shift=shift)
+            canvas.plot_line(axis, _points(arm, value), arm.colour, arm.marker, shift=shift)
         axis.set_xticks(range(1, rounds + 1, 1 + rounds // 10))
         axis.set_xlim(0.6, rounds + 0.4)
         if unit == "%":
-            percent_axis(axis, shares, which="y")
+            canvas.percent_axis(axis, shares, which="y")
             axis.tick_params(axis="y", labelleft=place == 1)
         else:
             axis.set_ylim(bottom=0)
             axis.grid(True, axis="y")
     figure.supxlabel("Round", fontsize=9)
     if len(arms) > 1:
-        line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in arms])
+        canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in arms])
     meanings = "; ".join(f"{measures[value][0]}: {measures[value][2]}" for value in drawn)
-    ends = notes(arms, [one for held in found.values() for one in held])
+    ends = canvas.notes(arms, [one for held in found.values() for one in held])
     return Drawing(
         name=name,
         title=title,
@@ -157,9 +266,9 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
     else:
         blocks = [("", [arm.label for arm, _ in steps])]
         drawn = [[rows["round 1 to the answer"] for _, rows in steps]]
-    figure = new_figure(1)
+    figure = canvas.new_figure(1)
     axis = figure.add_subplot()
-    heights, rows_high = rows_in_blocks(axis, blocks)
+    heights, rows_high = canvas.rows_in_blocks(axis, blocks)
     figure.set_figheight(0.5 + 0.22 * rows_high)
     for ys, counts in zip(heights, drawn, strict=True):
         for y, flips_of in zip(ys, counts, strict=True):
@@ -168,19 +277,19 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
                 share = flips_of.get(flip, 0) / n
                 axis.barh(y, share, left=start, height=0.74, color=_FLIP_COLOURS[flip], linewidth=0)
                 if share >= 0.045:  # else there is no room for the figure
-                    said = axis.text(start + share / 2, y, f"{100 * share:.0f}", fontsize=7, color=ON_COLOUR)
+                    said = axis.text(start + share / 2, y, f"{100 * share:.0f}", fontsize=7, color=canvas.ON_COLOUR)
                     said.set(ha="center", va="center_baseline")
                 start += share
             axis.text(1.01, y, f"n = {n:,}", va="center_baseline", fontsize=8)
     axis.set_xlim(0, 1)
     axis.set_xticks([])
     axis.spines["bottom"].set_visible(False)
-    patch_key(figure, _FLIP_COLOURS)
+    canvas.patch_key(figure, _FLIP_COLOURS)
     return Drawing(
         name="flips",
         title="Flips between rounds",
         caption="In percent of the n debates that went on, what became of the answer that most debaters held; and from "
-        "round 1 to the final answer, of all debates." + notes([arm for arm, _ in steps]),
+        "round 1 to the final answer, of all debates." + canvas.notes([arm for arm, _ in steps]),
         figure=figure,
     )
 
@@ -194,22 +303,22 @@ def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -
             rows.append((arm, [mean for mean, _ in counted.repeats.values()], arm.scores.correct))
     if not rows:
         return None
-    figure = new_figure(0.7 + 0.3 * len(rows))
+    figure = canvas.new_figure(0.7 + 0.3 * len(rows))
     axis = figure.add_subplot()
     for y, (arm, means, found) in enumerate(rows):
-        interval_line(axis, y, found, across=True, colour=arm.colour)
+        canvas.interval_line(axis, y, found, across=True, colour=arm.colour)
         axis.plot([found.value] * 2, [y - 0.3, y + 0.3], color=arm.colour, linewidth=1.5)
         # Equal repeats lie on each other: the darker, the more.
         axis.plot(means, [y] * len(means), "o", color=arm.colour, alpha=0.5, markersize=5, markeredgewidth=0)
-    name_rows(axis, {y: arm.label for y, (arm, _, _) in enumerate(rows)}, len(rows))
+    canvas.name_rows(axis, {y: arm.label for y, (arm, _, _) in enumerate(rows)}, len(rows))
     ends = [Estimate(value=mean, low=mean, high=mean, n=found.n) for _, means, found in rows for mean in means]
-    percent_axis(axis, [*ends, *(found for _, _, found in rows)], which="x")
+    canvas.percent_axis(axis, [*ends, *(found for _, _, found in rows)], which="x")
     axis.set_xlabel("Accuracy (%)")
     shown = [arm for arm, _, _ in rows]
     return Drawing(
         name="accuracy-by-repeat",
         title="Accuracy by repeat",
         caption="A dot for each repeat of all questions; the upright line is their mean."
-        + notes(shown, [found for _, _, found in rows]),
+        + canvas.notes(shown, [found for _, _, found in rows]),
         figure=figure,
     )
