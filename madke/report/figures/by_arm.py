@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from madke.core.transcript import Transcript
@@ -58,17 +59,11 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
     axis.set_ylabel("Accuracy (%)")
     axis.set_xlabel(f"{unit.capitalize()} per question")
     canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
-    which = {
-        "tokens": f"prompt and completion tokens{_estimated(shown)}",
-        "calls": "replies that another arm paid for included",
-    }
-    return Drawing(
-        name=f"accuracy-by-{unit}",
-        title=f"Accuracy against {unit}",
-        caption=f"Accuracy of the final answers against the mean {unit} of a debate ({which[unit]})."
-        + canvas.notes(shown, found),
-        figure=figure,
-    )
+    tokens = f"prompt and completion tokens{_estimated(shown)}"
+    which = {"tokens": tokens, "calls": "replies that another arm paid for included"}[unit]
+    caption = f"Accuracy of the final answers against the mean {unit} of a debate ({which})."
+    caption += canvas.notes(shown, found)
+    return Drawing(f"accuracy-by-{unit}", f"Accuracy against {unit}", caption, figure)
 
 
 def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
@@ -115,13 +110,8 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     axis.set_xlabel("Prompt and completion tokens per question")
     canvas.patch_key(figure, dict(zip(stages, COLOURS, strict=False)))
     shown = [arm for arm, _ in spent]
-    return Drawing(
-        name="tokens-by-stage",
-        title="Tokens by stage",
-        caption=f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by what they were spent on."
-        + canvas.notes(shown),
-        figure=figure,
-    )
+    caption = f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by what they were spent on."
+    return Drawing("tokens-by-stage", "Tokens by stage", caption + canvas.notes(shown), figure)
 
 
 def _stages(spent: Sequence[dict[str, float]]) -> dict[str, tuple[str, ...]]:
@@ -153,15 +143,15 @@ _DISAGREEMENT: _Measures = {
 
 def agreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy of the majority, Cons and Co2 after each round."""
-    return _by_round(arms, _AGREEMENT, name="agreement-by-round", title="Accuracy, Cons and Co2 by round")
+    return _by_round(arms, _AGREEMENT, "agreement-by-round", "Accuracy, Cons and Co2 by round")
 
 
 def disagreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
     """How far the debaters are apart after each round: pairs that differ, and the entropy of their answers."""
-    return _by_round(arms, _DISAGREEMENT, name="disagreement-by-round", title="Disagreement by round")
+    return _by_round(arms, _DISAGREEMENT, "disagreement-by-round", "Disagreement by round")
 
 
-def _by_round(arms: Sequence[DrawnArm], measures: _Measures, *, name: str, title: str) -> Drawing | None:
+def _by_round(arms: Sequence[DrawnArm], measures: _Measures, name: str, title: str) -> Drawing | None:
     arms = [arm for arm in arms if any(_points(arm, value) for value in measures)]
     drawn = [value for value in measures if any(len(_points(arm, value)) > 1 for arm in arms)]
     if not drawn:
@@ -190,12 +180,8 @@ def _by_round(arms: Sequence[DrawnArm], measures: _Measures, *, name: str, title
         canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in arms])
     meanings = "; ".join(f"{measures[value][0]}: {measures[value][2]}" for value in drawn)
     ends = canvas.notes(arms, [one for held in found.values() for one in held])
-    return Drawing(
-        name=name,
-        title=title,
-        caption=f"After each round. {meanings}. Debates that have ended keep their last values.{ends}",
-        figure=figure,
-    )
+    caption = f"After each round. {meanings}. Debates that have ended keep their last values.{ends}"
+    return Drawing(name, title, caption, figure)
 
 
 def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
@@ -217,8 +203,8 @@ class Tally:
     """Round n -> flip -> debates, of the majority's answer from round n to n + 1; those that went on."""
     overall: Mapping[str, int]
     """Flip -> debates, from the majority of round 1 to the final answer."""
-    repeats: Mapping[int, tuple[float, int]]
-    """Repeat -> mean of ``correct``, and over how many questions."""
+    repeats: Mapping[int, float]
+    """Repeat -> mean of ``correct``."""
 
 
 def tally(transcripts: Iterable[Transcript]) -> Tally:
@@ -237,11 +223,8 @@ def tally(transcripts: Iterable[Transcript]) -> Tally:
         overall[_FLIPS[held[0], final]] += 1
         for n, step in enumerate(pairwise(held), start=1):
             between.setdefault(n, Counter())[_FLIPS[step]] += 1
-    return Tally(
-        between=dict(sorted(between.items())),
-        overall=overall,
-        repeats={n: (sum(values) / len(values), len(values)) for n, values in sorted(repeats.items())},
-    )
+    means = {n: fmean(values) for n, values in sorted(repeats.items())}
+    return Tally(between=dict(sorted(between.items())), overall=overall, repeats=means)
 
 
 _FLIP_COLOURS = dict(zip(FLIPS, (COLOURS[2], COLOURS[5], COLOURS[1], COLOURS[6]), strict=True))
@@ -285,13 +268,11 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
     axis.set_xticks([])
     axis.spines["bottom"].set_visible(False)
     canvas.patch_key(figure, _FLIP_COLOURS)
-    return Drawing(
-        name="flips",
-        title="Flips between rounds",
-        caption="In percent of the n debates that went on, what became of the answer that most debaters held; and from "
-        "round 1 to the final answer, of all debates." + canvas.notes([arm for arm, _ in steps]),
-        figure=figure,
+    caption = (
+        "In percent of the n debates that went on, what became of the answer that most debaters held; and from round 1 "
+        "to the final answer, of all debates."
     )
+    return Drawing("flips", "Flips between rounds", caption + canvas.notes([arm for arm, _ in steps]), figure)
 
 
 def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
@@ -300,7 +281,7 @@ def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -
     for arm in arms:
         counted = tallies.get(arm.results.name)
         if counted and len(counted.repeats) > 1 and arm.scores.correct is not None:
-            rows.append((arm, [mean for mean, _ in counted.repeats.values()], arm.scores.correct))
+            rows.append((arm, [*counted.repeats.values()], arm.scores.correct))
     if not rows:
         return None
     figure = canvas.new_figure(0.7 + 0.3 * len(rows))
@@ -314,11 +295,6 @@ def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -
     ends = [Estimate(value=mean, low=mean, high=mean, n=found.n) for _, means, found in rows for mean in means]
     canvas.percent_axis(axis, [*ends, *(found for _, _, found in rows)], which="x")
     axis.set_xlabel("Accuracy (%)")
-    shown = [arm for arm, _, _ in rows]
-    return Drawing(
-        name="accuracy-by-repeat",
-        title="Accuracy by repeat",
-        caption="A dot for each repeat of all questions; the upright line is their mean."
-        + canvas.notes(shown, [found for _, _, found in rows]),
-        figure=figure,
-    )
+    caption = "A dot for each repeat of all questions; the upright line is their mean."
+    caption += canvas.notes([arm for arm, _, _ in rows], [found for _, _, found in rows])
+    return Drawing("accuracy-by-repeat", "Accuracy by repeat", caption, figure)

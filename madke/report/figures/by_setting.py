@@ -101,14 +101,11 @@ def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
         outside = _outside(members[0])
         # Without knowledge there is nothing to select, so one such arm is the baseline of every selection.
         alone = [arm for arm in arms if arm.results.config and not _knowledge(arm) and _outside(arm) == outside]
-        ordered = [*alone, *sorted(members, key=lambda arm: len(_sources(arm)))]
-        blocks.append((shared, _bars([(arm, " + ".join(_sources(arm)) or "no knowledge") for arm in ordered])))
-    return _bars_drawn(
-        blocks,
-        name="source-ablation",
-        title="Sources of knowledge",
-        caption="Accuracy of the final answers with knowledge of different sources, all else equal.",
-    )
+        named = [(arm, knowledge.sources) for arm in members if (knowledge := _knowledge(arm))]
+        named = [*((arm, ("no knowledge",)) for arm in alone), *sorted(named, key=lambda each: len(each[1]))]
+        blocks.append((shared, _bars([(arm, " + ".join(sources)) for arm, sources in named])))
+    caption = "Accuracy of the final answers with knowledge of different sources, all else equal."
+    return _bars_drawn(blocks, "source-ablation", "Sources of knowledge", caption)
 
 
 def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
@@ -116,20 +113,12 @@ def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
     informed = [arm for arm in arms if _knowledge(arm)]
     found = groups(informed, lambda path: path.startswith(_BY_SELECTION))
     blocks = [(shared, _bars([(arm, _selection(arm)) for arm in members])) for shared, members in found]
-    return _bars_drawn(
-        blocks,
-        name="selection-ablation",
-        title="Selection of knowledge",
-        caption="Accuracy of the final answers with different ways to select from one pool, all else equal.",
-    )
+    caption = "Accuracy of the final answers with different ways to select from one pool, all else equal."
+    return _bars_drawn(blocks, "selection-ablation", "Selection of knowledge", caption)
 
 
 def _knowledge(arm: DrawnArm) -> Knowledge | None:
     return arm.results.config.protocol.knowledge if arm.results.config else None
-
-
-def _sources(arm: DrawnArm) -> tuple[str, ...]:
-    return arm.results.config.protocol.sources if arm.results.config else ()
 
 
 def _selection(arm: DrawnArm) -> str:
@@ -148,7 +137,7 @@ def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
     return [(arm, canvas.one_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
 
 
-def _bars_drawn(blocks: Sequence[_Block], *, name: str, title: str, caption: str) -> Drawing | None:
+def _bars_drawn(blocks: Sequence[_Block], name: str, title: str, caption: str) -> Drawing | None:
     blocks = [(shared, bars) for shared, bars in blocks if len({label for _, label, _ in bars}) > 1]
     if not blocks:
         return None
@@ -170,31 +159,17 @@ def _bars_drawn(blocks: Sequence[_Block], *, name: str, title: str, caption: str
     canvas.percent_axis(axis, [found for _, found in shown], which="x", zero=True)
     axis.set_xlabel("Accuracy (%)")
     ends = canvas.notes([arm for arm, _ in shown], [found for _, found in shown])
-    return Drawing(name=name, title=title, caption=caption + ends, figure=figure)
+    return Drawing(name, title, caption + ends, figure)
 
 
 def agents_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Rounds, Co2, Cons and accuracy over the number of debaters (Wang et al., Figures 7 to 9)."""
-    return _curves(
-        arms,
-        setting="protocol.debaters",
-        count=lambda protocol: len(protocol.cast),
-        name="agents",
-        title="Number of debaters",
-        axis_label="Debaters",
-    )
+    return _curves(arms, "protocol.debaters", lambda each: len(each.cast), "agents", "Number of debaters", "Debaters")
 
 
 def rounds_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Rounds, Co2, Cons and accuracy over the most rounds that a debate may have (Wang et al., Figures 7 to 9)."""
-    return _curves(
-        arms,
-        setting="protocol.rounds",
-        count=lambda protocol: protocol.rounds,
-        name="rounds",
-        title="Number of rounds",
-        axis_label="Most rounds",
-    )
+    return _curves(arms, "protocol.rounds", lambda each: each.rounds, "rounds", "Number of rounds", "Most rounds")
 
 
 def _panels(shown: Sequence[Scores]) -> list[tuple[str, Callable[[Scores], Estimate | None]]]:
@@ -210,7 +185,7 @@ def _panels(shown: Sequence[Scores]) -> list[tuple[str, Callable[[Scores], Estim
 
 
 def _curves(
-    arms: Sequence[DrawnArm], *, setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
+    arms: Sequence[DrawnArm], setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
 ) -> Drawing | None:
     def number(arm: DrawnArm) -> int:
         assert arm.results.config is not None
@@ -243,12 +218,8 @@ def _curves(
     if len(found) > 1:
         told = headings([shared for shared, _ in found])
         canvas.line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
-    return Drawing(
-        name=name,
-        title=title,
-        caption="Arms that differ in this number alone, a line for each group of them." + canvas.notes(shown, shares),
-        figure=figure,
-    )
+    caption = "Arms that differ in this number alone, a line for each group of them."
+    return Drawing(name, title, caption + canvas.notes(shown, shares), figure)
 
 
 def _look(line: int) -> tuple[str, str]:

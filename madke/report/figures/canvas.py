@@ -70,7 +70,7 @@ _NO_STYLE = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"
 """Settings of the program around, which stay."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Drawing:
     """A drawn figure with its title and caption."""
 
