@@ -133,13 +133,13 @@ def _show_tables(
 
     screen = console()
     if shown:
-        screen.print(question_table(shown))
+        screen.print(rich_table(question_table(shown)))
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     screen.print(score_table([*comparison.scores.items()]))
     screen.print(rich_table(cost_table(comparison.scores)))
-    screen.print(pair_table(comparison.pairs))
+    screen.print(rich_table(pair_table(comparison.pairs)))
     screen.print(rich_table(paired_table(tests), NO_ROOM))
     if across:
         screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))

@@ -253,7 +253,7 @@ def _outcome(run: str, transcript: Transcript) -> Outcome:
         rounds=len(transcript.rounds) if used else None,
         stop_reason=transcript.stop_reason,
         calls=used.calls if used else None,
-        tokens=used.prompt_tokens + used.completion_tokens if used else None,
+        tokens=used.tokens if used else None,
         oracle=transcript.oracle,
         repeat=transcript.repeat,
         repeats=1,
@@ -358,9 +358,8 @@ def cost_table(scores: Mapping[str, Scores]) -> Table:
     rows = []
     for name, found in scores.items():
         total, n = found.total, max(found.transcripts, 1)
-        tokens = total.prompt_tokens + total.completion_tokens
         rounds = found.mean_rounds.value if found.mean_rounds else 0.0
-        each = (rounds, total.calls / n, total.paid / n, tokens / n)
+        each = (rounds, total.calls / n, total.paid / n, total.tokens / n)
         figures = (score_cell(figure, digits=",.1f") if found.usage else NOTHING for figure in each)
         rows.append((Cell(text=name), percent_cell(found.correct), *figures))
     return Table(title="Cost", columns=columns, rows=tuple(rows))

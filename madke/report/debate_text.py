@@ -6,14 +6,13 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Table as Columns
 from rich.text import Text
 
 from madke.core.transcript import Cut, Final, PoolEntry, Round, Selection, Transcript, Turn, Verdict
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
-from madke.report.tables import ORACLE, interval, one_line
+from madke.report.tables import ORACLE, Cell, Table, count_cell, one_line, percent_cell
 from madke.tasks.choice import lettered
 from madke.terminal import printable
 
@@ -57,7 +56,7 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     if not transcript.usage:
         return
     calls = sum(used.calls for used in transcript.usage.values())
-    tokens = sum(used.prompt_tokens + used.completion_tokens for used in transcript.usage.values())
+    tokens = sum(used.tokens for used in transcript.usage.values())
     yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
 
 
@@ -180,32 +179,34 @@ NO_ROOM = ("p", "effect")
 
 def question_table(compared: Sequence[ComparedQuestion]) -> Table:
     """One row a question: its gold answer, and what each run answered, with a mark and the number of rounds."""
-    caption = "+ right, - wrong (by the task's first metric; a figure: in percent); in brackets the rounds."
-    table = Table("id", "question", "gold", box=box.SIMPLE_HEAD, pad_edge=False, caption=caption)
-    table.caption_justify = "left"
-    table.columns[0].overflow = "fold"
-    for of_run in zip(*(row.runs for row in compared), strict=True):
-        table.add_column(Text(_title(max(of_run, key=lambda outcome: outcome.repeats))), overflow="fold")
-    for row in compared:
-        texts = (_short(row.id), _short(row.question), _short(" | ".join(row.answers)))
-        table.add_row(*map(Text, texts), *(Text(_cell(outcome)) for outcome in row.runs))
-    return table
+    of_runs = zip(*(row.runs for row in compared), strict=True)
+    titles = (_title(max(of_run, key=lambda outcome: outcome.repeats)) for of_run in of_runs)
+    rows = (
+        (row.id, row.question, " | ".join(row.answers), *(_cell(outcome) for outcome in row.runs)) for row in compared
+    )
+    return Table(
+        title="",
+        columns=("id", "question", "gold", *titles),
+        rows=tuple(tuple(Cell(text=_short(text)) for text in row) for row in rows),
+        notes=("+ right, - wrong (by the task's first metric; a figure: in percent); in brackets the rounds.",),
+    )
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
     """One row a pair of runs: on how many questions both were right, one of them, or neither, and the flip rate."""
-    caption = (
-        "of the first repeats; other answer: share of questions whose final answers differ, with its 95 % interval"
-    )
-    table = Table("first", "second", box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
-    for heading in ("both right", "only first", "only second", "neither", "left out", "other answer %"):
-        table.add_column(heading, justify="right")
+    rows = []
     for pair in pairs:
         counts = (pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out)
-        table.add_row(
-            Text(one_line(pair.first)), Text(one_line(pair.second)), *map(str, counts), interval(pair.other_answer)
-        )
-    return table
+        names = (Cell(text=one_line(pair.first)), Cell(text=one_line(pair.second)))
+        rows.append((*names, *map(count_cell, counts), percent_cell(pair.other_answer)))
+    return Table(
+        title="",
+        columns=("first", "second", "both right", "only first", "only second", "neither", "left out", "other answer %"),
+        rows=tuple(rows),
+        notes=(
+            "of the first repeats; other answer: share of questions whose final answers differ, with its 95 % interval",
+        ),
+    )
 
 
 def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
@@ -219,8 +220,8 @@ def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript]
     return Group(Text("\n".join(map(one_line, head)) + "\n"), *(_columns(row, in_a_row) for row in rows))
 
 
-def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> Table:
-    grid = Table.grid(padding=(0, _GAP, 0, 0), expand=True)
+def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> Columns:
+    grid = Columns.grid(padding=(0, _GAP, 0, 0), expand=True)
     for _ in range(width):
         grid.add_column(ratio=1, overflow="fold")
     rounds = [[_round(entry, given=t.given and entry.n == 1) for entry in t.rounds] for _, t in debates]

@@ -166,7 +166,7 @@ class Index:
             # Nobody counted what answers from elsewhere took.
             "rounds": len(transcript.rounds) if used else None,
             "calls": used.calls if used else None,
-            "tokens": used.prompt_tokens + used.completion_tokens if used else None,
+            "tokens": used.tokens if used else None,
         }
         for name, value in added.items():
             self._columns[name].append(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -51,9 +51,6 @@ def grades_missing(scores: Scores) -> str:
     )
 
 
-# Scores
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Arm:
     name: str
@@ -63,11 +60,12 @@ class _Arm:
     """Value -> the mark of its test against the first arm."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Column:
     heading: str
     """On pages and in files; all different."""
     cell: Callable[[_Arm], Cell]
+    _: KW_ONLY
     screen: str = ""
     """The heading on a terminal; empty if it is not shown there."""
     place: Literal["main", "aside", "screen"] = "main"
@@ -80,6 +78,10 @@ class _Column:
 
 _OVER_REPEATS = "over repeats %"
 _REPEATS = "sd over repeats"
+_SPREAD = (
+    f"{_OVER_REPEATS}: correct, with the t interval over repeats of these questions; {_REPEATS}: standard deviation of "
+    "the means of single repeats."
+)
 _CONSISTENCY = "Cons and Co2 by the judge's last verdict; m: no judge was asked about all, by the task's matcher."
 
 
@@ -89,40 +91,29 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     measured = dict.fromkeys(name for arm in arms for name in arm.scores.metrics)
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
     return [
-        _Column(heading="n", screen="n", place="screen", cell=_questions),
+        _Column("n", _questions, screen="n", place="screen"),
         _Column(
-            heading=named,
-            screen="correct % (95 % interval)",
-            cell=_correct,
-            screen_text=lambda arm: interval(arm.scores.correct),
+            named, _correct, screen="correct % (95 % interval)", screen_text=lambda arm: interval(arm.scores.correct)
         ),
-        _Column(heading=_OVER_REPEATS, cell=_over_repeats),
-        _Column(
-            heading=_REPEATS,
-            cell=_sd_over_repeats,
-            note=f"{_OVER_REPEATS}: correct, with the t interval over repeats of these questions; {_REPEATS}: standard "
-            "deviation of the means of single repeats.",
-        ),
+        _Column(_OVER_REPEATS, _over_repeats),
+        _Column(_REPEATS, _sd_over_repeats, note=_SPREAD),
         *(_metric(name, first) for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured),
         *(
-            _Column(heading=f"{name} %", screen=name, cell=partial(_consistency, value=value), note=_CONSISTENCY)
+            _Column(f"{name} %", partial(_consistency, value=value), screen=name, note=_CONSISTENCY)
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
         ),
-        _Column(heading="rounds", screen="rounds", cell=lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f")),
-        _Column(heading="calls", screen="calls", cell=_cost(lambda scores: scores.total.calls)),
-        _Column(heading="paid", place="aside", cell=_cost(lambda scores: scores.total.paid)),
-        _Column(
-            heading="tokens",
-            screen="tokens",
-            cell=_cost(lambda scores: scores.total.prompt_tokens + scores.total.completion_tokens),
-        ),
-        _Column(heading="questions", place="aside", cell=lambda arm: count_cell(arm.scores.questions)),
-        _Column(heading="debates", place="aside", cell=_debates),
-        _Column(heading="answered", place="aside", cell=_answered),
-        _Column(heading="abst.", screen="abst.", place="screen", cell=lambda arm: count_cell(arm.scores.abstained)),
-        _Column(heading="failed", screen="failed", cell=lambda arm: count_cell(arm.scores.failed)),
+        _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f"), screen="rounds"),
+        # Nobody counted what answers from elsewhere took.
+        _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None), screen="calls"),
+        _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
+        _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None), screen="tokens"),
+        _Column("questions", _count(lambda scores: scores.questions), place="aside"),
+        _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
+        _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
+        _Column("abst.", _count(lambda scores: scores.abstained), screen="abst.", place="screen"),
+        _Column("failed", _count(lambda scores: scores.failed), screen="failed"),
         *(
-            _Column(heading=f"unparsed: {stage} %", place="aside", cell=partial(_unparsed, stage=stage))
+            _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
             for stage in dict.fromkeys(stage for arm in arms for stage in arm.scores.parse_failures)
         ),
     ]
@@ -136,11 +127,9 @@ def _first_metric(arms: Sequence[_Arm]) -> str:
 
 def _questions(arm: _Arm) -> Cell:
     scores = arm.scores
-    if scores.transcripts == scores.questions:
-        return Cell(text=str(scores.questions), value=scores.questions)
-    repeats, more = divmod(scores.transcripts, scores.questions)
-    text = f"{scores.questions} ({scores.transcripts} debates)" if more else f"{scores.questions} x {repeats}"
-    return Cell(text=text, value=scores.questions)
+    repeats, more = divmod(scores.transcripts, scores.questions or 1)
+    times = f" ({scores.transcripts} debates)" if more else f" x {repeats}" if repeats > 1 else ""
+    return Cell(text=f"{scores.questions}{times}", value=scores.questions)
 
 
 def _correct(arm: _Arm) -> Cell:
@@ -157,9 +146,7 @@ def _over_repeats(arm: _Arm) -> Cell:
 
 def _sd_over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    if spread is None:
-        return NOTHING
-    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd)
+    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NOTHING
 
 
 def _metric(name: str, first: str) -> _Column:
@@ -173,9 +160,9 @@ def _metric(name: str, first: str) -> _Column:
         return "-" if found is None else "\n".join((*score_cell(found).figure_and_interval, f"n = {found.n}"))
 
     if in_percent(name):
-        return _Column(heading=f"{heading} %", screen=heading, place="screen" if name == first else "main", cell=cell)
+        return _Column(f"{heading} %", cell, screen=heading, place="screen" if name == first else "main")
     said = f"{name}: a scale of its own, not percent; over the n questions with an answer."
-    return _Column(heading=name, screen=name, cell=cell, screen_text=own_scale, note=said)
+    return _Column(name, cell, screen=name, screen_text=own_scale, note=said)
 
 
 def _consistency(arm: _Arm, value: str) -> Cell:
@@ -184,16 +171,8 @@ def _consistency(arm: _Arm, value: str) -> Cell:
     return percent_cell(judge) if judge or not matcher else percent_cell(matcher, " m")
 
 
-def _cost(count: Callable[[Scores], int]) -> Callable[[_Arm], Cell]:
-    return lambda arm: count_cell(count(arm.scores)) if arm.scores.usage else NOTHING
-
-
-def _debates(arm: _Arm) -> Cell:
-    return NOTHING if arm.scores.transcripts == arm.scores.questions else count_cell(arm.scores.transcripts)
-
-
-def _answered(arm: _Arm) -> Cell:
-    return count_cell(arm.scores.transcripts - arm.scores.abstained - arm.scores.failed)
+def _count(count: Callable[[Scores], int | None]) -> Callable[[_Arm], Cell]:
+    return lambda arm: NOTHING if (n := count(arm.scores)) is None else count_cell(n)
 
 
 def _unparsed(arm: _Arm, stage: str) -> Cell:
@@ -307,9 +286,8 @@ def _repeated(scores: Scores) -> str:
     found = []
     for name, spread in scores.repeats.items():
         times, digits = (100, ".1f") if in_percent(name) else (1, ".4g")
-        mean, low, high, sd = (
-            f"{times * value:{digits}}" for value in (spread.mean, spread.low, spread.high, spread.sd)
-        )
+        figures = (spread.mean, spread.low, spread.high, spread.sd)
+        mean, low, high, sd = (f"{times * value:{digits}}" for value in figures)
         found.append(f"{printable(name)} {mean} ({low} to {high}; sd {sd})")
     repeats = max(spread.repeats for spread in scores.repeats.values())
     return f"over {repeats} repeats, for these questions: {', '.join(found)}"

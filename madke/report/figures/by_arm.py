@@ -36,11 +36,7 @@ def accuracy_by_calls(arms: Sequence[DrawnArm]) -> Drawing | None:
 
 def _tokens(scores: Scores) -> dict[str, float]:
     """Stage -> prompt and completion tokens per question; stages that took some."""
-    return {
-        stage: (used.prompt_tokens + used.completion_tokens) / scores.transcripts
-        for stage, used in scores.usage.items()
-        if used.prompt_tokens + used.completion_tokens
-    }
+    return {stage: used.tokens / scores.transcripts for stage, used in scores.usage.items() if used.tokens}
 
 
 def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) -> Drawing | None:
