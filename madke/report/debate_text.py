@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from rich.console import Group, RenderableType
-from rich.table import Table as Columns
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from madke.core.transcript import Cut, Final, PoolEntry, Round, Selection, Transcript, Turn, Verdict
@@ -220,8 +220,8 @@ def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript]
     return Group(Text("\n".join(map(one_line, head)) + "\n"), *(_columns(row, in_a_row) for row in rows))
 
 
-def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> Columns:
-    grid = Columns.grid(padding=(0, _GAP, 0, 0), expand=True)
+def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> RichTable:
+    grid = RichTable.grid(padding=(0, _GAP, 0, 0), expand=True)
     for _ in range(width):
         grid.add_column(ratio=1, overflow="fold")
     rounds = [[_round(entry, given=t.given and entry.n == 1) for entry in t.rounds] for _, t in debates]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from rich.table import Table as RichTable
 
 from madke.report.comparison import if_failed_notes
 from madke.report.tables import (
@@ -22,6 +24,7 @@ from madke.report.tables import (
     percent_cell,
     rich_table,
     score_cell,
+    value_cell,
 )
 from madke.scoring.arms import ArmValues, Results, only
 from madke.scoring.debate_rows import NO_SHARES
@@ -30,9 +33,6 @@ from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
-
-if TYPE_CHECKING:
-    import rich.table
 
 
 def of_dataset(arm: str, dataset: str) -> str:
@@ -150,10 +150,10 @@ def _sd_over_repeats(arm: _Arm) -> Cell:
 
 
 def _metric(name: str, first: str) -> _Column:
-    heading, shown = HEADINGS.get(name, name), percent_cell if in_percent(name) else score_cell
+    heading = HEADINGS.get(name, name)
 
     def cell(arm: _Arm) -> Cell:
-        return shown(arm.scores.metrics.get(name), arm.marks.get(name, ""))
+        return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
     def own_scale(arm: _Arm) -> str:
         found = arm.scores.metrics.get(name)
@@ -179,7 +179,7 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
-def score_table(runs: Sequence[tuple[str, Scores]]) -> rich.table.Table:
+def score_table(runs: Sequence[tuple[str, Scores]]) -> RichTable:
     """For a terminal: one row a run; what came out right, how consistent the debaters were, and what it took."""
     arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in runs]
     columns = _filled([column for column in _score_columns(arms) if column.screen], arms)
@@ -275,12 +275,6 @@ def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
 # What no table has room for
 
 
-def _detail(name: str, found: Estimate) -> str:
-    if in_percent(name):
-        return f"{name} {interval(found)}, n = {found.n}"
-    return f"{printable(name)} {found.value:.4g} ({found.low:.4g} to {found.high:.4g}), n = {found.n}"
-
-
 def _repeated(scores: Scores) -> str:
     """The means over repeats, the questions fixed."""
     found = []
@@ -319,7 +313,7 @@ def _beside_metrics(scores: Scores) -> Iterator[str]:
 def score_details(scores: Scores) -> str:
     """Everything that one run's scores hold and the table leaves out, a line each."""
     lines = [
-        *(_detail(name, found) for name, found in scores.metrics.items()),
+        *(f"{printable(name)} {value_cell(name, each).text}, n = {each.n}" for name, each in scores.metrics.items()),
         f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
         f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
         f"by the matcher {interval(scores.co2_matcher)}",

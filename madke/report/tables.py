@@ -10,7 +10,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+from rich import box
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from madke.core.errors import UserError
 from madke.files import replacing
@@ -19,10 +23,6 @@ from madke.scoring.debate_rows import GRADER, correct
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
-
-if TYPE_CHECKING:
-    import rich.table
-
 
 ORACLE = "analysis: reads the gold answers"
 """Said wherever a debate whose order read the gold answers is reported."""
@@ -127,6 +127,11 @@ def score_cell(found: Estimate | float | None, mark: str = "", digits: str = ".4
     return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
 
 
+def value_cell(name: str, found: Estimate | None, mark: str = "") -> Cell:
+    """A value's mean: in percent where its name is that of a share, else in its own unit."""
+    return (percent_cell if in_percent(name) else score_cell)(found, mark)
+
+
 def percent(found: Estimate | None) -> str:
     """The mean in percent, one decimal; a dash where there is none."""
     return "-" if found is None else f"{100 * found.value:.1f}"
@@ -144,13 +149,9 @@ def one_line(text: str) -> str:
     return " ".join(printable(text).split())
 
 
-def rich_table(table: Table, without: Container[str] = ()) -> rich.table.Table:
+def rich_table(table: Table, without: Container[str] = ()) -> RichTable:
     """A table for a terminal, ``without`` columns of these headings and notes that begin with them."""
-    from rich import box
-    from rich.table import Table as Shown
-    from rich.text import Text
-
-    shown = Shown(
+    shown = RichTable(
         title=one_line(table.title) or None,
         title_justify="left",
         box=box.SIMPLE_HEAD,

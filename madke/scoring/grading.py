@@ -81,14 +81,8 @@ class GradingPrompt(BaseModel):
             f"{example.reasoning}\n[{example.right}]"
             for example in self.examples[question.task]
         )
-        parts = (
-            self.instruction,
-            "Worked examples:",
-            *examples,
-            "(end of the examples)",
-            _shown(question.question, question.choices, question.answers, answer),
-            self.closing,
-        )
+        task = _shown(question.question, question.choices, question.answers, answer)
+        parts = (self.instruction, "Worked examples:", *examples, "(end of the examples)", task, self.closing)
         return Message(role="system", content=self.system), Message(role="user", content="\n\n".join(parts))
 
 
@@ -100,15 +94,8 @@ def read_grade(reply: str) -> bool | None:
 
 def _shown(question: str, choices: tuple[str, ...], references: tuple[str, ...], answer: str) -> str:
     task = [_quoted(question), *(f"({letter}) {_on_one_line(choice)}" for letter, choice in lettered(choices))]
-    return "\n".join(
-        [
-            "<task>",
-            *task,
-            "</task>",
-            *(f"<reference>{_on_one_line(reference)}</reference>" for reference in references),
-            f"<answer>{_on_one_line(answer)}</answer>",
-        ]
-    )
+    golds = (f"<reference>{_on_one_line(reference)}</reference>" for reference in references)
+    return "\n".join(["<task>", *task, "</task>", *golds, f"<answer>{_on_one_line(answer)}</answer>"])
 
 
 def _on_one_line(text: str) -> str:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Any, Literal
 
-from madke.scoring.arms import ArmValues
+from madke.scoring.arms import ArmValues, QuestionKey
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
@@ -26,7 +26,7 @@ MIN_REPEATS = 3
 _ALPHA = 0.05
 _RESAMPLES = 9999
 _ALL_WAYS = 15
-"""Up to so many questions that differ, all ways to swap arms are tried; else as many as there are resamples."""
+"""Up to so many questions that differ, all ways to swap arms are tried."""
 _NEVER = 5
 """Up to so many differences no permutation has p < 0.05: of 2 ** 5 ways, two are as extreme as any."""
 _NOTHING = 1e-12
@@ -133,26 +133,37 @@ def _asked(
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One test over questions, uncorrected (``p_holm`` is ``p``); None if no question has that value in both arms."""
-    shared = [key for key in left.questions if key in right.questions]
-    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    held = [key for key in shared if key in ours and key in theirs]
+    shared, held = _both(left, right, metric)
     if not held:
         return None
-    one = [fmean(ours[key].values()) for key in held]
-    two = [fmean(theirs[key].values()) for key in held]
-    found = _tested(one, two)
-    test = PairedTest(
+    ours, theirs = left.values[metric], right.values[metric]
+    one, two = ([fmean(values[key].values()) for key in held] for values in (ours, theirs))
+    left_out = sum((key in ours) != (key in theirs) for key in shared)
+    return _with_failed(_test((left, right), metric, one, two, _tested(one, two), left_out=left_out), left, right)
+
+
+def _both(left: ArmValues, right: ArmValues, metric: str) -> tuple[list[QuestionKey], list[QuestionKey]]:
+    """The questions of both arms, and those of them that have the value in both."""
+    shared = [key for key in left.questions if key in right.questions]
+    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
+    return shared, [key for key in shared if key in ours and key in theirs]
+
+
+def _test(
+    arms: tuple[ArmValues, ArmValues], metric: str, one: list[float], two: list[float], found: _Tested, **more: Any
+) -> PairedTest:
+    left, right = arms
+    return PairedTest(
         left=left.name,
         right=right.name,
         metric=metric,
-        n=len(held),
-        left_out=sum((key in ours) != (key in theirs) for key in shared),
+        n=len(one),
         left_value=fmean(one),
         right_value=fmean(two),
         p_holm=found.p,
         **{each.name: getattr(found, each.name) for each in fields(found)},
+        **more,
     )
-    return _with_failed(test, left, right)
 
 
 def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedTest:
@@ -177,9 +188,8 @@ def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedT
 
 def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One test across repeats, uncorrected; None for fewer than three of them, or where their differences are equal."""
-    shared = [key for key in left.questions if key in right.questions]
+    shared, held = _both(left, right, metric)
     ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    held = [key for key in shared if key in ours and key in theirs]
     repeats = sorted(set().union(*(ours[key] for key in held)) & set().union(*(theirs[key] for key in held)))
     whole = [key for key in held if all(n in ours[key] and n in theirs[key] for n in repeats)]
     if len(repeats) < MIN_REPEATS or not whole:
@@ -190,26 +200,17 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         return None
     from scipy.stats import ttest_rel
 
-    found = ttest_rel(two, one)
-    interval = found.confidence_interval(0.95)
-    return PairedTest(
-        left=left.name,
-        right=right.name,
-        metric=metric,
-        n=len(repeats),
-        left_out=sum(key in ours or key in theirs for key in shared) - len(whole),
-        left_value=fmean(one),
-        right_value=fmean(two),
-        difference=Estimate(
-            value=fmean(differences), low=float(interval.low), high=float(interval.high), n=len(repeats)
-        ),
-        p=float(found.pvalue),
-        p_holm=float(found.pvalue),
+    t = ttest_rel(two, one)
+    low, high = map(float, t.confidence_interval(0.95))
+    found = _Tested(
+        difference=Estimate(value=fmean(differences), low=low, high=high, n=len(repeats)),
+        p=float(t.pvalue),
         test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
         effect=_cohen_d(differences),
         detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
-        over="repeats",
     )
+    left_out = sum(key in ours or key in theirs for key in shared) - len(whole)
+    return _test((left, right), metric, one, two, found, left_out=left_out, over="repeats")
 
 
 def holm(ps: Sequence[float]) -> list[float]:

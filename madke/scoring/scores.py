@@ -51,14 +51,13 @@ class Scores:
     shortened: int
     """Transcripts in which a prompt was too long and something was left out of it."""
     read_golds: int
-    """Transcripts whose order read the gold answers: an analysis, no prediction."""
+    """Transcripts whose order read the gold answers: an analysis."""
     correct: Estimate | None
     correct_if_failed: tuple[float, float] | None
     """``correct`` if all failed ones were wrong, and if all were right."""
     metrics: Mapping[str, Estimate]
-    """Each metric, over the questions of the tasks that it scores. Those of scorers outside, on scales of their own,
-    stand among them once a run directory is scored: over the questions with an answer. So does a grader's: over the
-    questions with a gold answer, those left out whose answer has no grade (``ungraded``)."""
+    """Each metric, over the questions of the tasks that it scores; also scorers outside, on scales of their own, over
+    the questions with an answer, and a grader, over those with a gold answer, the ``ungraded`` left out."""
     cons_judge: Estimate | None
     """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or where it
     was not asked about every question (``agreement_then_judge``)."""
@@ -74,8 +73,7 @@ class Scores:
     """Why transcripts failed -> how many, the commonest first."""
     parse_failures: Mapping[str, Estimate]
     """By stage: share of a question's replies in which no value of the stage's grammar was found, over questions.
-    ``grade``: share of the answers with a gold answer that have no grade, because the reply held none or the call
-    failed."""
+    ``grade``: share of the answers with a gold answer that have no grade."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, failed ones too."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
@@ -122,12 +120,7 @@ class Scores:
 def score(transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> Scores:
     """Compute all scores in one pass; a few small rows are kept for each transcript, and the text of translations.
 
-    Args:
-        transcripts: The debates of an arm.
-        said: What graders and scorers outside said of their answers.
-
-    Raises:
-        UserError: A transcript names a task that does not exist.
+    ``said`` is what graders and scorers outside said of the answers.
     """
     counted = _Counted()
     arm = read_arm("", counted.each(transcripts, said), said)

@@ -45,12 +45,10 @@ _STYLE: dict[str, Any] = {
     "text.parse_math": False,  # names of arms are no formulas
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
-    "figure.dpi": 72,  # a pixel is a point, where labels are placed
     "font.size": 9,
     "axes.facecolor": "none",
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
-    "axes.labelsize": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.7,
@@ -59,7 +57,6 @@ _STYLE: dict[str, Any] = {
     "grid.alpha": 0.15,
     "legend.frameon": False,
     "legend.fontsize": 8,
-    "lines.linewidth": 1.5,
     "lines.markersize": 5.5,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
