@@ -227,10 +227,7 @@ def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
 
 
 def _noted(
-    transcripts: Iterable[Transcript],
-    run: str,
-    column: dict[QuestionKey, Outcome],
-    asked: dict[QuestionKey, Question],
+    transcripts: Iterable[Transcript], run: str, column: dict[QuestionKey, Outcome], asked: dict[QuestionKey, Question]
 ) -> Iterator[Transcript]:
     """The transcripts, with a note of the first repeat of each question taken on the way."""
     for transcript in transcripts:

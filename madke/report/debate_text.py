@@ -143,10 +143,7 @@ def _chosen(selection: Selection) -> str:
 
 def _held(verdict: Verdict) -> str:
     """What else the judge decided."""
-    decided = (
-        verdict.side and f", sides with {verdict.side}",
-        verdict.answer and f", answer [{verdict.answer}]",
-    )
+    decided = (verdict.side and f", sides with {verdict.side}", verdict.answer and f", answer [{verdict.answer}]")
     return "".join(one_line(part) for part in decided if part)
 
 

@@ -140,11 +140,7 @@ class Grades:
 
 
 def grade(
-    answers: Iterable[tuple[Question, str]],
-    grader: Grader,
-    store: Path,
-    *,
-    watch: Watch = lambda meter: nullcontext(),
+    answers: Iterable[tuple[Question, str]], grader: Grader, store: Path, *, watch: Watch = lambda meter: nullcontext()
 ) -> Grades:
     """Grade answers at temperature 0, equal ones to one question once.
 
