@@ -185,7 +185,7 @@ def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) ->
 def _show_results(done: Ablation) -> None:
     """Show and write what all arms that have begun came to."""
     from madke.llm import CallStore
-    from madke.report.debate_text import NO_ROOM
+    from madke.report.comparison import NO_ROOM
     from madke.report.experiment_tables import published_table, spending_table
     from madke.report.html import write_report
     from madke.report.score_tables import score_table

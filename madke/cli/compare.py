@@ -126,8 +126,8 @@ def _show_tables(
     tests: Sequence[PairedTest],
     across: Sequence[PairedTest],
 ) -> None:
-    from madke.report.comparison import cost_table, paired_table
-    from madke.report.debate_text import NO_ROOM, pair_table, question_table
+    from madke.report.comparison import NO_ROOM, cost_table, paired_table
+    from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
 

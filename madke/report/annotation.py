@@ -34,11 +34,8 @@ _log = logging.getLogger(__name__)
 
 Scale = Literal["right", "ambiguity_resolved", "quality"]
 _YES_NO = {"yes": 1.0, "no": 0.0}
-_SCALES: Mapping[Scale, Mapping[str, float]] = {
-    "right": _YES_NO,
-    "ambiguity_resolved": _YES_NO,
-    "quality": {str(n): float(n) for n in range(1, 6)},
-}
+_QUALITY = {str(n): float(n) for n in range(1, 6)}
+_SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_resolved": _YES_NO, "quality": _QUALITY}
 """Column to fill -> what a cell may hold -> its value. Translations have the last two (Liang et al., section 4.1)."""
 F1_RIGHT = 0.5
 """From which F1 on an answer counts as right (EVOUNA; Wang et al., 2023)."""
@@ -117,11 +114,11 @@ def _shared(results: Sequence[Results]) -> list[str]:
     return ids
 
 
-_Found = tuple[list[KeyRow], list[tuple[str, str]], tuple[Scale, ...]]
-"""Each different answer to a question, abstentions, and what people grade."""
+_Abstained = list[tuple[str, str]]
 
 
-def _answers(results: Sequence[Results], chosen: set[str]) -> _Found:
+def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow], _Abstained, tuple[Scale, ...]]:
+    """Each different answer to a question, abstentions, and what people grade."""
     answers: dict[tuple[str, str], KeyRow] = {}
     abstained = []
     scales: dict[tuple[Scale, ...], str] = {}
@@ -318,14 +315,13 @@ def human_tables(found: HumanScores) -> tuple[Table, Table]:
     headings = [text for name in scales for text in (name if name == "quality" else f"{name} %", f"n of {name}")]
     note = "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality."
     people = Table(title="Grades", columns=("arm", *headings, "abst."), rows=tuple(rows), notes=(note,))
-    judges = tuple(
-        (*words, count_cell(each.n), percent_cell(each.same), score_cell(each.kappa, digits=".2f"))
-        for each in found.compared
-        if (words := [Cell(text=text) for text in (each.person, each.other, each.scale)])
-    )
+    judges = []
+    for each in found.compared:
+        words = (Cell(text=text) for text in (each.person, each.other, each.scale))
+        judges.append((*words, count_cell(each.n), percent_cell(each.same), score_cell(each.kappa, digits=".2f")))
     note = (
         "Of the n answers that both graded: the share with the same grade, averaged by question, with a 95 % interval "
         "over questions; Cohen's kappa, of qualities weighted by squares."
     )
     columns = ("person", "and", "scale", "n", "same %", "kappa")
-    return people, Table(title="Agreement", columns=columns, rows=judges, notes=(note,))
+    return people, Table(title="Agreement", columns=columns, rows=tuple(judges), notes=(note,))

@@ -24,9 +24,6 @@ from madke.tasks import get_task
 _PAPERS = 500
 """Questions a set in the papers' tables."""
 
-_EACH_OTHER = 3
-"""Up to so many arms each two are tested; of more, each against the first, or correction would take all power away."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
@@ -63,10 +60,8 @@ class ComparedQuestion:
     def differs(self) -> bool:
         """Whether the runs' answers differ under the task's matcher, or are not equally right."""
         first, *others = self.runs
-        return any(
-            first.correct != other.correct or first.status != other.status or self.other_answer(first, other)
-            for other in others
-        )
+        alike = {(each.correct, each.status) for each in self.runs}
+        return len(alike) > 1 or any(self.other_answer(first, other) for other in others)
 
     def other_answer(self, left: Outcome, right: Outcome) -> bool:
         """Whether two runs' final answers differ under the task's matcher; none and none are the same."""
@@ -165,7 +160,7 @@ def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs:
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
-    if all_pairs or len(arms) <= _EACH_OTHER:
+    if all_pairs or len(arms) <= 3:  # of more, correction would take all power away
         return list(combinations(arms, 2))
     return [(arms[0], other) for other in arms[1:]]
 
@@ -173,12 +168,8 @@ def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues,
 def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] | None = None) -> Comparison:
     """Set the runs side by side, over the questions that all of them hold: the same id and the same text.
 
-    Args:
-        runs: Name -> transcripts, at least two. They are read one by one and not kept.
-        said: Run -> what graders and scorers outside said of its answers.
-
-    Raises:
-        UserError: There is no such question, or a transcript names a task that does not exist.
+    ``runs`` are name -> transcripts, at least two; ``said`` is run -> what graders and scorers outside said of its
+    answers. UserError where there is no such question.
     """
     asked: dict[QuestionKey, Question] = {}
     columns: list[dict[QuestionKey, Outcome]] = []
@@ -187,9 +178,8 @@ def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] |
         column: dict[QuestionKey, Outcome] = {}
         arm = read_arm(name, _noted(transcripts, name, column, asked), (said or {}).get(name, NOTHING_SAID))
         correct = arm.values.get("correct", {})
-        columns.append(
-            {key: replace(kept, correct=correct.get(key, {}).get(kept.repeat)) for key, kept in column.items()}
-        )
+        judged = ((key, kept, correct.get(key, {}).get(kept.repeat)) for key, kept in column.items())
+        columns.append({key: replace(kept, correct=right) for key, kept, right in judged})
         arms.append(arm)
     shared = shared_questions(arms)
     if not shared:
@@ -258,6 +248,9 @@ def _outcome(run: str, transcript: Transcript) -> Outcome:
 
 
 # Tables
+
+NO_ROOM = ("p", "effect")
+"""What a terminal's table of tests leaves to ``--json`` and pages: uncorrected p values, and effects without a unit."""
 
 
 def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Table:

@@ -170,9 +170,6 @@ def _wrapped(text: str) -> Iterator[str]:
 _NARROWEST_COLUMN = 40
 _GAP = 3
 
-NO_ROOM = ("p", "effect")
-"""What a terminal's table of tests leaves to ``--json`` and pages: uncorrected p values, and effects without a unit."""
-
 
 def question_table(compared: Sequence[ComparedQuestion]) -> Table:
     """One row a question: its gold answer, and what each run answered, with a mark and the number of rounds."""

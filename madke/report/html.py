@@ -125,11 +125,9 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     questions = max(scores[arm.name].questions for arm in results)
     debates = sum(scores[arm.name].transcripts for arm in results)
     facts = [f"{questions:,} questions, {debates:,} debates"]
-    for found in (
-        {arm.config.data for arm in results if arm.config},
-        {arm.config.variant for arm in results if arm.config},
-        {without_folders(model) for arm in results if arm.config for model in arm.config.models.values()},
-    ):
+    specs = [arm.config for arm in results if arm.config]
+    models = {without_folders(model) for spec in specs for model in spec.models.values()}
+    for found in ({spec.data for spec in specs}, {spec.variant for spec in specs}, models):
         if 0 < len(found) <= 3:
             facts.append(", ".join(sorted(found)))
     return " \N{MIDDLE DOT} ".join(facts)

@@ -137,9 +137,8 @@ class Index:
         self._runs: list[dict[str, Any]] = []
         self._questions: dict[tuple[str, str], tuple[str, str, str, str, str]] = {}
         self._place: dict[str, int] = {}
-        self._columns: dict[str, list[Any]] = {
-            name: [] for name in ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
-        }
+        names = ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
+        self._columns: dict[str, list[Any]] = {name: [] for name in names}
 
     def begin(self, results: Results, arm: ArmValues, held: Held) -> None:
         """Take the debates of this run, whose values are the arm's, from now on."""

@@ -63,16 +63,9 @@ def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
     if not available():
         raise UserError("figures need matplotlib: pip install 'madke[report]'")
     arms = arms_of(results, scores)
-    tallies = {arm.results.name: by_arm.tally(arm.results.transcripts()) for arm in arms if _has_more_to_count(arm)}
+    tallies = {arm.results.name: by_arm.tally(arm.results.transcripts()) for arm in arms if arm.scores.correct}
     with style():
         yield [drawing for drawing in _all(arms, tallies) if drawing is not None]
-
-
-def _has_more_to_count(arm: DrawnArm) -> bool:
-    """Whether its transcripts say something that the scores do not."""
-    scores = arm.scores
-    of_rounds = scores.mean_rounds is not None and scores.mean_rounds.value > 1
-    return scores.correct is not None and (of_rounds or scores.transcripts > scores.questions)
 
 
 def _all(arms: Sequence[DrawnArm], tallies: Mapping[str, by_arm.Tally]) -> Iterator[Drawing | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -88,40 +88,28 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     spent = [(arm, tokens) for arm in arms if (tokens := _tokens(arm.scores))]
     if not spent:
         return None
-    stages = _stages([tokens for _, tokens in spent])
+    took = dict.fromkeys(stage for _, tokens in spent for stage in tokens)
+    # Stages that a variant names itself are what debaters prepare before the first round.
+    stages = [*(stage for stage in took if stage not in STAGES), *(stage for stage in STAGES if stage in took)]
+    colours = dict(zip(stages, cycle(COLOURS), strict=False))
     figure = canvas.new_figure(0.6 + 0.27 * len(spent))
     axis = figure.add_subplot()
     longest = max(sum(tokens.values()) for _, tokens in spent)
     for row, (_, tokens) in enumerate(spent):
         start = 0.0
-        for colour, members in zip(COLOURS, stages.values(), strict=False):
-            width = sum(tokens.get(stage, 0.0) for stage in members)
-            axis.barh(row, width, left=start, height=0.66, color=colour, linewidth=0)
-            start += width
+        for stage, colour in colours.items():
+            axis.barh(row, tokens.get(stage, 0.0), left=start, height=0.66, color=colour, linewidth=0)
+            start += tokens.get(stage, 0.0)
         axis.text(start + 0.01 * longest, row, canvas.thousands(start), va="center_baseline", fontsize=8)
     canvas.name_rows(axis, {row: arm.label for row, (arm, _) in enumerate(spent)}, len(spent))
     axis.set_xlim(0, 1.1 * longest)
     axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
     axis.grid(True, axis="x")
     axis.set_xlabel("Prompt and completion tokens per question")
-    canvas.patch_key(figure, dict(zip(stages, COLOURS, strict=False)))
+    canvas.patch_key(figure, {canvas.one_line(stage): colour for stage, colour in colours.items()})
     shown = [arm for arm, _ in spent]
     caption = f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by what they were spent on."
     return Drawing("tokens-by-stage", "Tokens by stage", caption + canvas.notes(shown), figure)
-
-
-def _stages(spent: Sequence[dict[str, float]]) -> dict[str, tuple[str, ...]]:
-    """Label -> the stages it stands for, in their order; where colours are too few, the cheapest share the last."""
-    total: Counter[str] = Counter()
-    for tokens in spent:
-        total.update(tokens)
-    most = len(COLOURS) if len(total) <= len(COLOURS) else len(COLOURS) - 1
-    dear = {stage for stage, _ in total.most_common(most)}
-    # Stages that a variant names itself are what debaters prepare before the first round.
-    in_order = [*(stage for stage in total if stage not in STAGES), *(stage for stage in STAGES if stage in total)]
-    stages: dict[str, tuple[str, ...]] = {canvas.one_line(stage): (stage,) for stage in in_order if stage in dear}
-    others = tuple(stage for stage in in_order if stage not in dear)
-    return {**stages, "other stages": others} if others else stages
 
 
 # Name, unit, meaning, by the name in Scores.by_round.

@@ -29,7 +29,7 @@ INK = "#1b1f24"
 """Text, axes and intervals; on a page it becomes the colour of the text around."""
 
 ON_COLOUR = "#111111"
-"""Text on a coloured area, light or dark the page."""
+"""Text on a coloured area."""
 
 COLOURS = ("#1f80c3", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
 """Okabe and Ito's, for colour-blind people too; legible on light and dark pages."""
@@ -64,7 +64,6 @@ _STYLE: dict[str, Any] = {
 }
 
 _NO_STYLE = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
-"""Settings of the program around, which stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ class DrawnArm:
     results: Results
     scores: Scores
     label: str
-    """Its name on one short line, as no other arm has it; with a star where debates read the gold answers."""
+    """One short line, as no other arm has it; with a star where debates read the gold answers."""
     colour: str
     marker: str
 
