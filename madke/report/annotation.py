@@ -199,15 +199,12 @@ def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, s
     except UnicodeDecodeError:
         raise UserError("is not UTF-8; save it as 'CSV UTF-8'", file=path) from None
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
-    try:
-        if missing := [name for name in needed if name not in (table.fieldnames or ())]:
-            raise UserError(f"there is no column {missing[0]!r}", file=path, line=1)
-        for row in table:
-            cells = {name: (row[name] or "").strip() for name in needed}
-            if any(cells.values()):
-                yield table.line_num, cells
-    except csv.Error as error:
-        raise UserError(f"is no table: {error}", file=path, line=table.line_num) from None
+    if missing := [name for name in needed if name not in (table.fieldnames or ())]:
+        raise UserError(f"there is no column {missing[0]!r}", file=path, line=1)
+    for row in table:
+        cells = {name: (row[name] or "").strip() for name in needed}
+        if any(cells.values()):
+            yield table.line_num, cells
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

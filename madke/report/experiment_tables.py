@@ -9,7 +9,7 @@ from madke.experiments.plan import Planned
 from madke.experiments.recipe import Recipe
 from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import Paid
-from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell
+from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell, score_cell
 from madke.scoring.arms import ArmValues, Results, only, open_results, read_arm
 from madke.scoring.outside import external_values
 from madke.scoring.scores import Scores
@@ -65,9 +65,7 @@ def _models(arm: Results) -> str:
 
 
 def _figure(value: float) -> Cell:
-    if 0 <= value <= 1:
-        return Cell(text=f"{100 * value:.1f}", value=100 * value)
-    return Cell(text=f"{value:.2f}", value=value)
+    return score_cell(100 * value, digits=".1f") if 0 <= value <= 1 else score_cell(value, digits=".2f")
 
 
 def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:

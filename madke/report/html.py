@@ -63,13 +63,9 @@ def write_report(
     results = opened(runs)
     of_arms = scores or [scores_of(arm) for arm in results]
     named = {arm.name: each for arm, each in zip(results, of_arms, strict=True)}
-    environment = Environment(
-        loader=PackageLoader("madke.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = PackageLoader("madke.report", "templates")
+    environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")

@@ -250,14 +250,11 @@ def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
     parts = [cell.figure_and_interval for cell in row]
     yield " & ".join(latex(f"{figure}{cell.mark}") for (figure, _), cell in zip(parts, row, strict=True)) + r" \\"
     if any(interval for _, interval in parts):
-        small = (rf"{{\scriptsize {_latex_interval(interval)}}}" if interval else "" for _, interval in parts)
+        # With a dash, unless signs would be taken for another.
+        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for _, each in parts)
+        small = (rf"{{\scriptsize {latex(each)}}}" if each else "" for each in ranges)
         yield " & ".join(small) + r" \\"
         yield r"\addlinespace"
-
-
-def _latex_interval(interval: str) -> str:
-    """With a dash, but where signs would be taken for another."""
-    return latex(interval if "+" in interval or "-" in interval else interval.replace(" to ", "--"))
 
 
 _SPECIAL = {

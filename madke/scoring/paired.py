@@ -21,8 +21,6 @@ from madke.scoring.statistics import (
     wilson,
 )
 
-MIN_REPEATS = 3
-
 _ALPHA = 0.05
 _RESAMPLES = 9999
 _ALL_WAYS = 15
@@ -192,7 +190,7 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
     repeats = sorted(set().union(*(ours[key] for key in held)) & set().union(*(theirs[key] for key in held)))
     whole = [key for key in held if all(n in ours[key] and n in theirs[key] for n in repeats)]
-    if len(repeats) < MIN_REPEATS or not whole:
+    if len(repeats) < 3 or not whole:
         return None
     one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (ours, theirs))
     differences = [b - a for a, b in zip(one, two, strict=True)]
