@@ -59,6 +59,12 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, item
 
 
+def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, what: str) -> None:
+    """Note on which line a key stands; UserError, about ``what`` it is, where it stood on another line before."""
+    if seen.setdefault(key, line) != line:
+        raise UserError(f"{what} stands on line {seen[key]} already; expected each once", file=file, line=line)
+
+
 _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 

@@ -19,7 +19,7 @@ FLOORS = [
     {"api"},
     {"cli"},
 ]
-PURE_SCORING = ("debate_rows", "metrics", "paired", "pool_use", "rounds", "scores", "statistics")
+PURE_SCORING = ("debate_rows", "metrics", "paired", "rounds", "scores", "statistics")
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 

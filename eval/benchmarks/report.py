@@ -72,7 +72,7 @@ def _write_page(folder: Path, page: Path) -> tuple[float, float, int]:
     began = time.perf_counter()
     scores = scores_of(folder)
     before, started = anonymous_memory(), time.perf_counter()
-    write_report({folder: scores}, page)
+    write_report([folder], page, scores=[scores])
     return time.perf_counter() - started, started - began, before
 
 

@@ -80,7 +80,7 @@ class Run:
         """
         from madke.report.html import write_report
 
-        write_report({self.path: self._scored}, file)
+        write_report([self.path], file, scores=[self._scored])
         return Path(file)
 
     @cached_property

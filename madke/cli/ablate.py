@@ -181,10 +181,10 @@ def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) ->
 def _show_results(done: Ablation) -> None:
     """Show and write what all arms that have begun came to."""
     from madke.llm import CallStore
+    from madke.report.comparison import NO_ROOM
     from madke.report.experiment_tables import published_table, spending_table
-    from madke.report.html import write_page
+    from madke.report.html import write_report
     from madke.report.score_tables import score_table
-    from madke.report.side_by_side import NO_ROOM
     from madke.report.tables import rich_table
     from madke.runs.services import SERVICE_STAGES
     from madke.scoring.arms import open_results
@@ -198,8 +198,8 @@ def _show_results(done: Ablation) -> None:
     # Of many arms each is tested against the first.
     arms = open_results(sorted(folders, key=lambda folder: folder.name != recipe.reference))
     page = done.path / "report.html"
-    named = {arm.name: by_folder[arm.path] for arm in arms}
-    own = write_page(arms, named, page, title=recipe.title, source=recipe.source, tables=tables)
+    scores = [by_folder[arm.path] for arm in arms]
+    own = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
         console().print(rich_table(tests, NO_ROOM))
     _show_tables(tables)

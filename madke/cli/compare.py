@@ -78,7 +78,7 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
     from dataclasses import asdict
 
     from madke.report.comparison import compare
-    from madke.report.side_by_side import debate_columns
+    from madke.report.debate_text import debate_columns
 
     debates = {arm.name: _debates_of(question, arm) for arm in results}
     (compared,) = compare(debates).questions
@@ -126,20 +126,20 @@ def _show_tables(
     tests: Sequence[PairedTest],
     across: Sequence[PairedTest],
 ) -> None:
-    from madke.report.paired_tables import cost_table, paired_table
+    from madke.report.comparison import NO_ROOM, cost_table, paired_table
+    from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
-    from madke.report.side_by_side import NO_ROOM, pair_table, question_table
     from madke.report.tables import rich_table
 
     screen = console()
     if shown:
-        screen.print(question_table(shown))
+        screen.print(rich_table(question_table(shown)))
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     screen.print(score_table([*comparison.scores.items()]))
     screen.print(rich_table(cost_table(comparison.scores)))
-    screen.print(pair_table(comparison.pairs))
+    screen.print(rich_table(pair_table(comparison.pairs)))
     screen.print(rich_table(paired_table(tests), NO_ROOM))
     if across:
         screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from madke.scoring.scores import Scores
 
 _TABLES = ("scores", "tests")
-"""The page's own tables: :func:`madke.report.html.write_page`."""
+"""The page's own tables: :func:`madke.report.html.write_report`."""
 
 
 def command(
@@ -57,7 +57,7 @@ def command(
             )
         _show_debates(arm_paths.open_arms(paths, data, dataset, task), question)
         return
-    from madke.report.html import write_page
+    from madke.report.html import write_report
     from madke.scoring.scored import scores_of
 
     page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
@@ -68,7 +68,7 @@ def command(
     results = arm_paths.open_arms(paths, data, dataset, task)
     scores = {arm.name: scores_of(arm) for arm in results}
     title, source, published = _experiment(paths)
-    own = write_page(results, scores, page, title=title, source=source, tables=published)
+    own = write_report(results, page, scores=[*scores.values()], title=title, source=source, tables=published)
     say(f"report: {page}")
     if figures is not None:
         _write_figures(results, scores, page.parent / "figures", figures)
@@ -103,7 +103,7 @@ def _write_figures(
 
 
 def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
-    from madke.report.table_files import write_table
+    from madke.report.tables import write_table
 
     for name, table in tables.items():
         path = folder / f"{name}.{form}"
@@ -112,7 +112,7 @@ def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
 
 
 def _write_answers(results: Sequence[Results], path: Path) -> None:
-    from madke.report.table_files import write_answers
+    from madke.report.tables import write_answers
 
     write_answers(results, path)
     say(f"answers: {path}")

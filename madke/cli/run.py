@@ -140,7 +140,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     scores = kept_scores(out) if current and not (meter.done or prices) else None
     if scores is None:
         scores = score_run(out, prices=prices)
-        write_report({out: scores}, page)
+        write_report([out], page, scores=[scores])
     console().print(score_table([(str(out), scores)]))
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:

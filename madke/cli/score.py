@@ -94,7 +94,7 @@ def command(
     """
     from madke.files import replacing
     from madke.llm.prices import read_prices
-    from madke.report.table_files import write_answers
+    from madke.report.tables import write_answers
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
@@ -140,7 +140,7 @@ def _write_tables(
     apart: Mapping[str, Mapping[str, Scores]],
 ) -> None:
     from madke.report.score_tables import score_table_by_dataset, score_table_of
-    from madke.report.table_files import write_table
+    from madke.report.tables import write_table
 
     if files:
         table = score_table_by_dataset(arms, apart) if apart else score_table_of(arms, scores)
@@ -166,8 +166,7 @@ def _show(
     *,
     details: bool,
 ) -> None:
-    from madke.report.details import score_details
-    from madke.report.score_tables import of_dataset, score_table
+    from madke.report.score_tables import of_dataset, score_details, score_table
 
     rows = [(of_dataset(arm, dataset), found) for arm, each in apart.items() for dataset, found in each.items()]
     console().print(score_table(rows or list(scores.items())))

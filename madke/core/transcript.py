@@ -154,6 +154,11 @@ class StageUsage:
     """Calls whose token counts are our estimate."""
     seconds: float = 0.0
 
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens together."""
+        return self.prompt_tokens + self.completion_tokens
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolEntry:

@@ -10,20 +10,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import replacing
+from madke.files import refuse_repeated, replacing
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, metrics_of, question_of
+from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
@@ -33,14 +34,11 @@ _log = logging.getLogger(__name__)
 
 Scale = Literal["right", "ambiguity_resolved", "quality"]
 _YES_NO = {"yes": 1.0, "no": 0.0}
-_SCALES: Mapping[Scale, Mapping[str, float]] = {
-    "right": _YES_NO,
-    "ambiguity_resolved": _YES_NO,
-    "quality": {str(n): float(n) for n in range(1, 6)},
-}
+_QUALITY = {str(n): float(n) for n in range(1, 6)}
+_SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_resolved": _YES_NO, "quality": _QUALITY}
 """Column to fill -> what a cell may hold -> its value. Translations have the last two (Liang et al., section 4.1)."""
 F1_RIGHT = 0.5
-"""From which F1 on an answer counts as right beside people, who know no degrees (EVOUNA; Wang et al., 2023)."""
+"""From which F1 on an answer counts as right (EVOUNA; Wang et al., 2023)."""
 
 Grades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade; rows and scales that were left empty are not in it."""
@@ -57,6 +55,8 @@ class KeyRow(BaseModel):
     """The arms that gave the answer, an arm once for each repeat."""
     metrics: Mapping[str, FiniteFloat]
     """What metrics, graders and scorers outside said of the answer when the sheet was made."""
+    cells: tuple[str, ...] = Field((), exclude=True)
+    """The sheet's question, references and answer."""
 
 
 class SheetKey(BaseModel):
@@ -73,17 +73,11 @@ class SheetKey(BaseModel):
 def write_sheet(
     results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0
 ) -> tuple[Path, SheetKey]:
-    """Write the answers of arms as a sheet to grade, and beside it the key: ``sheet.csv`` and ``sheet.key.json``.
+    """Write the answers of arms as a sheet to grade, ``sheet.csv``, and beside it the key, ``sheet.key.json``.
 
     The questions are those to which every arm has an outcome, or a random sample of so many. Equal answers to one
-    question are one row, whoever gave them; rows stand in random order. The byte order mark is for Excel.
-
-    Returns:
-        Where the key is, and the key.
-
-    Raises:
-        UserError: The name does not end in ``.csv``; a file is there already; arms share no question, fewer than the
-            sample, or tasks that are graded differently.
+    question are one row, whoever gave them; rows stand in random order. The byte order mark is for Excel. Returns where
+    the key is, and the key. UserError where a file is there already, or the arms cannot be on one sheet.
     """
     key_file = out.with_suffix(".key.json")
     if out.suffix.lower() != ".csv":
@@ -96,14 +90,13 @@ def write_sheet(
     found, abstained, scales = _answers(results, set(ids if sample is None else draw.sample(ids, sample)))
     draw.shuffle(found)
     codes = [f"R{n:0{len(str(len(found)))}}" for n in range(1, len(found) + 1)]
-    rows = {code: row for code, (row, _) in zip(codes, found, strict=True)}
-    arms = tuple(result.name for result in results)
+    rows, arms = dict(zip(codes, found, strict=True)), tuple(result.name for result in results)
     key = SheetKey(scales=scales, arms=arms, rows=rows, abstained=tuple(abstained))
     text = io.StringIO(newline="")
     table = csv.writer(text)
     table.writerow(["row", "question", "references", "answer", *scales])
-    for code, (row, cells) in zip(codes, found, strict=True):
-        table.writerow([code, *map(csv_cell, (row.shown, *cells)), *("" for _ in scales)])
+    for code, row in rows.items():
+        table.writerow([code, *map(csv_cell, row.cells), *("" for _ in scales)])
     with replacing(key_file) as keys, replacing(out) as sheet:
         keys.write(key.model_dump_json(indent=2).encode() + b"\n")
         sheet.write(text.getvalue().encode("utf-8-sig"))
@@ -111,7 +104,7 @@ def write_sheet(
 
 
 def _shared(results: Sequence[Results]) -> list[str]:
-    """The ids of the questions to which every arm has an outcome, sorted: transcripts stand as they finished."""
+    """The ids of the questions to which every arm has an outcome, sorted."""
     held = [{(t.id, t.question) for t in result.transcripts() if t.status != "failed"} for result in results]
     ids = sorted(id_ for id_, _ in set.intersection(*held))
     if not ids:
@@ -121,15 +114,12 @@ def _shared(results: Sequence[Results]) -> list[str]:
     return ids
 
 
-_Answer = tuple[KeyRow, tuple[str, str]]
-"""A row, and its cells ``references`` and ``answer``."""
+_Abstained = list[tuple[str, str]]
 
 
-def _answers(
-    results: Sequence[Results], chosen: set[str]
-) -> tuple[list[_Answer], list[tuple[str, str]], tuple[Scale, ...]]:
+def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow], _Abstained, tuple[Scale, ...]]:
     """Each different answer to a question, abstentions, and what people grade."""
-    answers: dict[tuple[str, str], _Answer] = {}
+    answers: dict[tuple[str, str], KeyRow] = {}
     abstained = []
     scales: dict[tuple[Scale, ...], str] = {}
     for result in results:
@@ -141,10 +131,10 @@ def _answers(
             if t.answer is None:
                 abstained.append((result.name, t.id))
                 continue
-            row, cells = answers.get((t.id, t.answer)) or (_row(t, t.answer), (" | ".join(t.answers), t.answer))
+            row = answers.get((t.id, t.answer)) or _row(t, t.answer)
             said = {name: each[t.id, t.repeat] for name, each in outside.items() if (t.id, t.repeat) in each}
             update = {"given": (*row.given, result.name), "metrics": {**said, **row.metrics}}
-            answers[t.id, t.answer] = row.model_copy(update=update), cells
+            answers[t.id, t.answer] = row.model_copy(update=update)
     if not answers:
         raise UserError("the arms gave no answer that could be graded")
     if len(scales) > 1:
@@ -158,7 +148,8 @@ def _row(transcript: Transcript, answer: str) -> KeyRow:
     options = (f"({letter}) {choice}" for letter, choice in lettered(transcript.choices))
     names = metrics_of(get_task(transcript.task)) if transcript.answers else ()
     metrics = {name: METRICS[name](answer, question) for name in names}
-    return KeyRow(id=transcript.id, shown="\n".join((transcript.question, *options)), metrics=metrics)
+    cells = ("\n".join((transcript.question, *options)), " | ".join(transcript.answers), answer)
+    return KeyRow(id=transcript.id, shown=cells[0], cells=cells, metrics=metrics)
 
 
 def read_key(path: Path) -> SheetKey:
@@ -174,22 +165,17 @@ def read_key(path: Path) -> SheetKey:
 def read_sheet(path: Path, key: SheetKey) -> Grades:
     """The grades of one person; cells may be empty and rows missing, since annotators may share a sheet.
 
-    Columns may stand in any order, separated by commas, semicolons or tabs, as spreadsheet programs write them.
-
-    Raises:
-        UserError: The file is no sheet, or not UTF-8; a row is repeated, is not in the key, or has another question; a
-            cell holds no grade.
+    Columns may stand in any order, separated by commas, semicolons or tabs. UserError names the line that is wrong.
     """
     grades: dict[str, dict[str, float]] = {}
-    line_of: dict[str, int] = {}
+    seen: dict[str, int] = {}
     for line, cells in _cells(path, ["row", "question", *key.scales]):
         code, wrong = cells["row"], ""
+        refuse_repeated(seen, code, line, file=path, what=f"row {code}")
         filled = {name: cells[name] for name in key.scales if cells[name]}
         odd = [name for name, cell in filled.items() if cell.casefold() not in _SCALES[name]]
         if code not in key.rows:
             wrong = f"column 'row': found {code!r}, which the key does not hold"
-        elif line_of.setdefault(code, line) != line:
-            wrong = f"row {code} stands on line {line_of[code]} already; expected each once"
         # Spreadsheet programs change line breaks and apostrophes, and leave words.
         elif re.findall(r"\w+", cells["question"]) != re.findall(r"\w+", key.rows[code].shown):
             wrong = f"row {code}, column 'question': found {cells['question'][:60]!r}, another question than in the key"
@@ -213,31 +199,26 @@ def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, s
     except UnicodeDecodeError:
         raise UserError("is not UTF-8; save it as 'CSV UTF-8'", file=path) from None
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
-    try:
-        if missing := [name for name in needed if name not in (table.fieldnames or ())]:
-            raise UserError(f"there is no column {missing[0]!r}", file=path, line=1)
-        for row in table:
-            cells = {name: (row[name] or "").strip() for name in needed}
-            if any(cells.values()):
-                yield table.line_num, cells
-    except csv.Error as error:
-        raise UserError(f"is no table: {error}", file=path, line=table.line_num) from None
+    if missing := [name for name in needed if name not in (table.fieldnames or ())]:
+        raise UserError(f"there is no column {missing[0]!r}", file=path, line=1)
+    for row in table:
+        cells = {name: (row[name] or "").strip() for name in needed}
+        if any(cells.values()):
+            yield table.line_num, cells
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TwoJudges:
-    """Two judges of the same rows: two people, or a person and a metric of right and wrong."""
+    """Two people, or a person and a metric of right and wrong, on the rows that both graded."""
 
     person: str
     other: str
     is_metric: bool
     scale: str
     n: int
-    """Rows that both graded."""
     same: Estimate
-    """The share of them with the same grade, averaged by question; its interval is over questions."""
+    """The share of rows with the same grade, averaged by question; its interval is over questions."""
     kappa: float | None
-    """See :func:`kappa`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,11 +226,10 @@ class HumanScores:
     """What people found."""
 
     scores: Mapping[str, Mapping[str, Estimate]]
-    """Arm -> scale -> the mean over questions, of people first, then of repeats. An abstention is a ``no``, and has no
-    quality."""
+    """Arm -> scale -> the mean over questions. An abstention is a ``no``, and has no quality."""
     compared: tuple[TwoJudges, ...]
     ungraded: int
-    """Rows that nobody graded on every scale. They are left out of all means."""
+    """Rows that nobody graded on every scale: in no mean."""
     abstained: Mapping[str, int]
 
 
@@ -287,23 +267,23 @@ def _compared(key: SheetKey, sheets: Mapping[str, Grades]) -> Iterator[TwoJudges
     if "f1" in metrics:
         metrics[f"f1 >= {F1_RIGHT}"] = {code: float(value >= F1_RIGHT) for code, value in metrics.pop("f1").items()}
     # Of a scorer outside nothing is known but what it said.
-    binary = [(name, said) for name, said in metrics.items() if name in RIGHT_OR_WRONG or {*said.values()} <= {0, 1}]
+    binary = [(name, said) for name, said in metrics.items() if is_binary(name) or {*said.values()} <= {0, 1}]
     for scale in key.scales:
+        ordinal = scale == "quality"
         people = [
-            (name, {code: row[scale] for code, row in each.items() if scale in row}) for name, each in sheets.items()
+            (name, {code: row[scale] for code, row in held.items() if scale in row}) for name, held in sheets.items()
         ]
         pairs = [(two, False) for two in combinations(people, 2)]
-        pairs += [(two, True) for two in product(people, binary if scale != "quality" else ())]
+        pairs += [(two, True) for two in product(people, () if ordinal else binary)]
         for ((person, ours), (other, theirs)), is_metric in pairs:
             both = [code for code in ours if code in theirs]
             equal: defaultdict[str, list[float]] = defaultdict(list)
             for code in both:
                 equal[key.rows[code].id].append(float(ours[code] == theirs[code]))
             if same := over_repeats(list(equal.values())):
-                found = kappa([ours[n] for n in both], [theirs[n] for n in both], ordinal=scale == "quality")
-                yield TwoJudges(
-                    person=person, other=other, is_metric=is_metric, scale=scale, n=len(both), same=same, kappa=found
-                )
+                k = kappa([ours[n] for n in both], [theirs[n] for n in both], ordinal=ordinal)
+                who = partial(TwoJudges, person=person, other=other, is_metric=is_metric, scale=scale)
+                yield who(n=len(both), same=same, kappa=k)
 
 
 def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = False) -> float | None:
@@ -332,14 +312,13 @@ def human_tables(found: HumanScores) -> tuple[Table, Table]:
     headings = [text for name in scales for text in (name if name == "quality" else f"{name} %", f"n of {name}")]
     note = "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality."
     people = Table(title="Grades", columns=("arm", *headings, "abst."), rows=tuple(rows), notes=(note,))
-    judges = tuple(
-        (*words, count_cell(each.n), percent_cell(each.same), score_cell(each.kappa, digits=".2f"))
-        for each in found.compared
-        if (words := [Cell(text=text) for text in (each.person, each.other, each.scale)])
-    )
+    judges = []
+    for each in found.compared:
+        words = (Cell(text=text) for text in (each.person, each.other, each.scale))
+        judges.append((*words, count_cell(each.n), percent_cell(each.same), score_cell(each.kappa, digits=".2f")))
     note = (
         "Of the n answers that both graded: the share with the same grade, averaged by question, with a 95 % interval "
         "over questions; Cohen's kappa, of qualities weighted by squares."
     )
     columns = ("person", "and", "scale", "n", "same %", "kappa")
-    return people, Table(title="Agreement", columns=columns, rows=judges, notes=(note,))
+    return people, Table(title="Agreement", columns=columns, rows=tuple(judges), notes=(note,))

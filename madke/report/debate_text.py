@@ -1,19 +1,24 @@
-"""Debates as text. Model and web text is shown without control characters and never as markup."""
+"""Debates as text, from top to bottom or in columns; model and web text without control characters, never as markup."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from madke.core.transcript import Cut, Final, PoolEntry, Round, Selection, Transcript, Turn, Verdict
-from madke.report.tables import ORACLE, one_line
+from madke.report.comparison import ComparedQuestion, Outcome, Pair
+from madke.report.tables import ORACLE, Cell, Table, count_cell, one_line, percent_cell
 from madke.tasks.choice import lettered
 from madke.terminal import printable
 
 _WIDTH = 96
 
-CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
-"""What a judge found, in words."""
+_CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 
 
 def debate_text(transcript: Transcript) -> str:
@@ -51,7 +56,7 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     if not transcript.usage:
         return
     calls = sum(used.calls for used in transcript.usage.values())
-    tokens = sum(used.prompt_tokens + used.completion_tokens for used in transcript.usage.values())
+    tokens = sum(used.tokens for used in transcript.usage.values())
     yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
 
 
@@ -69,7 +74,7 @@ def _round_lines(entry: Round) -> Iterator[str]:
             yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_cut(found.cut)}"
             yield from _wrapped(found.error or found.text)
     if (verdict := entry.verdict) is not None:
-        yield f"Judge: {CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.cut)}"
+        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.cut)}"
         yield from _wrapped(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
         yield f"Extracted from the debate so far: {_answer(extracted.answer, extracted.status)}{_cut(extracted.cut)}"
@@ -79,7 +84,7 @@ def _round_lines(entry: Round) -> Iterator[str]:
         yield from _wrapped(entry.digest.error or entry.digest.text)
 
 
-def tie_word(final: Final) -> str:
+def _tie_word(final: Final) -> str:
     """What ``Final.tie`` means: a vote was tied, or a summarized debate ended split."""
     return "split" if final.by == "summarizer" else "tie"
 
@@ -88,7 +93,7 @@ def _final_lines(transcript: Transcript) -> Iterator[str]:
     final = transcript.final
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
     answer = _answer(transcript.answer, transcript.status)
-    tie = f"  ({tie_word(final)})" if final.tie else ""
+    tie = f"  ({_tie_word(final)})" if final.tie else ""
     yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_cut(final.cut)}"
     if final.scores:
         yield f"    weighed: {_figures(final.scores)}"
@@ -111,9 +116,7 @@ def _figures(scores: Mapping[str, float]) -> str:
 
 
 def _asked(entry: PoolEntry) -> str:
-    if entry.asked_by is None:
-        return ""
-    return one_line(f", found by {entry.asked_by} in round {entry.round}")
+    return one_line(f", found by {entry.asked_by} in round {entry.round}") if entry.asked_by else ""
 
 
 def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
@@ -140,10 +143,7 @@ def _chosen(selection: Selection) -> str:
 
 def _held(verdict: Verdict) -> str:
     """What else the judge decided."""
-    decided = (
-        verdict.side and f", sides with {verdict.side}",
-        verdict.answer and f", answer [{verdict.answer}]",
-    )
+    decided = (verdict.side and f", sides with {verdict.side}", verdict.answer and f", answer [{verdict.answer}]")
     return "".join(one_line(part) for part in decided if part)
 
 
@@ -163,3 +163,131 @@ def _numbers(ids: Iterable[int]) -> str:
 def _wrapped(text: str) -> Iterator[str]:
     for paragraph in printable(text).splitlines():
         yield from textwrap.wrap(paragraph, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+
+
+# Side by side
+
+_NARROWEST_COLUMN = 40
+_GAP = 3
+
+
+def question_table(compared: Sequence[ComparedQuestion]) -> Table:
+    """One row a question: its gold answer, and what each run answered, with a mark and the number of rounds."""
+    of_runs = zip(*(row.runs for row in compared), strict=True)
+    titles = (_title(max(of_run, key=lambda outcome: outcome.repeats)) for of_run in of_runs)
+    rows = (
+        (row.id, row.question, " | ".join(row.answers), *(_cell(outcome) for outcome in row.runs)) for row in compared
+    )
+    return Table(
+        title="",
+        columns=("id", "question", "gold", *titles),
+        rows=tuple(tuple(Cell(text=_short(text)) for text in row) for row in rows),
+        notes=("+ right, - wrong (by the task's first metric; a figure: in percent); in brackets the rounds.",),
+    )
+
+
+def pair_table(pairs: Sequence[Pair]) -> Table:
+    """One row a pair of runs: on how many questions both were right, one of them, or neither, and the flip rate."""
+    rows = []
+    for pair in pairs:
+        counts = (pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out)
+        names = (Cell(text=one_line(pair.first)), Cell(text=one_line(pair.second)))
+        rows.append((*names, *map(count_cell, counts), percent_cell(pair.other_answer)))
+    return Table(
+        title="",
+        columns=("first", "second", "both right", "only first", "only second", "neither", "left out", "other answer %"),
+        rows=tuple(rows),
+        notes=(
+            "of the first repeats; other answer: share of questions whose final answers differ, with its 95 % interval",
+        ),
+    )
+
+
+def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
+    """The debates of one question in columns whose rounds stand side by side, as many in a row as there is room for."""
+    head = [f"Question ({compared.id}): {compared.question}"]
+    head += [f"({letter}) {choice}" for letter, choice in lettered(transcripts[0].choices)]
+    head += [f"Gold: {' | '.join(compared.answers)}"] if compared.answers else []
+    debates = list(zip(compared.runs, transcripts, strict=True))
+    in_a_row = min(len(debates), max(1, width // (_NARROWEST_COLUMN + _GAP)))
+    rows = [debates[start : start + in_a_row] for start in range(0, len(debates), in_a_row)]
+    return Group(Text("\n".join(map(one_line, head)) + "\n"), *(_columns(row, in_a_row) for row in rows))
+
+
+def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> RichTable:
+    grid = RichTable.grid(padding=(0, _GAP, 0, 0), expand=True)
+    for _ in range(width):
+        grid.add_column(ratio=1, overflow="fold")
+    rounds = [[_round(entry, given=t.given and entry.n == 1) for entry in t.rounds] for _, t in debates]
+    grid.add_row(*(Text(f"== {_title(outcome)}\n") for outcome, _ in debates))
+    for entries in zip_longest(*rounds, fillvalue=""):
+        grid.add_row(*map(Text, entries))
+    grid.add_row(*(Text(_end(outcome, transcript)) for outcome, transcript in debates))
+    return grid
+
+
+def _title(outcome: Outcome) -> str:
+    marks = [ORACLE] if outcome.oracle else []
+    marks += [f"first of {outcome.repeats} repeats"] if outcome.repeats > 1 else []
+    return f"{one_line(outcome.run)} ({'; '.join(marks)})" if marks else one_line(outcome.run)
+
+
+def _round(entry: Round, *, given: bool) -> str:
+    lines = [f"--- round {entry.n}{', given' if given else ''} ---"]
+    lines += [f"{one_line(turn.agent)}: {_said(turn)}{_numbers_of(turn)}" for turn in entry.turns]
+    if entry.verdict is not None:
+        lines.append(f"Judge: {_found(entry.verdict)}")
+    if entry.extracted is not None:
+        lines.append(f"Judge, of all so far: {one_line(entry.extracted.answer or 'no answer')}")
+    return "\n".join(lines) + "\n"
+
+
+def _found(verdict: Verdict) -> str:
+    words = [_CONSENSUS[verdict.consensus]]
+    words += [f"sides with {one_line(verdict.side)}"] if verdict.side is not None else []
+    words += [f"says {one_line(verdict.answer)}"] if verdict.answer is not None else []
+    return "; ".join(words)
+
+
+def _said(turn: Turn) -> str:
+    stance = turn.stance
+    if stance.status == "failed":
+        return f"failed: {_short(stance.error or 'unknown')}"
+    return "no answer" if stance.answer is None else one_line(stance.answer)
+
+
+def _numbers_of(turn: Turn) -> str:
+    if turn.selection is None or turn.selection.error is not None:
+        return ""
+    return "; chose " + (" ".join(f"[{n}]" for n in turn.selection.ids) or "nothing")
+
+
+def _end(outcome: Outcome, transcript: Transcript) -> str:
+    judged = {None: "", 1.0: ", right", 0.0: ", wrong"}.get(outcome.correct, f", {100 * (outcome.correct or 0):.0f} %")
+    final = transcript.final
+    tie = f", a {_tie_word(final)}" if final.tie else ""
+    whose = f" (of {one_line(final.agent)})" if final.agent is not None else ""
+    end = f"Final answer, by {one_line(final.by)}{whose}: {_outcome_answer(outcome)}{judged}{tie}\n"
+    if outcome.tokens is None:
+        return end
+    return (
+        f"{end}Ended by: {one_line(outcome.stop_reason)}. Rounds: {outcome.rounds}, calls: {outcome.calls}, "
+        f"tokens: {outcome.tokens:,}.\n"
+    )
+
+
+def _cell(outcome: Outcome) -> str:
+    mark = {None: "", 1.0: "+ ", 0.0: "- "}.get(outcome.correct, f"{100 * (outcome.correct or 0):.0f} ")
+    rounds = "" if outcome.rounds is None else f" ({outcome.rounds})"
+    return f"{mark}{_short(_outcome_answer(outcome))}{rounds}"
+
+
+def _outcome_answer(outcome: Outcome) -> str:
+    if outcome.status == "failed":
+        return "failed"
+    return "no answer" if outcome.answer is None else one_line(outcome.answer)
+
+
+def _short(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= 60 else f"{line[:59]}\u2026"

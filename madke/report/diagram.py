@@ -70,18 +70,12 @@ def changed_settings(protocol: Protocol) -> str:
 
 
 def diagram(name: str, protocol: Protocol) -> str:
-    """The debate of a variant: who speaks when, who reads whom, when it ends, how the answer is taken, what it costs.
-
-    Lines are at most :data:`WIDTH` characters long.
-    """
+    """The debate of a variant: who speaks when, reads whom, when it ends, how the answer is taken, what it costs."""
     return printable("\n".join(_lines(name, protocol)))
 
 
 def readings(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
-    """Reader -> speaker -> the rounds of that speaker's stances which are shown to the reader in round ``round_n``.
-
-    Each debater stands for itself too. Everybody speaks, and in the order of the cast where they do so in turn.
-    """
+    """Reader -> speaker, itself too -> the rounds of that speaker's stances that it is shown in round ``round_n``."""
     sees = protocol.sees.model_copy(update={"anonymous": False, "grouped": False})
     named = protocol.model_copy(update={"sees": sees})
     names = [debater.name for debater in protocol.cast]
@@ -106,13 +100,14 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
         yield from _wrapped("", _particulars(debater))
     yield from _wrapped("pool", _pool(protocol))
     yield ""
-    yield _heading("┌", f"round 1, {_timing(protocol.talk.first)}")
+    timing = {"sequential": "in turn"}
+    yield f"┌─ round 1, {timing.get(protocol.talk.first, 'all at once')} ".ljust(WIDTH, "─")
     yield from (f"{_FRAME}{line}" for line in _round(protocol, 1))
     if protocol.rounds > 1:
         rounds = f"rounds 2 to {protocol.rounds}" if protocol.rounds > 2 else "round 2"
-        yield _heading("├", f"{rounds}, {_timing(protocol.talk.later)}")
+        yield f"├─ {rounds}, {timing.get(protocol.talk.later, 'all at once')} ".ljust(WIDTH, "─")
         yield from (f"{_FRAME}{line}" for line in _round(protocol, min(protocol.rounds, 3)))
-    yield _heading("└", "finish")
+    yield "└─ finish ".ljust(WIDTH, "─")
     yield from (f"{'':<{len(_FRAME)}}{line}" for line in _wrapped("answer", _finish(protocol)))
     yield ""
     yield from _cost(protocol)
@@ -120,14 +115,8 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
 
 def _wrapped(label: str, text: str) -> Iterator[str]:
     """A labelled text, folded so that a frame fits before it; nothing for no text."""
-    first = f"{label:<{_LABEL - 1}} "
-    yield from textwrap.wrap(
-        " ".join(text.split()), WIDTH - len(_FRAME), initial_indent=first, subsequent_indent=" " * _LABEL
-    )
-
-
-def _heading(corner: str, text: str) -> str:
-    return f"{corner}─ {text} ".ljust(WIDTH, "─")
+    first, line = f"{label:<{_LABEL - 1}} ", " ".join(text.split())
+    yield from textwrap.wrap(line, WIDTH - len(_FRAME), initial_indent=first, subsequent_indent=" " * _LABEL)
 
 
 def _changed(model: BaseModel, usual: BaseModel, path: str = "") -> Iterator[str]:
@@ -172,15 +161,10 @@ def _pool(protocol: Protocol) -> str:
     return "; ".join((f"passages of {kept}", *(f"{name} sees {', '.join(names)} only" for name, names in limits)))
 
 
-def _timing(talk: str) -> str:
-    return "in turn" if talk == "sequential" else "all at once"
-
-
 def _round(protocol: Protocol, n: int) -> Iterator[str]:
     if protocol.given and n == 1:
-        yield from _wrapped(
-            "given", "the stances come from outside; those of agents who are no debaters are read by all"
-        )
+        outside = "the stances come from outside; those of agents who are no debaters are read by all"
+        yield from _wrapped("given", outside)
     else:
         yield from _wrapped(_each(protocol), _acts(protocol, n))
         yield from _reading(protocol, n)
@@ -235,7 +219,7 @@ def _reading(protocol: Protocol, n: int) -> Iterator[str]:
         yield from _wrapped("reads", f"{some} of the {len(signs) - 1} others")
     legend = [f"{sign}  {meaning}" for sign, meaning in _SIGNS.items() if sign in own | others]
     yield from _wrapped("", "; ".join([*legend, *critique]))
-    yield from _wrapped("", "; ".join(_manner(protocol)))
+    yield from _wrapped("", _manner(protocol))
 
 
 def _matrix(signs: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -243,22 +227,20 @@ def _matrix(signs: Mapping[str, Sequence[str]]) -> Iterator[str]:
     widest = min(_LONGEST_NAME, max(map(len, signs)))
     yield f"{'reads':<{_LABEL + widest + 3}}" + "".join(f"{number:>3}" for number in range(1, len(signs) + 1))
     for number, (name, row) in enumerate(signs.items(), start=1):
-        yield f"{'':<{_LABEL}}{number:>2} {' '.join(name.split())[:widest]:<{widest}}" + "".join(
-            f"{sign:>3}" for sign in row
-        )
+        cells = "".join(f"{sign:>3}" for sign in row)
+        yield f"{'':<{_LABEL}}{number:>2} {' '.join(name.split())[:widest]:<{widest}}{cells}"
 
 
-def _manner(protocol: Protocol) -> Iterator[str]:
+def _manner(protocol: Protocol) -> str:
     """How the others' stances are shown."""
     sees = protocol.sees
-    if sees.peers == "answers":
-        yield "answers without the reasoning"
-    if sees.anonymous:
-        yield "without names"
-    if sees.grouped:
-        yield "also grouped by answer"
-    if sees.form == "chat":
-        yield "as a chat: its own turns as assistant, the others' as user"
+    told = [
+        sees.peers == "answers" and "answers without the reasoning",
+        sees.anonymous and "without names",
+        sees.grouped and "also grouped by answer",
+        sees.form == "chat" and "as a chat: its own turns as assistant, the others' as user",
+    ]
+    return "; ".join(part for part in told if part)
 
 
 def _order(protocol: Protocol, n: int) -> str:

@@ -9,9 +9,8 @@ from madke.experiments.plan import Planned
 from madke.experiments.recipe import Recipe
 from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import Paid
-from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell
-from madke.scoring.arms import ArmValues, Results, open_results, read_arm
-from madke.scoring.debate_rows import NO_SHARES, over_repeats
+from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell, score_cell
+from madke.scoring.arms import ArmValues, Results, only, open_results, read_arm
 from madke.scoring.outside import external_values
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
@@ -21,15 +20,11 @@ OURS = "ours"
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """Every figure that a recipe quotes, in percent where it is a share, below that of the arm of its name.
+    """Every figure that a recipe quotes, each below ours of the arm of its name; None where it quotes none.
 
     Args:
         recipe: The experiment's.
         folders: Its arms that have run.
-
-    Returns:
-        For each arm and dataset a row with our figures, named by our models, if the arm has run, then one for each
-        model of the source; None where the recipe quotes no figure.
     """
     quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for model, arm, dataset, metric, value in recipe.figures():
@@ -53,17 +48,11 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
             rows.append(_row(arm, dataset, model, theirs))
     notes = [f"Published: {recipe.source}. Shares are in percent."]
     if folders:
-        notes.append(
-            f'Rows that say "{OURS}" are of this experiment, and have its intervals; the others are published.'
-        )
+        notes.append(f'Rows that say "{OURS}" are of this experiment, with its intervals; the others are published.')
     notes.append("Other models, samples and prompts: nobody expects the figures to be equal.")
     headings = [HEADINGS.get(metric, metric) for metric in metrics]
-    return Table(
-        title="Published figures",
-        columns=("arm", "dataset", "model", *headings),
-        rows=tuple(rows),
-        notes=tuple(notes),
-    )
+    columns = ("arm", "dataset", "model", *headings)
+    return Table(title="Published figures", columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
 def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[Cell, ...]:
@@ -76,31 +65,21 @@ def _models(arm: Results) -> str:
 
 
 def _figure(value: float) -> Cell:
-    if 0 <= value <= 1:
-        return Cell(text=f"{100 * value:.1f}", value=100 * value)
-    return Cell(text=f"{value:.2f}", value=value)
+    return score_cell(100 * value, digits=".1f") if 0 <= value <= 1 else score_cell(value, digits=".2f")
 
 
 def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:
     """Of one dataset, or of ``all``."""
-    held = {
-        key: values
-        for key, values in arm.values.get(metric, {}).items()
-        if dataset in ("all", arm.questions[key] or "")
-    }
-    return over_repeats([list(each.values()) for each in held.values()], shares=metric not in NO_SHARES)
+    keys = [key for key, name in arm.questions.items() if dataset in ("all", name or "")]
+    return only(arm, keys).mean(metric)
 
 
 def spending_table(
     plans: Sequence[Planned], scores: Mapping[Path, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
 ) -> Table:
-    """A row for each arm: calls, paid calls and tokens, planned and real. There is a column for cost if it has prices.
+    """A row for each arm: calls, paid calls and tokens, planned and real; and cost, where there are prices.
 
-    Args:
-        plans: Of the arms.
-        scores: Of the arms that have begun, by folder.
-        paid: What the call store says, without services; see :meth:`madke.llm.CallStore.paid`.
-        prices: May be none.
+    ``scores`` are of the arms that have begun, by folder; ``paid`` is what the call store says, without services.
     """
     made = {folder.name: found.total.calls for folder, found in scores.items()}
     columns = ("arm", "calls planned", "made", "paid calls planned", "paid", "tokens planned", "paid for", "cost")

@@ -15,12 +15,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from madke.engine.protocol import Knowledge
 from madke.files import replacing
 from madke.report import figures
-from madke.report.comparison import family
-from madke.report.details import score_details
+from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
 from madke.report.page_data import data_elements
-from madke.report.paired_tables import paired_table
-from madke.report.score_tables import table_of_arms
+from madke.report.score_tables import score_details, table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import Results, opened
@@ -32,41 +30,12 @@ from madke.terminal import printable
 _SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
 """In the order in which they are one script; a later one uses what earlier ones name."""
 
-_NAMED = 3
-"""How many data files, variants or models the page's first line names; where there are more, it names none."""
-
 
 def write_report(
-    runs: Sequence[Path | str | Results] | Mapping[Path, Scores],
+    runs: Sequence[Path | str | Results],
     out: Path | str,
     *,
-    title: str | None = None,
-    source: str | None = None,
-    tables: Sequence[Table] = (),
-) -> dict[str, Table]:
-    """Write the page of some runs; see :func:`write_page`.
-
-    Args:
-        runs: Run directories, or results from anywhere; or run directories with their scores, where these are at hand.
-        out: The page.
-        title: As for :func:`write_page`, with the rest.
-        source: See there.
-        tables: See there.
-
-    Raises:
-        UserError: A run cannot be read, or the page cannot be written.
-    """
-    results = opened(list(runs))
-    known = runs if isinstance(runs, Mapping) else {}
-    scores = {arm.name: known[arm.path] if arm.path in known else scores_of(arm) for arm in results}
-    return write_page(results, scores, Path(out), title=title, source=source, tables=tables)
-
-
-def write_page(
-    results: Sequence[Results],
-    scores: Mapping[str, Scores],
-    out: Path,
-    *,
+    scores: Sequence[Scores] = (),
     title: str | None = None,
     source: str | None = None,
     tables: Sequence[Table] = (),
@@ -77,54 +46,52 @@ def write_page(
     nothing be fetched. They are written piece by piece; what stays in memory is a small row for each of them.
 
     Args:
-        results: The arms, in the order of the tables.
-        scores: By the arms' names.
+        runs: Run directories, or results from anywhere, in the order of the tables.
         out: The page.
+        scores: Of each of them, where they are at hand.
         title: What the arms are together; by default the name of the one, or how many they are.
         source: What they follow, a line below the title.
         tables: Further ones, after those of the page's own, each under its title.
 
     Returns:
-        The page's own tables by name. ``tests`` holds what ``madke compare`` tests
-        (:func:`madke.report.comparison.family`). It is missing where there is nothing to compare. ``scores`` has a row
-        an arm, and marks what these tests say of it and the first arm.
+        The page's own tables by name: ``scores``, a row an arm, and ``tests``, what ``madke compare`` tests, if there
+        is anything to compare.
 
     Raises:
-        UserError: A transcript cannot be read, or the page cannot be written.
+        UserError: A run cannot be read, or the page cannot be written.
     """
-    environment = Environment(
-        loader=PackageLoader("madke.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    results = opened(runs)
+    of_arms = scores or [scores_of(arm) for arm in results]
+    named = {arm.name: each for arm, each in zip(results, of_arms, strict=True)}
+    templates = PackageLoader("madke.report", "templates")
+    environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
     arms = [arm_of(arm) for arm in results]
     tests = family(arms)
-    own = {"scores": table_of_arms(arms, scores, tests)} | ({"tests": paired_table(tests)} if tests else {})
+    own = {"scores": table_of_arms(arms, named, tests)} | ({"tests": paired_table(tests)} if tests else {})
     scored, replies = own["scores"].in_two()
     pieces = environment.get_template("report.html.j2").generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
-        lead=_lead(results, scores),
-        warnings=_warnings(results, scores),
+        lead=_lead(results, named),
+        warnings=_warnings(results, named),
         scores=scored,
         replies=replies and replace(replies, title="Questions, paid calls, and replies that could not be read"),
         tests=own.get("tests"),
         tables=tables,
-        figures=figures.draw(results, scores) if figures.available() else None,
+        figures=figures.draw(results, named) if figures.available() else None,
         shared=shared,
         different=different,
-        details=[(arm.name, score_details(scores[arm.name])) for arm in results],
+        details=[(arm.name, score_details(named[arm.name])) for arm in results],
         style=style,
         script=script,
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
         data=data_elements(results, arms),
     )
-    with replacing(out) as file:
+    with replacing(Path(out)) as file:
         file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
     return own
 
@@ -141,12 +108,8 @@ def _words(table: Table) -> list[bool]:
 
 def _drawn(table: Table) -> int | None:
     """The column whose intervals are drawn as well: the first percentage that has any."""
-    found = [
-        n
-        for n, heading in enumerate(table.columns)
-        if "%" in heading and any(row[n].low is not None for row in table.rows)
-    ]
-    return found[0] if found else None
+    with_intervals = (n for n in range(len(table.columns)) if any(row[n].low is not None for row in table.rows))
+    return next((n for n in with_intervals if "%" in table.columns[n]), None)
 
 
 def _share(value: float) -> str:
@@ -158,12 +121,10 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     questions = max(scores[arm.name].questions for arm in results)
     debates = sum(scores[arm.name].transcripts for arm in results)
     facts = [f"{questions:,} questions, {debates:,} debates"]
-    for found in (
-        {arm.config.data for arm in results if arm.config},
-        {arm.config.variant for arm in results if arm.config},
-        {without_folders(model) for arm in results if arm.config for model in arm.config.models.values()},
-    ):
-        if found and len(found) <= _NAMED:
+    specs = [arm.config for arm in results if arm.config]
+    models = {without_folders(model) for spec in specs for model in spec.models.values()}
+    for found in ({spec.data for spec in specs}, {spec.variant for spec in specs}, models):
+        if 0 < len(found) <= 3:
             facts.append(", ".join(sorted(found)))
     return " \N{MIDDLE DOT} ".join(facts)
 
@@ -190,16 +151,16 @@ def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]
     apart = [name for name in names if name not in shared]
     if not apart:
         return shared, None
-    rows = tuple(
-        (Cell(text=arm.name), *(Cell(text=values[name][n]) for name in apart)) for n, arm in enumerate(results)
-    )
+    words = ((arm.name, *(values[name][n] for name in apart)) for n, arm in enumerate(results))
+    rows = tuple(tuple(Cell(text=text) for text in row) for row in words)
     return shared, Table(title="Where the runs differ", columns=("run", *apart), rows=rows)
 
 
 def _of(arm: Results) -> dict[str, str]:
     if arm.config is None:
         return {"data": f"answers from elsewhere: {arm.path.name}"}
-    config = arm.config
+    config, sessions = arm.config, sessions_of(arm.path)
+    versions = sessions[-1].get("versions", {}) if sessions else {}
     settings = {
         "data": f"{config.data}, {len(config.questions):,} questions",
         "published set": config.dataset or "",
@@ -212,7 +173,7 @@ def _of(arm: Results) -> dict[str, str]:
         "estimator": without_folders(config.estimator or ""),
         "first round": f"given from outside ({config.given_sha256[:12]})" if config.given_sha256 else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",
-        "versions": _versions(arm.path),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
     return {name: value for name, value in settings.items() if value}
 
@@ -235,9 +196,3 @@ def _knowledge(knowledge: Knowledge | None) -> str:
     counts = ", ".join(f"{knowledge.count(source)} of {source}" for source in knowledge.sources)
     searches = ", debaters may search" if knowledge.requery else ""
     return f"{counts}; selection {knowledge.select}{searches}"
-
-
-def _versions(directory: Path) -> str:
-    sessions = sessions_of(directory)
-    said = sessions[-1].get("versions", {}) if sessions else {}
-    return ", ".join(f"{name} {version}" for name, version in said.items())

@@ -23,15 +23,9 @@ from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.scoring.scores import shortened, total_usage
 from madke.tasks import get_task
 
-_LEVEL = 4
-"""Twice as fast as gzip's usual 6, for a page that is 4 % larger."""
-
 
 class Blocks:
-    """Numbered items, so many to a block: item ``n`` is item ``n % size`` of block ``n // size``.
-
-    A block is an element that a browser neither runs nor shows, and base64 cannot end it early.
-    """
+    """Numbered items: item ``n`` is item ``n % size`` of block ``n // size``, an element that browsers do not show."""
 
     def __init__(self, name: str, size: int) -> None:
         self.size = size
@@ -48,16 +42,12 @@ class Blocks:
             self._close()
         return self._count - 1
 
-    def full(self) -> str:
-        """The elements of the blocks that were filled since the last call."""
+    def full(self, *, rest: bool = False) -> str:
+        """The elements of the blocks that were filled since the last call; with ``rest``, also what is left."""
+        if rest and self._open:
+            self._close()
         elements, self._full = self._full, []
         return "".join(elements)
-
-    def rest(self) -> str:
-        """The elements that are left at the end."""
-        if self._open:
-            self._close()
-        return self.full()
 
     def _close(self) -> None:
         items, self._open = self._open, []
@@ -66,7 +56,7 @@ class Blocks:
 
 def element(name: str, value: Any) -> str:
     """A JSON value as an element with this id: gzip, base64."""
-    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL, mtime=0)
+    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 4, mtime=0)
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 
@@ -75,10 +65,7 @@ Held = Literal["none", "held", "missing", "changed"]
 
 
 class PassageTexts:
-    """Numbers for the texts of passages, the same text having one number in all runs.
-
-    One pool file is in memory at a time.
-    """
+    """Numbers for the texts of passages, one for equal texts of all runs; one pool file is in memory at a time."""
 
     def __init__(self) -> None:
         self.blocks = Blocks("texts", 200)
@@ -89,12 +76,11 @@ class PassageTexts:
     def open(self, results: Results) -> Held:
         """Take the passages of this run from now on."""
         frozen = results.config.pools if results.config else {}
-        if not frozen:
-            self._frozen, self._records = {}, {}
-            return "none"
-        if frozen == self._frozen:
+        if frozen and frozen == self._frozen:
             return "held"
         self._frozen, self._records = {}, {}
+        if not frozen:
+            return "none"
         try:
             file = run_files(results.path).pools
             if file is None or not file.is_file():
@@ -108,10 +94,7 @@ class PassageTexts:
         return "held"
 
     def of(self, transcript: Transcript) -> list[int | None]:
-        """The number of each passage of a debate's pool; None for one that the pool file does not hold.
-
-        What stands under a number is ``[text, url, date]``.
-        """
+        """The number of ``[text, url, date]`` of each passage of a pool; None for one that the pool file lacks."""
         record = self._records.get(transcript.id)
         if record is None:
             return []
@@ -152,28 +135,29 @@ class Index:
     def __init__(self) -> None:
         self._arm: ArmValues
         self._runs: list[dict[str, Any]] = []
-        self._questions: list[tuple[str, str, str, str, str]] = []
-        self._number: dict[tuple[str, str], int] = {}
+        self._questions: dict[tuple[str, str], tuple[str, str, str, str, str]] = {}
         self._place: dict[str, int] = {}
-        self._columns: dict[str, list[Any]] = {
-            name: [] for name in ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
-        }
+        names = ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
+        self._columns: dict[str, list[Any]] = {name: [] for name in names}
 
     def begin(self, results: Results, arm: ArmValues, held: Held) -> None:
         """Take the debates of this run, whose values are the arm's, from now on."""
         self._arm = arm
-        self._runs.append({"name": results.name, "first": self._debates, "count": 0, "texts": held})
+        first = len(self._columns["question"])
+        self._runs.append({"name": results.name, "first": first, "count": 0, "texts": held})
         for place, id_ in enumerate(results.config.questions if results.config else ()):
             self._place.setdefault(id_, place)
 
     def add(self, transcript: Transcript) -> None:
         """Take the next debate."""
-        found = ((name, self._arm.value(name, transcript)) for name in _VALUES)
-        values = {name: value for name, value in found if value is not None}
+        key, repeat, held = (transcript.id, transcript.question), transcript.repeat, self._arm.values
+        values = {name: held[name][key][repeat] for name in _VALUES if repeat in held.get(name, {}).get(key, {})}
+        gold = " | ".join(transcript.answers)
+        self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
         used = total_usage(transcript.usage.values()) if transcript.usage else None
         names = list(OUTCOMES)
         added = {
-            "question": self._question(transcript),
+            "question": key,
             "repeat": transcript.repeat,
             "answer": transcript.answer,
             "outcomes": sum(1 << names.index(name) for name in _outcomes(transcript, values)),
@@ -181,7 +165,7 @@ class Index:
             # Nobody counted what answers from elsewhere took.
             "rounds": len(transcript.rounds) if used else None,
             "calls": used.calls if used else None,
-            "tokens": used.prompt_tokens + used.completion_tokens if used else None,
+            "tokens": used.tokens if used else None,
         }
         for name, value in added.items():
             self._columns[name].append(value)
@@ -189,31 +173,17 @@ class Index:
 
     def json(self) -> dict[str, Any]:
         """The index as the page's script reads it; questions in the order of the data, where a run says it."""
-        order = sorted(
-            range(len(self._questions)), key=lambda n: self._place.get(self._questions[n][0], len(self._place))
-        )
-        place = {number: n for n, number in enumerate(order)}
+        last = len(self._place)
+        order = sorted(self._questions, key=lambda key: self._place.get(key[0], last))
+        place = {key: n for n, key in enumerate(order)}
         fields = ("id", "text", "gold", "task", "dataset")
-        columns = zip(*(self._questions[number] for number in order), strict=True)
+        columns = zip(*(self._questions[key] for key in order), strict=True)
         return {
             "runs": self._runs,
             "outcomes": OUTCOMES,
             "questions": dict(zip(fields, columns, strict=False)) or {field: [] for field in fields},
-            "debates": self._columns | {"question": [place[number] for number in self._columns["question"]]},
+            "debates": self._columns | {"question": [place[key] for key in self._columns["question"]]},
         }
-
-    @property
-    def _debates(self) -> int:
-        return len(self._columns["question"])
-
-    def _question(self, transcript: Transcript) -> int:
-        # Ids alone are the same in many datasets ("1", "2", ...), so the text is part of the key.
-        key = (transcript.id, transcript.question)
-        if key not in self._number:
-            self._number[key] = len(self._questions)
-            gold = " | ".join(transcript.answers)
-            self._questions.append((*key, gold, transcript.task, transcript.dataset or ""))
-        return self._number[key]
 
 
 def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[str]:
@@ -233,20 +203,13 @@ def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[s
         yield "oracle"
 
 
-_BODIES = 100
-"""Debates to a block: what a browser unpacks to show one of them."""
-
-
 def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
     """Elements to be written into the page one after the other, the index last.
 
     What stays in memory is a block, one pool file and a small row for each debate and passage.
-
-    Raises:
-        UserError: A transcript is none, or names a task that does not exist.
     """
     index, texts = Index(), PassageTexts()
-    bodies = Blocks("debates", _BODIES)
+    bodies = Blocks("debates", 100)
     for one, arm in zip(results, arms, strict=True):
         index.begin(one, arm, texts.open(one))
         for transcript in one.transcripts():
@@ -254,8 +217,8 @@ def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iter
             bodies.add(_body(transcript, texts.of(transcript)))
             yield bodies.full()
             yield texts.blocks.full()
-    yield bodies.rest()
-    yield texts.blocks.rest()
+    yield bodies.full(rest=True)
+    yield texts.blocks.full(rest=True)
     yield element("index", index.json() | {"sizes": {"debates": bodies.size, "texts": texts.blocks.size}})
 
 

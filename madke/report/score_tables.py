@@ -1,16 +1,15 @@
-"""The table of scores: which columns there are, and what stands in them.
-
-One list of columns serves terminals, pages, CSV, Parquet and LaTeX: :func:`_score_columns`.
-"""
+"""The scores of arms: one list of columns (:func:`_score_columns`) for terminals, pages and files; details as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from madke.report.paired_tables import if_failed_notes
+from rich.table import Table as RichTable
+
+from madke.report.comparison import if_failed_notes
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -21,18 +20,19 @@ from madke.report.tables import (
     count_cell,
     in_percent,
     interval,
+    percent,
     percent_cell,
     rich_table,
     score_cell,
+    value_cell,
 )
 from madke.scoring.arms import ArmValues, Results, only
+from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-
-if TYPE_CHECKING:
-    import rich.table
+from madke.terminal import printable
 
 
 def of_dataset(arm: str, dataset: str) -> str:
@@ -51,9 +51,6 @@ def grades_missing(scores: Scores) -> str:
     )
 
 
-# Scores
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Arm:
     name: str
@@ -63,11 +60,12 @@ class _Arm:
     """Value -> the mark of its test against the first arm."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Column:
     heading: str
     """On pages and in files; all different."""
     cell: Callable[[_Arm], Cell]
+    _: KW_ONLY
     screen: str = ""
     """The heading on a terminal; empty if it is not shown there."""
     place: Literal["main", "aside", "screen"] = "main"
@@ -80,6 +78,10 @@ class _Column:
 
 _OVER_REPEATS = "over repeats %"
 _REPEATS = "sd over repeats"
+_SPREAD = (
+    f"{_OVER_REPEATS}: correct, with the t interval over repeats of these questions; {_REPEATS}: standard deviation of "
+    "the means of single repeats."
+)
 _CONSISTENCY = "Cons and Co2 by the judge's last verdict; m: no judge was asked about all, by the task's matcher."
 
 
@@ -89,40 +91,29 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     measured = dict.fromkeys(name for arm in arms for name in arm.scores.metrics)
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
     return [
-        _Column(heading="n", screen="n", place="screen", cell=_questions),
+        _Column("n", _questions, screen="n", place="screen"),
         _Column(
-            heading=named,
-            screen="correct % (95 % interval)",
-            cell=_correct,
-            screen_text=lambda arm: interval(arm.scores.correct),
+            named, _correct, screen="correct % (95 % interval)", screen_text=lambda arm: interval(arm.scores.correct)
         ),
-        _Column(heading=_OVER_REPEATS, cell=_over_repeats),
-        _Column(
-            heading=_REPEATS,
-            cell=_sd_over_repeats,
-            note=f"{_OVER_REPEATS}: correct, with the t interval over repeats of these questions; {_REPEATS}: standard "
-            "deviation of the means of single repeats.",
-        ),
+        _Column(_OVER_REPEATS, _over_repeats),
+        _Column(_REPEATS, _sd_over_repeats, note=_SPREAD),
         *(_metric(name, first) for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured),
         *(
-            _Column(heading=f"{name} %", screen=name, cell=partial(_consistency, value=value), note=_CONSISTENCY)
+            _Column(f"{name} %", partial(_consistency, value=value), screen=name, note=_CONSISTENCY)
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
         ),
-        _Column(heading="rounds", screen="rounds", cell=lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f")),
-        _Column(heading="calls", screen="calls", cell=_cost(lambda scores: scores.total.calls)),
-        _Column(heading="paid", place="aside", cell=_cost(lambda scores: scores.total.paid)),
-        _Column(
-            heading="tokens",
-            screen="tokens",
-            cell=_cost(lambda scores: scores.total.prompt_tokens + scores.total.completion_tokens),
-        ),
-        _Column(heading="questions", place="aside", cell=lambda arm: count_cell(arm.scores.questions)),
-        _Column(heading="debates", place="aside", cell=_debates),
-        _Column(heading="answered", place="aside", cell=_answered),
-        _Column(heading="abst.", screen="abst.", place="screen", cell=lambda arm: count_cell(arm.scores.abstained)),
-        _Column(heading="failed", screen="failed", cell=lambda arm: count_cell(arm.scores.failed)),
+        _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f"), screen="rounds"),
+        # Nobody counted what answers from elsewhere took.
+        _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None), screen="calls"),
+        _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
+        _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None), screen="tokens"),
+        _Column("questions", _count(lambda scores: scores.questions), place="aside"),
+        _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
+        _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
+        _Column("abst.", _count(lambda scores: scores.abstained), screen="abst.", place="screen"),
+        _Column("failed", _count(lambda scores: scores.failed), screen="failed"),
         *(
-            _Column(heading=f"unparsed: {stage} %", place="aside", cell=partial(_unparsed, stage=stage))
+            _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
             for stage in dict.fromkeys(stage for arm in arms for stage in arm.scores.parse_failures)
         ),
     ]
@@ -135,22 +126,15 @@ def _first_metric(arms: Sequence[_Arm]) -> str:
 
 
 def _questions(arm: _Arm) -> Cell:
-    """How many questions there were, and with how many repeats where there are some: ``40 x 3``."""
     scores = arm.scores
-    if scores.transcripts == scores.questions:
-        return Cell(text=str(scores.questions), value=scores.questions)
-    repeats, more = divmod(scores.transcripts, scores.questions)
-    text = f"{scores.questions} ({scores.transcripts} debates)" if more else f"{scores.questions} x {repeats}"
-    return Cell(text=text, value=scores.questions)
+    repeats, more = divmod(scores.transcripts, scores.questions or 1)
+    times = f" ({scores.transcripts} debates)" if more else f" x {repeats}" if repeats > 1 else ""
+    return Cell(text=f"{scores.questions}{times}", value=scores.questions)
 
 
 def _correct(arm: _Arm) -> Cell:
     mark = arm.marks.get(arm.first_metric, "") or arm.marks.get("correct", "")
     return percent_cell(arm.scores.correct, mark)
-
-
-def _correct_text(arm: _Arm) -> str:
-    return interval(arm.scores.correct)
 
 
 def _over_repeats(arm: _Arm) -> Cell:
@@ -162,52 +146,40 @@ def _over_repeats(arm: _Arm) -> Cell:
 
 def _sd_over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    if spread is None:
-        return NOTHING
-    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd)
+    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NOTHING
 
 
 def _metric(name: str, first: str) -> _Column:
-    heading, shown = HEADINGS.get(name, name), percent_cell if in_percent(name) else score_cell
+    heading = HEADINGS.get(name, name)
 
     def cell(arm: _Arm) -> Cell:
-        return shown(arm.scores.metrics.get(name), arm.marks.get(name, ""))
+        return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
     def own_scale(arm: _Arm) -> str:
         found = arm.scores.metrics.get(name)
         return "-" if found is None else "\n".join((*score_cell(found).figure_and_interval, f"n = {found.n}"))
 
     if in_percent(name):
-        return _Column(heading=f"{heading} %", screen=heading, place="screen" if name == first else "main", cell=cell)
+        return _Column(f"{heading} %", cell, screen=heading, place="screen" if name == first else "main")
     said = f"{name}: a scale of its own, not percent; over the n questions with an answer."
-    return _Column(heading=name, screen=name, cell=cell, screen_text=own_scale, note=said)
+    return _Column(name, cell, screen=name, screen_text=own_scale, note=said)
 
 
 def _consistency(arm: _Arm, value: str) -> Cell:
-    """By the judge; by the matcher, with a mark, where no judge was asked about all."""
     name, _, by = value.partition("_")
     judge, matcher = (getattr(arm.scores, "_".join(filter(None, (name, who, by)))) for who in ("judge", "matcher"))
     return percent_cell(judge) if judge or not matcher else percent_cell(matcher, " m")
 
 
-def _cost(count: Callable[[Scores], int]) -> Callable[[_Arm], Cell]:
-    """Nobody counted what answers from elsewhere took."""
-    return lambda arm: count_cell(count(arm.scores)) if arm.scores.usage else NOTHING
-
-
-def _debates(arm: _Arm) -> Cell:
-    return NOTHING if arm.scores.transcripts == arm.scores.questions else count_cell(arm.scores.transcripts)
-
-
-def _answered(arm: _Arm) -> Cell:
-    return count_cell(arm.scores.transcripts - arm.scores.abstained - arm.scores.failed)
+def _count(count: Callable[[Scores], int | None]) -> Callable[[_Arm], Cell]:
+    return lambda arm: NOTHING if (n := count(arm.scores)) is None else count_cell(n)
 
 
 def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
-def score_table(runs: Sequence[tuple[str, Scores]]) -> rich.table.Table:
+def score_table(runs: Sequence[tuple[str, Scores]]) -> RichTable:
     """For a terminal: one row a run; what came out right, how consistent the debaters were, and what it took."""
     arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in runs]
     columns = _filled([column for column in _score_columns(arms) if column.screen], arms)
@@ -226,26 +198,17 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> rich.table.Table:
 
 
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
-    """The scores of arms as :func:`table_of_arms` shows them, tested for the marks; transcripts are read once.
+    """The scores of arms as :func:`table_of_arms` shows them; transcripts are read once.
 
     Every value that stands in a column and can be compared is tested against the first arm's on the questions that both
     hold, and corrected for all of these tests together (Holm): a family of its own, not that of ``madke compare``.
-
-    Args:
-        results: The arms, at least one; the first is what the others are tested against.
-        scores: By the arms' names.
     """
     arms = [arm_of(arm) for arm in results]
     return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
 
 
 def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
-    """The same with a row for each dataset of each arm, tested against the first arm on the same dataset.
-
-    Args:
-        results: The arms, at least one.
-        scores: Arm -> dataset -> its scores.
-    """
+    """The same with a row for each dataset of each arm, tested against the first arm on the same dataset."""
     rows: list[ArmValues] = []
     first: dict[str, ArmValues] = {}
     pairs = []
@@ -265,13 +228,8 @@ def table_of_arms(
 ) -> Table:
     """The scores of arms, a row each, with a mark where a test says that one differs from the first arm.
 
-    Where all tasks have the same first metric, it has no column of its own: it is what ``correct`` says.
-
-    Args:
-        arms: At least one.
-        scores: By the arms' names.
-        tests: Those of arms against the first; others are left aside.
-        against: The names of the arms that others are tested against, where it is not the first alone.
+    ``tests`` are those of arms against the first, or those named by ``against``; others are left aside. Where all tasks
+    have the same first metric, it has no column of its own: it is what ``correct`` says.
     """
     against = against or [arms[0].name]
     held = [test for test in tests if test.left in against]
@@ -312,3 +270,90 @@ def table_of_arms(
 def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
     """The columns in which something stands, and that of what is correct."""
     return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NOTHING for arm in arms)]
+
+
+# What no table has room for
+
+
+def _repeated(scores: Scores) -> str:
+    """The means over repeats, the questions fixed."""
+    found = []
+    for name, spread in scores.repeats.items():
+        times, digits = (100, ".1f") if in_percent(name) else (1, ".4g")
+        figures = (spread.mean, spread.low, spread.high, spread.sd)
+        mean, low, high, sd = (f"{times * value:{digits}}" for value in figures)
+        found.append(f"{printable(name)} {mean} ({low} to {high}; sd {sd})")
+    repeats = max(spread.repeats for spread in scores.repeats.values())
+    return f"over {repeats} repeats, for these questions: {', '.join(found)}"
+
+
+def _amount(name: str, found: Estimate | None) -> str:
+    return f"{found.value:.2f}" if found and name in NO_SHARES else percent(found)
+
+
+def _beside_metrics(scores: Scores) -> Iterator[str]:
+    """What was measured of debates, rounds and the whole run, without intervals; each debater's changes left out."""
+
+    def joined(values: Mapping[str, str]) -> str:
+        return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
+
+    if scores.corpus:
+        yield f"as one corpus: {joined({name: f'{100 * value:.1f}' for name, value in scores.corpus.items()})}"
+    if scores.debate:
+        yield f"of the debates: {joined({name: _amount(name, found) for name, found in scores.debate.items()})}"
+    by_round = {
+        name: " > ".join(_amount(name, found) for found in values)
+        for name, values in scores.by_round.items()
+        if not name.startswith("changed_")
+    }
+    if len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round:
+        yield f"round by round: {joined(by_round)}"
+
+
+def score_details(scores: Scores) -> str:
+    """Everything that one run's scores hold and the table leaves out, a line each."""
+    lines = [
+        *(f"{printable(name)} {value_cell(name, each).text}, n = {each.n}" for name, each in scores.metrics.items()),
+        f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
+        f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
+        f"by the matcher {interval(scores.co2_matcher)}",
+    ]
+    if scores.co2_judge_grader or scores.co2_matcher_grader:
+        lines.append(
+            f"Co2 by the grader, consistent by the judge {interval(scores.co2_judge_grader)}, "
+            f"by the matcher {interval(scores.co2_matcher_grader)}"
+        )
+    lines += [
+        *([_repeated(scores)] if scores.repeats else []),
+        f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
+        f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
+        f"with a prompt that had to be shortened {scores.shortened}",
+        *_beside_metrics(scores),
+    ]
+    if scores.read_golds:
+        lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
+    if scores.failed and scores.correct_if_failed:
+        low, high = scores.correct_if_failed
+        lines.append(f"correct if all failed were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
+    if scores.mean_rounds is not None:
+        found = scores.mean_rounds
+        lines.append(f"rounds {found.value:.2f} ({found.low:.2f} to {found.high:.2f})")
+    if "grade" in scores.parse_failures:
+        missing = grades_missing(scores)
+        lines.append(f"grade: missing {interval(scores.parse_failures['grade'])} %{f': {missing}' if missing else ''}")
+    for stage, used in scores.usage.items():
+        missed = scores.parse_failures.get(stage)
+        lines.append(
+            f"{stage}: {used.calls:,} calls ({used.paid:,} paid, {used.failed} failed, {used.retries} retries), "
+            f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
+            f"({used.reasoning_tokens:,} reasoning) tokens"
+            + (" (estimated)" if used.estimated else "")
+            + (f", unparsed {percent(missed)} %" if missed else "")
+        )
+    if scores.spending is not None and scores.spending.cost:
+        cost = scores.spending.cost
+        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in cost.items())
+        lines.append(f"cost {sum(cost.values()):,.4f}: {stages}")
+    if scores.spending is not None and scores.spending.unpriced:
+        lines.append(f"without a price, and in no cost: {printable(', '.join(scores.spending.unpriced))}")
+    return "\n".join(lines)

@@ -1,21 +1,28 @@
-"""Tables that know nothing of where they are shown: a terminal, a page, a paper, a spreadsheet."""
+"""Tables for a terminal, a page, and as files (CSV, Parquet, LaTeX); every answer as a file."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import TYPE_CHECKING
+from itertools import compress, islice
+from pathlib import Path
+from typing import IO, Any
 
-from madke.scoring.debate_rows import GRADER
+from rich import box
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from madke.core.errors import UserError
+from madke.files import replacing
+from madke.scoring.arms import Results
+from madke.scoring.debate_rows import GRADER, correct
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
-
-if TYPE_CHECKING:
-    import rich.table
-
 
 ORACLE = "analysis: reads the gold answers"
 """Said wherever a debate whose order read the gold answers is reported."""
@@ -58,7 +65,7 @@ class Cell:
 
     @property
     def figure_and_interval(self) -> tuple[str, str]:
-        """The text in two, for want of room: a figure, and its interval for the line below, empty if it has none."""
+        """The text in two lines: a figure, and its interval, empty if it has none."""
         if self.value is None or self.low is None:
             return self.text, ""
         figure, bracket, interval = self.text.partition(" (")
@@ -120,6 +127,11 @@ def score_cell(found: Estimate | float | None, mark: str = "", digits: str = ".4
     return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
 
 
+def value_cell(name: str, found: Estimate | None, mark: str = "") -> Cell:
+    """A value's mean: in percent where its name is that of a share, else in its own unit."""
+    return (percent_cell if in_percent(name) else score_cell)(found, mark)
+
+
 def percent(found: Estimate | None) -> str:
     """The mean in percent, one decimal; a dash where there is none."""
     return "-" if found is None else f"{100 * found.value:.1f}"
@@ -137,18 +149,9 @@ def one_line(text: str) -> str:
     return " ".join(printable(text).split())
 
 
-def rich_table(table: Table, without: Container[str] = ()) -> rich.table.Table:
-    """A table for a terminal; figures stand to the right, notes below.
-
-    Args:
-        table: Any.
-        without: Headings of columns that are left out, for want of room, with the notes that begin with them.
-    """
-    from rich import box
-    from rich.table import Table as Shown
-    from rich.text import Text
-
-    shown = Shown(
+def rich_table(table: Table, without: Container[str] = ()) -> RichTable:
+    """A table for a terminal, ``without`` columns of these headings and notes that begin with them."""
+    shown = RichTable(
         title=one_line(table.title) or None,
         title_justify="left",
         box=box.SIMPLE_HEAD,
@@ -175,9 +178,202 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 def csv_cell(text: str) -> str:
     """Text of others as a spreadsheet may hold it: printable, with an apostrophe before what it takes for a formula.
 
-    Control and formatting characters, carriage returns among them, are left out (:func:`madke.terminal.printable`). A
-    formula is what then starts with ``=``, ``+``, ``-``, ``@``, a tab or a newline and is no number (OWASP, "CSV
-    Injection"). Quoting commas and line breaks is left to the csv module.
+    A formula starts with ``=``, ``+``, ``-``, ``@``, a tab or a newline and is no number (OWASP, "CSV Injection").
     """
     clean = printable(text)
     return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean
+
+
+# Files
+
+_Column = tuple[str, Sequence[str | float | None]]
+
+
+def write_table(table: Table, path: Path) -> None:
+    """Write a table as ``.csv`` (UTF-8), ``.parquet`` or ``.tex``, whole or not at all.
+
+    UserError: another ending, the file cannot be written, or pyarrow is missing for Parquet.
+    """
+    forms: dict[str, Callable[[Table], bytes]] = {
+        ".csv": lambda table: table_csv(table).encode(),
+        ".parquet": _parquet,
+        ".tex": lambda table: table_latex(table).encode(),
+    }
+    if path.suffix not in forms:
+        raise UserError("is no kind of table that can be written; expected .csv, .parquet or .tex", file=path)
+    content = forms[path.suffix](table)
+    with replacing(path) as file:
+        file.write(content)
+
+
+def table_csv(table: Table) -> str:
+    """The table as CSV, with a heading and CRLF at the ends of lines (RFC 4180).
+
+    A column of figures holds plain numbers, without rounding, and is followed by ``low``, ``high`` and ``mark`` of its
+    heading where it has intervals and marks. What is missing is an empty cell. Notes are not in it.
+    """
+    columns = _columns(table)
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow([csv_cell(heading) for heading, _ in columns])
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in row])
+    return file.getvalue()
+
+
+def table_latex(table: Table) -> str:
+    """The table for a paper that loads booktabs: figures to the right, the title as caption, notes below.
+
+    Columns that stand aside are left out, and intervals stand small below their figures. Everything is escaped.
+    """
+    table, _ = table.in_two()
+    figures = [table.has_figures(n) for n in range(len(table.columns))]
+    lines = [
+        r"\begin{table}",
+        r"\centering\footnotesize\setlength{\tabcolsep}{2pt}",
+        rf"\caption{{{latex(table.title)}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if figure else 'l' for figure in figures)}}}",
+        r"\toprule",
+        " & ".join(map(latex, table.columns)) + r" \\",
+        r"\midrule",
+        *(line for row in table.rows for line in _latex_row(row)),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\footnotesize {latex(note)}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
+    """A line of the figures, and one of their intervals, where there are any, with a little space below."""
+    parts = [cell.figure_and_interval for cell in row]
+    yield " & ".join(latex(f"{figure}{cell.mark}") for (figure, _), cell in zip(parts, row, strict=True)) + r" \\"
+    if any(interval for _, interval in parts):
+        # With a dash, unless signs would be taken for another.
+        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for _, each in parts)
+        small = (rf"{{\scriptsize {latex(each)}}}" if each else "" for each in ranges)
+        yield " & ".join(small) + r" \\"
+        yield r"\addlinespace"
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{special: f"\\{special}" for special in "&%$#_"},
+}
+_SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
+
+
+def latex(text: str) -> str:
+    """The text for LaTeX, on one line."""
+    line = " ".join(printable(text).split())
+    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], line)
+    # A row that begins so would be taken for an argument, or the star, of the \\ before it.
+    return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped
+
+
+def _parquet(table: Table) -> bytes:
+    pyarrow, parquet = _pyarrow()
+    columns = _columns(table)
+
+    def array(cells: Sequence[str | float | None]) -> Any:
+        figures = any(isinstance(cell, int | float) for cell in cells)
+        return pyarrow.array(cells, None if figures else pyarrow.string())
+
+    data = pyarrow.table(
+        [array(cells) for _, cells in columns],
+        names=[heading for heading, _ in columns],
+        metadata={"title": table.title, "notes": "\n".join(table.notes)},
+    )
+    file = io.BytesIO()
+    parquet.write_table(data, file)
+    return file.getvalue()
+
+
+def _columns(table: Table) -> list[_Column]:
+    """Every column by its heading: words, or plain figures followed by their intervals and marks; None is missing."""
+    found: list[_Column] = []
+    for n, heading in enumerate(table.columns):
+        cells: list[Cell] = [row[n] for row in table.rows]
+        if all(cell.value is None for cell in cells):
+            found.append((heading, [None if cell is NOTHING else cell.text for cell in cells]))
+            continue
+        found.append((heading, [cell.value for cell in cells]))
+        if any(cell.low is not None for cell in cells):
+            found.append((f"{heading} low", [cell.low for cell in cells]))
+            found.append((f"{heading} high", [cell.high for cell in cells]))
+        if any(cell.mark for cell in cells):
+            found.append((f"{heading} mark", [cell.mark.strip() for cell in cells]))
+    return found
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
+    return pyarrow, parquet
+
+
+# Every answer
+
+_Answered = dict[str, Any]
+
+
+def write_answers(results: Sequence[Results], path: Path) -> None:
+    """Write what arms answered, one after the other and a row each question and repeat; whole or not at all.
+
+    A row has ``arm``, ``id``, ``repeat``, ``question``, ``gold``, ``answer`` (none where it abstained or failed),
+    ``status`` and ``correct`` (the task's first metric; none for a failed question or one without golds). ``.jsonl``,
+    ``.csv`` (golds joined by `` | ``, safe for spreadsheets) or ``.parquet``.
+
+    Raises:
+        UserError: Another ending, the file cannot be written, or pyarrow is missing for Parquet.
+    """
+    write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}.get(path.suffix)
+    if write is None:
+        raise UserError("is no kind of file for answers; expected .jsonl, .csv or .parquet", file=path)
+    with replacing(path) as file:
+        write(_answered(results), file)
+
+
+def _answered(results: Iterable[Results]) -> Iterator[_Answered]:
+    for arm in results:
+        for t in arm.transcripts():
+            row = {"arm": arm.name, "id": t.id, "repeat": t.repeat, "question": t.question, "gold": t.answers}
+            yield row | {"answer": t.answer, "status": t.status, "correct": correct(t)}
+
+
+def _answers_jsonl(rows: Iterator[_Answered], file: IO[bytes]) -> None:
+    for row in rows:
+        file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def _answers_csv(rows: Iterator[_Answered], file: IO[bytes]) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text)
+    writer.writerow(["arm", "id", "repeat", "question", "gold", "answer", "status", "correct"])
+    for row in rows:
+        cells = (row | {"gold": " | ".join(row["gold"])}).values()
+        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+    text.flush()
+    text.detach()
+
+
+def _answers_parquet(rows: Iterator[_Answered], file: IO[bytes]) -> None:
+    pyarrow, parquet = _pyarrow()
+    text = pyarrow.string()
+    types = dict.fromkeys(("arm", "id", "repeat", "question", "gold", "answer", "status", "correct"), text)
+    types |= {"repeat": pyarrow.int64(), "gold": pyarrow.list_(text), "correct": pyarrow.float64()}
+    schema = pyarrow.schema(types)
+    with parquet.ParquetWriter(file, schema) as writer:
+        while group := list(islice(rows, 1000)):
+            writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))

@@ -1,14 +1,16 @@
-"""What one debate is worth: a row of named values for each transcript, from which means and tests are computed."""
+"""A row of named values for each transcript, from which means and tests are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, pairwise
 from statistics import fmean
 from types import MappingProxyType
 
-from madke.core.transcript import Transcript
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, listed, metrics_of, question_of, sentence_bleu
-from madke.scoring.pool_use import selection_values
+from madke.core.transcript import PoolEntry, Selection, Transcript
+from madke.scoring.metrics import METRICS, is_binary, listed, metrics_of, question_of, sentence_bleu
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -20,13 +22,9 @@ Row = dict[str, float]
 """Name of a value -> the value."""
 
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
-"""What the last round left, so that arms can be compared by it."""
 
 NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
 """The values that are no shares: rounds, passages, bits, a logarithm."""
-
-Rows = Mapping[str, Sequence[Row]]
-"""Question id -> a row for each repeat that has an outcome, in the order of the transcripts."""
 
 Said = Mapping[str, Mapping[tuple[str, int], float]]
 """Name of a scorer outside, or :data:`GRADER` -> (question id, repeat) -> what it said of that answer."""
@@ -43,11 +41,8 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
     and ``co2_matcher``; ``rounds``, where somebody counted: not of answers from elsewhere; ``entropy``,
     ``log_likelihood`` and ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and what
-    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :mod:`madke.scoring.pool_use` name.
-
-    Args:
-        transcript: One that has an outcome.
-        rounds: Its :func:`~madke.scoring.rounds.round_rows`, where the caller has them already.
+    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :func:`selection_values` name. ``rounds`` are its
+    :func:`~madke.scoring.rounds.round_rows`, where the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
     task = get_task(transcript.task)
@@ -79,8 +74,7 @@ def joined(values: Row, transcript: Transcript, said: Said) -> Row:
     """The row of a transcript with what was said of its answer outside.
 
     Beside a grade stand ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as they have it: agreed, and
-    right by the GPT-4 score. Debaters who did not agree have 0 whatever the grade. Where they did and the answer has no
-    grade, nobody knows it: there is no such value.
+    right by the grader. Where debaters agreed and the answer has no grade, there is no such value.
     """
     key = (transcript.id, transcript.repeat)
     found = values | {name: each[key] for name, each in said.items() if key in each}
@@ -96,9 +90,8 @@ def joined(values: Row, transcript: Transcript, said: Said) -> Row:
 def of_one_arm(rows: Sequence[Row]) -> list[Row]:
     """The rows of all finished transcripts of an arm, as its means and tests take them, in the same order.
 
-    What the judge said stands in all of them or in none: one that is asked for some debates only
-    (``agreement_then_judge``) says nothing about the others, and they are not like these. A source that a debate chose
-    nothing from has a share of 0 there, if another debate of the arm did, so that shares add up to 1.
+    What the judge said stands in all of them or in none: ``agreement_then_judge`` asks it about some debates only. A
+    source that a debate chose nothing from has a share of 0 there, if another debate of the arm chose from it.
     """
     judged = all("cons_judge" in row for row in rows)
     sources = dict.fromkeys(name for row in rows for name in row if name.startswith(_SHARE))
@@ -109,34 +102,29 @@ def of_one_arm(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def over_questions(rows: Rows, name: str) -> Estimate | None:
-    """The mean of one value over questions, repeats of each averaged first; None where no row holds it."""
-    found = (held for repeats in rows.values() if (held := [row[name] for row in repeats if name in row]))
-    return over_repeats(list(found), shares=name not in NO_SHARES)
-
-
 def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
-    """The mean over questions of the means of several values of each; None where there is no question.
+    """The mean over questions of the means of one value's repeats; None where there is no question.
 
-    Args:
-        values: For each question one value at least: its repeats'.
-        shares: As :func:`madke.scoring.statistics.estimate` takes it.
+    ``shares`` is as :func:`madke.scoring.statistics.estimate` takes it.
     """
     return estimate([fmean(held) for held in values], shares=shares)
 
 
-def over_rounds(debates: Mapping[str, Sequence[Sequence[Row]]]) -> dict[str, tuple[Estimate | None, ...]]:
+def over_rounds(debates: Sequence[Sequence[Sequence[Row]]]) -> dict[str, tuple[Estimate | None, ...]]:
     """The mean of each value after round 1, 2, ... of the longest debate; None where no debate has it in that round.
 
-    A debate that has ended keeps its last values, so that a figure is over the same questions in all rounds. Changes
-    between two rounds are not kept: they are over the debates that played both.
+    ``debates`` are of each question those of its repeats. One that has ended keeps its last values, so that a figure is
+    over the same questions in all rounds. Changes between two rounds are not kept: they are over the debates that
+    played both.
     """
-    longest = max((len(rounds) for repeats in debates.values() for rounds in repeats), default=0)
-    names = dict.fromkeys(name for repeats in debates.values() for rounds in repeats for row in rounds for name in row)
-    after = [
-        {id_: [_after(rounds, n) for rounds in repeats] for id_, repeats in debates.items()} for n in range(longest)
-    ]
-    return {name: tuple(over_questions(rows, name) for rows in after) for name in names}
+    longest = max((len(rounds) for repeats in debates for rounds in repeats), default=0)
+    names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
+
+    def mean(name: str, n: int) -> Estimate | None:
+        after = ([row[name] for rounds in repeats if name in (row := _after(rounds, n))] for repeats in debates)
+        return over_repeats([held for held in after if held], shares=name not in NO_SHARES)
+
+    return {name: tuple(mean(name, n) for n in range(longest)) for name in names}
 
 
 def _after(rounds: Sequence[Row], n: int) -> Row:
@@ -144,21 +132,17 @@ def _after(rounds: Sequence[Row], n: int) -> Row:
 
 
 def correct(transcript: Transcript) -> float | None:
-    """The first metric of the task on the final answer, 0 .. 1; None for a failed question or one without golds."""
+    """The task's first metric on the final answer; None for a failed question or one without golds."""
     if transcript.status == "failed" or not transcript.answers:
         return None
     return _metrics(transcript, metrics_of(get_task(transcript.task))[:1])[0]
 
 
 def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
-    """Metrics of the final answer; all 0 where there is none."""
     if transcript.answer is None:
         return [0.0] * len(names)
     question = question_of(transcript)
     return [METRICS[name](transcript.answer, question) for name in names]
-
-
-# What a debate did to the answer: corrected or collapsed, whose side the judge took, who gave a wrong answer
 
 
 def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -173,10 +157,8 @@ def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, 
     ``repaired``
         No debater was right in round 1, and the final answer is right.
     """
-    if (
-        metrics_of(get_task(transcript.task))[0] not in RIGHT_OR_WRONG
-        or sum(len(r.turns) for r in transcript.rounds) < 2
-    ):
+    first_metric = metrics_of(get_task(transcript.task))[0]
+    if not is_binary(first_metric) or sum(len(r.turns) for r in transcript.rounds) < 2:
         return {}
     first = rounds[0]["accuracy"]
     oracle = rounds[0].get("right", 0.0) > 0
@@ -234,10 +216,8 @@ def diversity(transcript: Transcript) -> dict[str, float]:
     """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
 
     On the scale 0 .. 1; the paper prints it times 100. The base is the first translation of the debate, the current one
-    the last (the negative side's in their debate, the last refinement in self-reflection). Self-BLEU, which
-    the paper takes from Yin et al. (2020), is of two texts the mean of the BLEU of each against the other (Zhu et al.,
-    2018, Texygen). Nothing for other tasks, for a single turn that nobody reviewed, and where one of the two
-    translations is missing.
+    the last. Self-BLEU is of two texts the mean of the BLEU of each against the other (Zhu et al., 2018, Texygen).
+    Nothing for other tasks, for a single turn that nobody reviewed, and where one of the two is missing.
     """
     first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
     base, current = first.stance.answer, last.stance.answer
@@ -247,3 +227,115 @@ def diversity(transcript: Transcript) -> dict[str, float]:
     if base == current:
         return {"diversity": 0.0}
     return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}
+
+
+# What debaters took from the pool, and whether it was what the dataset marks as evidence
+
+_Chosen = Mapping[str, Selection]
+"""Debater -> what it chose in one round."""
+
+
+def selection_values(transcript: Transcript) -> dict[str, float]:
+    """Means over the selections of one debate; a name that is missing does not apply to it.
+
+    Selections whose calls failed and those of a given first round do not count; an unreadable one chose nothing.
+
+    ``no_found``
+        The share of selections that decline all knowledge.
+    ``selected_ids``
+        Passages a selection.
+    ``selection_overlap``
+        The Jaccard index of two debaters' choices in one round, over pairs of whom at least one chose something.
+    ``selection_change``
+        1 minus the Jaccard index of one debater's choices in two adjacent rounds; 0 where it chose nothing both times.
+    ``share_<source>``
+        The share of all chosen passages that came from a source of the pool; these add up to 1.
+    ``pool_recall``
+        The share of gold passages, or else of gold titles, that the pool holds. What debaters searched for later is
+        left out, as from all gold below. Gold comes from ``metadata["gold_passages"]`` (keys), or else
+        ``metadata["gold_titles"]``: every passage of such a page counts as evidence.
+    ``selection_precision``
+        The share of a selection's passages that are gold, over selections that chose some; where the pool holds gold.
+    ``selection_recall``
+        The share of the gold in the pool that a selection holds; where the pool holds some.
+    ``misinformation_selected``
+        The share of selections with a passage of ``metadata["misinformation_passages"]`` (keys; RAMDocs); where the
+        pool holds one.
+    """
+    played = transcript.rounds[1:] if transcript.given else transcript.rounds
+    rounds: list[_Chosen] = [
+        {
+            turn.agent: turn.selection
+            for turn in entry.turns
+            if turn.selection is not None and turn.selection.status != "failed"
+        }
+        for entry in played
+    ]
+    chosen = [selection for entry in rounds for selection in entry.values()]
+    wanted, name_of = _gold(transcript)
+    in_pool = wanted & {name_of(entry) for entry in transcript.pool if entry.asked_by is None}
+    values = {"pool_recall": len(in_pool) / len(wanted)} if wanted and transcript.pool else {}
+    if not chosen:
+        return values
+    entries = {entry.n: entry for entry in transcript.pool}
+    passages = [[entries[n] for n in selection.ids if n in entries] for selection in chosen]
+    values |= {
+        "no_found": fmean(selection.rule == "no_found" for selection in chosen),
+        "selected_ids": fmean(len(selection.ids) for selection in chosen),
+    }
+    return values | _between(rounds) | _shares(transcript, passages) | _evidence(transcript, passages, in_pool, name_of)
+
+
+def _between(rounds: Sequence[_Chosen]) -> dict[str, float]:
+    pairs = [pair for entry in rounds for pair in combinations([set(s.ids) for s in entry.values()], 2)]
+    overlaps = [_jaccard(one, other) for one, other in pairs if one or other]
+    changes = [
+        1 - _jaccard(set(before[agent].ids), set(after[agent].ids))
+        for before, after in pairwise(rounds)
+        for agent in before.keys() & after.keys()
+    ]
+    values = {"selection_overlap": fmean(overlaps)} if overlaps else {}
+    return values | ({"selection_change": fmean(changes)} if changes else {})
+
+
+def _shares(transcript: Transcript, passages: Sequence[Sequence[PoolEntry]]) -> dict[str, float]:
+    by_source = Counter(entry.source for selected in passages for entry in selected)
+    total = by_source.total()
+    sources = dict.fromkeys(entry.source for entry in transcript.pool)
+    return {f"share_{source}": by_source[source] / total for source in sources} if total else {}
+
+
+def _evidence(
+    transcript: Transcript,
+    passages: Sequence[Sequence[PoolEntry]],
+    in_pool: frozenset[str],
+    name_of: Callable[[PoolEntry], str],
+) -> dict[str, float]:
+    values = {}
+    retrieved = [[entry for entry in selected if entry.asked_by is None] for selected in passages]
+    if in_pool:
+        found = [[name for name in map(name_of, selected) if name in in_pool] for selected in retrieved]
+        values["selection_recall"] = fmean(len(set(names)) / len(in_pool) for names in found)
+        shares = [len(names) / len(selected) for names, selected in zip(found, retrieved, strict=True) if selected]
+        if shares:
+            values["selection_precision"] = fmean(shares)
+    misleading = set(listed(transcript.metadata, "misinformation_passages"))
+    if any(entry.key in misleading for entry in transcript.pool):
+        values["misinformation_selected"] = fmean(
+            any(entry.key in misleading for entry in selected) for selected in passages
+        )
+    return values
+
+
+def _gold(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry], str]]:
+    if keys := listed(transcript.metadata, "gold_passages"):
+        return frozenset(keys), lambda entry: entry.key
+    return frozenset(map(_title, listed(transcript.metadata, "gold_titles"))), lambda entry: _title(entry.title)
+
+
+def _title(title: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", title).replace("_", " ").casefold().split())
+
+
+def _jaccard(one: set[int], other: set[int]) -> float:
+    return len(one & other) / len(one | other) if one or other else 1.0

@@ -1,14 +1,9 @@
 """Grades of answers by a language model: what the grader is shown, how its grade is read, and the grades that are kept.
 
-The GPT-4 score of Wang et al. (MADKE, Appendix C), in words of our own (``prompts/grading/grade.yaml``): the grader
-sees worked examples of the task, the question, all references and the answer that was read, never the debate. It
-reasons step by step and ends with ``[True]`` or ``[False]``.
-
-Questions, references and answers are text of others. They stand between tags, in which they cannot write a tag of
-ours, and a grade's mark inside them is shown with round brackets: a grader that repeats an answer repeats no grade.
-
-Its calls are kept in ``grades.sqlite`` in a run's directory, ``NAME.grades.sqlite`` beside a file of predictions.
-Grading again asks only for what it lacks; another model or another grading prompt is another call.
+The GPT-4 score of Wang et al. (MADKE, Appendix C), worded in ``prompts/grading/grade.yaml``. The grader sees worked
+examples, the question, all references and the answer that was read, never the debate; it ends with ``[True]`` or
+``[False]``. Texts of others stand between tags, and a grade's mark inside them is shown with round brackets. Calls are
+kept in ``grades.sqlite`` in a run's directory, ``NAME.grades.sqlite`` beside a file of predictions.
 """
 
 from __future__ import annotations
@@ -49,8 +44,7 @@ _MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 
 _MARK_RULES = ("marker", "alone")
-"""How :func:`madke.engine.parse.parse_grade` may have read a grade. A bare word or a line "Grade: true" does not count:
-either may be the answer, repeated."""
+"""How a grade may have been read: a bare word may be the answer, repeated."""
 
 
 class GradingExample(BaseModel):
@@ -79,11 +73,7 @@ class GradingPrompt(BaseModel):
     """Task -> graded answers, right and wrong ones."""
 
     def messages(self, question: Question, answer: str) -> tuple[Message, ...]:
-        """What the grader is sent about one answer; what is the same for all answers of a task comes first.
-
-        Raises:
-            UserError: There are no examples of the question's task.
-        """
+        """What the grader is sent about one answer; what is the same for all answers of a task comes first."""
         if question.task not in self.examples:
             raise UserError(f"task {question.task!r}: the grading prompt has no examples of it")
         examples = (
@@ -91,14 +81,8 @@ class GradingPrompt(BaseModel):
             f"{example.reasoning}\n[{example.right}]"
             for example in self.examples[question.task]
         )
-        parts = (
-            self.instruction,
-            "Worked examples:",
-            *examples,
-            "(end of the examples)",
-            _shown(question.question, question.choices, question.answers, answer),
-            self.closing,
-        )
+        task = _shown(question.question, question.choices, question.answers, answer)
+        parts = (self.instruction, "Worked examples:", *examples, "(end of the examples)", task, self.closing)
         return Message(role="system", content=self.system), Message(role="user", content="\n\n".join(parts))
 
 
@@ -110,15 +94,8 @@ def read_grade(reply: str) -> bool | None:
 
 def _shown(question: str, choices: tuple[str, ...], references: tuple[str, ...], answer: str) -> str:
     task = [_quoted(question), *(f"({letter}) {_on_one_line(choice)}" for letter, choice in lettered(choices))]
-    return "\n".join(
-        [
-            "<task>",
-            *task,
-            "</task>",
-            *(f"<reference>{_on_one_line(reference)}</reference>" for reference in references),
-            f"<answer>{_on_one_line(answer)}</answer>",
-        ]
-    )
+    golds = (f"<reference>{_on_one_line(reference)}</reference>" for reference in references)
+    return "\n".join(["<task>", *task, "</task>", *golds, f"<answer>{_on_one_line(answer)}</answer>"])
 
 
 def _on_one_line(text: str) -> str:
@@ -126,7 +103,6 @@ def _on_one_line(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text without tags and grades of ours."""
     return _MARK.sub(lambda mark: mark.group().translate(_ROUND), without_tags(text, _TAGS))
 
 
@@ -135,7 +111,6 @@ UNREAD = "no grade in the reply"
 _NO_REFERENCE = "no reference"
 
 _MAX_TOKENS = 1024
-"""Of a grader's reply; what the debaters' is by default."""
 
 Pair = tuple[str, str]
 """Question id and answer."""
@@ -165,18 +140,14 @@ class Grades:
 
 
 def grade(
-    answers: Iterable[tuple[Question, str]],
-    grader: Grader,
-    store: Path,
-    *,
-    watch: Watch = lambda meter: nullcontext(),
+    answers: Iterable[tuple[Question, str]], grader: Grader, store: Path, *, watch: Watch = lambda meter: nullcontext()
 ) -> Grades:
     """Grade answers at temperature 0, equal ones to one question once.
 
     Args:
         answers: Questions with their references, and an answer to each; ids tell questions apart.
         grader: Who grades.
-        store: The call store; made if missing. Only replies count as known: a call that failed is made again.
+        store: The call store; made if missing. A call that failed is made again.
         watch: Shows a meter while calls go on; its questions are answers here.
 
     Raises:
@@ -232,22 +203,12 @@ def grade(
     return Grades(model=model.name, right=right, missing=missing)
 
 
-def grade_results(
-    results: Results,
-    grader: Grader,
-    *,
-    watch: Watch = lambda meter: nullcontext(),
-) -> int:
+def grade_results(results: Results, grader: Grader, *, watch: Watch = lambda meter: nullcontext()) -> int:
     """Grade the answers of an arm and keep the grades with it, where scores, comparisons and reports find them.
 
-    An abstained answer is wrong without a call, and so is an arm of nothing else, of which a warning tells; a failed
-    question has no grade.
-
-    Returns:
-        How many answers have no grade because their call failed: grading again asks for them again.
-
-    Raises:
-        UserError: As :func:`grade`; or not one of the answers got a grade: then what was kept before is left as it is.
+    An abstained answer is wrong without a call; a failed question has no grade. Returns how many answers have no grade
+    because their call failed: grading again asks for them again. UserError as :func:`grade`, and where no answer got a
+    grade: then what was kept before is left as it is.
     """
     held = answers_of(results.transcripts())
     with_reference = {key: found for key, found in held.items() if found[0].answers}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.question import Question
@@ -13,9 +13,6 @@ from madke.core.registry import Registry
 from madke.core.transcript import Transcript
 from madke.tasks import BaseTask, get_task
 from madke.tasks.answer_text import squad_normalize
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics import base as sacrebleu
 
 _ROUNDING = 1e-9
 
@@ -33,11 +30,7 @@ class Metric:
     """Whether it is 0 or 1: right or wrong."""
 
     def __call__(self, answer: str, question: Question) -> float:
-        """The value for an answer in its canonical form.
-
-        Raises:
-            UserError: It is not in 0 .. 1, or neither 0 nor 1 for a binary metric.
-        """
+        """The value for an answer in its canonical form; UserError outside 0 .. 1, or between if it is binary."""
         value = float(self.score(answer, question))
         if not 0 <= value <= 1 + _ROUNDING or (self.binary and value not in (0, 1)):
             expected = "0 or 1" if self.binary else "a number from 0 to 1"
@@ -48,9 +41,7 @@ class Metric:
 def metric(name: str, *, binary: bool = False) -> Callable[[Score], Metric]:
     """A decorator that makes a metric of a function ``(answer, question) -> float``.
 
-    Args:
-        name: What scores call it.
-        binary: Whether it is 0 or 1; binary metrics get intervals and tests of rates.
+    Binary ones are 0 or 1, and get intervals and tests of rates.
     """
     return lambda score: Metric(name, score, binary=binary)
 
@@ -116,7 +107,7 @@ def sentence_bleu(answer: str, references: Sequence[str]) -> float:
     return _sentence_score(BLEU(effective_order=True), answer, references)
 
 
-def _sentence_score(computed: sacrebleu.Metric, answer: str, references: Sequence[str]) -> float:
+def _sentence_score(computed: Any, answer: str, references: Sequence[str]) -> float:
     if not references:
         return 0.0
     # Floating point leaves a perfect BLEU at 100.00000000000004.
@@ -124,7 +115,6 @@ def _sentence_score(computed: sacrebleu.Metric, answer: str, references: Sequenc
 
 
 def _metric_of(name: str, value: Any) -> Metric:
-    """Somebody's metric, or function, under the name that it is looked up by."""
     if not callable(value):
         raise UserError(f"metric {name!r} is {type(value).__name__}; expected a function of answer and question")
     return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
@@ -165,13 +155,9 @@ def _named(value: Any) -> str:
     return METRICS.add(found.name, found).name
 
 
-class _RightOrWrong(Container[str]):
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in METRICS and METRICS[name].binary
-
-
-RIGHT_OR_WRONG = _RightOrWrong()
-"""Whether a metric, by name, is 0 or 1; the others have degrees."""
+def is_binary(name: str) -> bool:
+    """Whether a metric, by name, is 0 or 1; the others have degrees."""
+    return name in METRICS and METRICS[name].binary
 
 
 def question_of(transcript: Transcript) -> Question:

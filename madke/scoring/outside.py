@@ -29,9 +29,6 @@ _log = logging.getLogger(__name__)
 
 EXTERNAL = "external.json"
 
-_REASONS = 3
-"""How many reasons a warning names, the commonest first."""
-
 Answers = Mapping[Key, tuple[Question, str]]
 """What was answered, with its references, and the answer."""
 
@@ -50,44 +47,31 @@ class _Scored:
     command: str
     """The scorer's command, or the grader's model."""
     answers_sha256: str
-    """Of all answers, with their questions and references; see :func:`_fingerprint`."""
     scores: tuple[_AnswerScore, ...]
     missing: Mapping[str, int] = field(default_factory=dict)
-    """Why answers have no score -> how many."""
 
 
 def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     """What was said of an arm's answers outside: by the name of a scorer, or :data:`madke.scoring.debate_rows.GRADER`.
 
-    What was said of other answers than the arm holds now is left out, and a warning says so; another says how many
-    answers have no value. To the grader an abstained answer to a question with references is wrong.
-
-    Raises:
-        UserError: Its ``external.json`` is not one of ours.
+    What was said of other answers than the arm holds now is left out; warnings tell of it, and of answers without a
+    value. To the grader an abstained answer to a question with references is wrong.
     """
-    path, kept = arm.path, _read(arm.path)
+    kept = _read(arm.path)
     if not kept:
         return {}
-    held = _fingerprint(answers_of(arm.transcripts()))
+    file, held = beside(arm.path, EXTERNAL), _fingerprint(answers_of(arm.transcripts()))
     found: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
-        option = "--grader MODEL" if name == GRADER else f"--scorer {name}=..."
         if scored.answers_sha256 != held:
-            _log.warning(
-                "%s: the scores of %r are left out: the run's answers have changed; %s scores them anew",
-                beside(path, EXTERNAL),
-                name,
-                option,
-            )
+            option = "--grader MODEL" if name == GRADER else f"--scorer {name}=..."
+            said = "%s: the scores of %r are left out: the run's answers have changed; %s scores them anew"
+            _log.warning(said, file, name, option)
             continue
         if scored.missing:
-            _log.warning(
-                "%s: %s has no score for %d answers, which are left out of its mean: %s",
-                beside(path, EXTERNAL),
-                name,
-                sum(scored.missing.values()),
-                ", ".join(f"{count} x {reason}" for reason, count in list(scored.missing.items())[:_REASONS]),
-            )
+            reasons = ", ".join(f"{count} x {reason}" for reason, count in list(scored.missing.items())[:3])
+            said = "%s: %s has no score for %d answers, which are left out of its mean: %s"
+            _log.warning(said, file, name, sum(scored.missing.values()), reasons)
         values = {(each.id, each.repeat): each.score for each in scored.scores}
         if name == GRADER:
             values |= {(t.id, t.repeat): 0.0 for t in arm.transcripts() if t.status == "abstained" and t.answers}
@@ -97,24 +81,12 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
 
 
 def arm_of(arm: Results) -> ArmValues:
-    """All values of an arm, those of graders and scorers outside among them.
-
-    Raises:
-        UserError: The arm's files hold what is none of ours.
-    """
+    """All values of an arm, those of graders and scorers outside among them."""
     return read_arm(arm.name, arm.transcripts(), external_values(arm))
 
 
 def require_answers(arms: Sequence[Results], *, references: bool = False) -> None:
-    """Refuse arms of which none holds an answer, before scorers outside start.
-
-    Args:
-        arms: One alone may have abstained throughout.
-        references: Only answers to questions with gold answers count.
-
-    Raises:
-        UserError: There is no answer.
-    """
+    """Refuse arms of which none holds an answer (with ``references``: to a question with gold answers)."""
     for arm in arms:
         if any(t.status == "ok" and t.answer is not None and (t.answers or not references) for t in arm.transcripts()):
             return
@@ -126,11 +98,7 @@ def require_answers(arms: Sequence[Results], *, references: bool = False) -> Non
 def score_outside(arm: Results, scorers: Mapping[str, CommandScorer]) -> None:
     """Have scorers outside score the answers of an arm, each all of them in one batch, and keep what they say.
 
-    It takes the place of what a scorer of that name said before, when all of them are done. An arm without an answer
-    has no such score, and a warning says so.
-
-    Raises:
-        UserError: A scorer failed, or what it said cannot be written.
+    It takes the place of what a scorer of that name said before, when all of them are done. UserError where one failed.
     """
     answers = answers_of(arm.transcripts())
     if not answers:
@@ -155,15 +123,9 @@ def keep_scores(
     scores: Mapping[Key, float],
     missing: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Keep what a scorer said of an arm's answers: in a run's ``external.json``, or beside a file of predictions.
+    """Keep what a scorer, ``command``, said of all the answers that the run, or file of predictions, at ``path`` held.
 
-    Args:
-        path: The run directory, or the file.
-        name: The scorer's, under which its mean is reported.
-        answers: All that the arm held when it was scored.
-        command: What made the scores.
-        scores: A value for each answer that has one.
-        missing: Why answers have none -> how many.
+    ``missing``: why answers have no score -> how many.
     """
     kept = _read(path)
     kept[name] = _Scored(
@@ -182,7 +144,7 @@ def beside(path: Path, name: str) -> Path:
 
 
 def answers_of(transcripts: Iterable[Transcript]) -> dict[Key, tuple[Question, str]]:
-    """What there is to score. Abstained and failed debates gave no answer, so they are not among it."""
+    """What there is to score: abstained and failed debates gave no answer."""
     found = {
         (t.id, t.repeat): (question_of(t), t.answer) for t in transcripts if t.status == "ok" and t.answer is not None
     }
@@ -202,7 +164,6 @@ def _adapter() -> TypeAdapter[dict[str, _Scored]]:
 
 
 def _read(path: Path) -> dict[str, _Scored]:
-    """Scorer's name -> what is kept of it; empty where nothing was scored outside."""
     file = beside(path, EXTERNAL)
     try:
         return _adapter().validate_json(file.read_bytes())

@@ -1,8 +1,4 @@
-"""Two arms on the same questions: is one better, by how much, and what difference could have been seen?
-
-Everything is paired: only questions that both arms hold, with a value in both, count. Repeats of a question are
-averaged first, so that the questions are the sample. scipy computes tests and quantiles.
-"""
+"""Two arms on the questions that both hold: is one better, by how much, what could have been seen? Repeats averaged."""
 
 from __future__ import annotations
 
@@ -11,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Any, Literal
 
-from madke.scoring.arms import ArmValues
+from madke.scoring.arms import ArmValues, QuestionKey
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
@@ -25,13 +21,10 @@ from madke.scoring.statistics import (
     wilson,
 )
 
-MIN_REPEATS = 3
-"""Fewer repeats say too little about how much they vary."""
-
 _ALPHA = 0.05
 _RESAMPLES = 9999
 _ALL_WAYS = 15
-"""Up to so many questions that differ, all ways to swap arms are tried; else as many as there are resamples."""
+"""Up to so many questions that differ, all ways to swap arms are tried."""
 _NEVER = 5
 """Up to so many differences no permutation has p < 0.05: of 2 ** 5 ways, two are as extreme as any."""
 _NOTHING = 1e-12
@@ -50,7 +43,7 @@ class Discordant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effect:
-    """How large a difference is, by a measure without unit; above 0 in favour of the right arm."""
+    """How large a difference is, without unit; above 0 in favour of the right arm."""
 
     name: str
     """``Cohen's g``: the share of discordant pairs in favour, less one half (0.05 small, 0.15 medium, 0.25 large;
@@ -59,27 +52,6 @@ class Effect:
     low: float | None = None
     high: float | None = None
     """95 % interval of g, by Wilson's score interval of the share."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IfFailed:
-    """What a test of right or wrong would find, had the debates that failed in one arm only ended: the two extremes.
-
-    In one everything that failed went against the right arm: its own failed ones are wrong, those of the left one
-    right. In the other it is the reverse.
-    """
-
-    n: int
-    """Questions that it is about."""
-    low: float
-    """The difference at the first extreme."""
-    low_p: float
-    high: float
-    """At the second."""
-    high_p: float
-    p_holm: float
-    """The larger of both p, corrected in the place of the test's own; 1 where the three differences are not on the same
-    side of 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +68,6 @@ class _Tested:
     """The smallest difference that n could show with 80 % power at alpha 0.05, given how often (or how much) the arms
     differ; None where it could show none."""
     discordant: Discordant | None = None
-    """For values that are 0 or 1 in both arms."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,28 +87,25 @@ class PairedTest(_Tested):
     """Corrected over the family of tests it stands in (Holm, 1979)."""
     over: Literal["questions", "repeats"] = "questions"
     """What ``n`` counts."""
-    if_failed: IfFailed | None = None
-    """None where no question failed in one arm only, for values that have degrees, and across repeats."""
+    if_failed: tuple[float, float] | None = None
+    """The difference if every debate that failed in one arm only had gone against the right arm, and in its favour;
+    None where there is none, for values that have degrees, and across repeats."""
+    p_if_failed: float = 0.0
+    """The larger p of these two, uncorrected; 1 where they and ``difference`` are not on one side of 0."""
 
     @property
     def significant(self) -> bool:
-        """Whether ``p_holm`` is below 0.05, and stays there whatever failed debates would have come to."""
-        return self.p_holm < _ALPHA and (self.if_failed is None or self.if_failed.p_holm < _ALPHA)
+        """Whether ``p_holm`` is below 0.05, and failed debates could not have undone the difference."""
+        return max(self.p_holm, self.p_if_failed) < _ALPHA
 
 
 def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
     """Every pair by every value that both arms hold, over questions; Holm-corrected over all of them.
 
-    Args:
-        pairs: Left and right arm.
-        metrics: Names of values; empty for the arms' own ``metrics``.
-
-    Values 0 or 1 (after repeats are averaged): McNemar's exact test, and the difference's interval by Bonett and Price
-    (2012). Others: the paired permutation test, in which the arms of each question are swapped or not (Fisher, 1935):
-    all ways for up to 15 questions that differ, else 9,999 drawn with a fixed seed; and the percentile bootstrap's
-    interval over questions, 9,999 resamples.
-
-    Of values 0 or 1, questions that failed in one arm only are tested at both extremes as well (:class:`IfFailed`).
+    ``metrics`` are names of values; empty for the arms' own. Values 0 or 1 (after repeats are averaged): McNemar's
+    exact test, and the difference's interval by Bonett and Price (2012). Others: the paired permutation test, in which
+    the arms of each question are swapped or not (Fisher, 1935): all ways for up to 15 questions that differ, else 9,999
+    drawn with a fixed seed; and the percentile bootstrap's interval over questions, 9,999 resamples.
     """
     return _corrected([found for asked in _asked(pairs, metrics) if (found := paired_test(*asked))])
 
@@ -163,62 +131,66 @@ def _asked(
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One test over questions, uncorrected (``p_holm`` is ``p``); None if no question has that value in both arms."""
-    shared = [key for key in left.questions if key in right.questions]
-    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    held = [key for key in shared if key in ours and key in theirs]
+    shared, held = _both(left, right, metric)
     if not held:
         return None
-    one = [fmean(ours[key].values()) for key in held]
-    two = [fmean(theirs[key].values()) for key in held]
-    found = _tested(one, two)
-    test = PairedTest(
+    ours, theirs = left.values[metric], right.values[metric]
+    one, two = ([fmean(values[key].values()) for key in held] for values in (ours, theirs))
+    left_out = sum((key in ours) != (key in theirs) for key in shared)
+    return _with_failed(_test((left, right), metric, one, two, _tested(one, two), left_out=left_out), left, right)
+
+
+def _both(left: ArmValues, right: ArmValues, metric: str) -> tuple[list[QuestionKey], list[QuestionKey]]:
+    """The questions of both arms, and those of them that have the value in both."""
+    shared = [key for key in left.questions if key in right.questions]
+    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
+    return shared, [key for key in shared if key in ours and key in theirs]
+
+
+def _test(
+    arms: tuple[ArmValues, ArmValues], metric: str, one: list[float], two: list[float], found: _Tested, **more: Any
+) -> PairedTest:
+    left, right = arms
+    return PairedTest(
         left=left.name,
         right=right.name,
         metric=metric,
-        n=len(held),
-        left_out=sum((key in ours) != (key in theirs) for key in shared),
+        n=len(one),
         left_value=fmean(one),
         right_value=fmean(two),
         p_holm=found.p,
-        if_failed=_if_failed(left, right, metric),
         **{each.name: getattr(found, each.name) for each in fields(found)},
+        **more,
     )
-    return _corrected([test])[0]
 
 
-def _if_failed(left: ArmValues, right: ArmValues, metric: str) -> IfFailed | None:
-    ours, theirs = left.values[metric], right.values[metric]
+def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedTest:
+    ours, theirs = left.values[test.metric], right.values[test.metric]
     keys = [key for key in left.questions if key in right.questions and (key in ours or key in theirs)]
-    lost = [key for key in keys if key not in ours or key not in theirs]
-    lost = [key for key in lost if key in (right if key in ours else left).failed]
+    lost = {key for key in keys if key not in ours and key in left.failed}
+    lost |= {key for key in keys if key not in theirs and key in right.failed}
     binary = all(value in (0.0, 1.0) for held in (ours, theirs) for key in held for value in held[key].values())
-    if not lost or not binary or metric in NO_SHARES:
-        return None
+    if not lost or not binary or test.metric in NO_SHARES:
+        return test
     kept = [key for key in keys if (key in ours and key in theirs) or key in lost]
     extremes = []
     for failed in (0.0, 1.0):
         one = [fmean(ours[key].values()) if key in ours else 1 - failed for key in kept]
         two = [fmean(theirs[key].values()) if key in theirs else failed for key in kept]
         extremes.append(_tested(one, two))
-    low, high = extremes
-    return IfFailed(
-        n=len(lost),
-        low=low.difference.value,
-        low_p=low.p,
-        high=high.difference.value,
-        high_p=high.p,
-        p_holm=1.0,
-    )
+    low, high = (each.difference.value for each in extremes)
+    signs = {math.copysign(1, value) if value else 0 for value in (low, test.difference.value, high)}
+    p = max(each.p for each in extremes) if signs in ({1.0}, {-1.0}) else 1.0
+    return replace(test, if_failed=(low, high), p_if_failed=p)
 
 
 def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One test across repeats, uncorrected; None for fewer than three of them, or where their differences are equal."""
-    shared = [key for key in left.questions if key in right.questions]
+    shared, held = _both(left, right, metric)
     ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    held = [key for key in shared if key in ours and key in theirs]
     repeats = sorted(set().union(*(ours[key] for key in held)) & set().union(*(theirs[key] for key in held)))
     whole = [key for key in held if all(n in ours[key] and n in theirs[key] for n in repeats)]
-    if len(repeats) < MIN_REPEATS or not whole:
+    if len(repeats) < 3 or not whole:
         return None
     one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (ours, theirs))
     differences = [b - a for a, b in zip(one, two, strict=True)]
@@ -226,26 +198,17 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         return None
     from scipy.stats import ttest_rel
 
-    found = ttest_rel(two, one)
-    interval = found.confidence_interval(0.95)
-    return PairedTest(
-        left=left.name,
-        right=right.name,
-        metric=metric,
-        n=len(repeats),
-        left_out=sum(key in ours or key in theirs for key in shared) - len(whole),
-        left_value=fmean(one),
-        right_value=fmean(two),
-        difference=Estimate(
-            value=fmean(differences), low=float(interval.low), high=float(interval.high), n=len(repeats)
-        ),
-        p=float(found.pvalue),
-        p_holm=float(found.pvalue),
+    t = ttest_rel(two, one)
+    low, high = map(float, t.confidence_interval(0.95))
+    found = _Tested(
+        difference=Estimate(value=fmean(differences), low=low, high=high, n=len(repeats)),
+        p=float(t.pvalue),
         test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
         effect=_cohen_d(differences),
         detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
-        over="repeats",
     )
+    left_out = sum(key in ours or key in theirs for key in shared) - len(whole)
+    return _test((left, right), metric, one, two, found, left_out=left_out, over="repeats")
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -259,25 +222,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
-    ps = [test.p for test in tests]
-    return [
-        replace(test, p_holm=p, if_failed=_corrected_extremes(test, ps, n))
-        for n, (test, p) in enumerate(zip(tests, holm(ps), strict=True))
-    ]
-
-
-def _corrected_extremes(test: PairedTest, ps: Sequence[float], n: int) -> IfFailed | None:
-    """The extremes of the n-th test of a family with these p values."""
-    found = test.if_failed
-    if found is None:
-        return None
-    differences = (found.low, test.difference.value, found.high)
-    one_side = min(differences) > 0 or max(differences) < 0
-    worst = max(found.low_p, found.high_p)
-    return replace(found, p_holm=holm([*ps[:n], worst, *ps[n + 1 :]])[n] if one_side else 1.0)
-
-
-# The test that fits two values of each question
+    return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
 
 
 def _tested(one: Sequence[float], two: Sequence[float]) -> _Tested:
@@ -292,7 +237,7 @@ def _tested(one: Sequence[float], two: Sequence[float]) -> _Tested:
 
 
 def _rates(found: Discordant) -> _Tested:
-    """McNemar's test in its exact, conditional form: the discordant pairs are tosses of a fair coin."""
+    """McNemar's exact, conditional test: the discordant pairs are tosses of a fair coin."""
     from scipy.stats import binomtest
 
     n, tosses = found.both + found.only_left + found.only_right + found.neither, found.only_left + found.only_right
@@ -359,7 +304,6 @@ def _permuted(differences: Sequence[float]) -> float:
 
 
 def _cohen_d(differences: Sequence[float]) -> Effect | None:
-    """None where the differences do not vary."""
     sd = _sd(differences)
     return Effect(name="Cohen's d", value=fmean(differences) / sd) if sd else None
 

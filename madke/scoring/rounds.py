@@ -7,12 +7,13 @@ round, ``self_disagreement`` between two adjacent rounds of one debater.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from math import log2
 
 from madke.core.transcript import Round, Transcript, Turn
 from madke.engine.order import Same, agreed, answer_groups, by_cast, matcher, same_answers
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, metrics_of, question_of
+from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.tasks import get_task
 from madke.tasks.base import BaseTask
 
@@ -49,7 +50,7 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
     for entry in transcript.rounds:
         spoke = by_cast([turn for turn in entry.turns if turn.stance.status != "failed"], names)
         groups = answer_groups(spoke, same)
-        row = _right(groups, spoke, score, binary=metrics_of(task)[0] in RIGHT_OR_WRONG)
+        row = _right(groups, spoke, score, binary=is_binary(metrics_of(task)[0]))
         if len(entry.turns) > 1:
             row |= _together(groups, spoke, same, row)
         rows.append(row)
@@ -64,11 +65,7 @@ def carried(row: Mapping[str, float]) -> dict[str, float]:
 
 
 def entropy(sizes: Sequence[int]) -> float:
-    """``-sum p log2 p`` in bits, ``p`` the share of each group of answers (Zhang et al., Eq. 5).
-
-    Args:
-        sizes: How many debaters stand in each group; at least one.
-    """
+    """``-sum p log2 p`` in bits, ``p`` the share of each group of answers, given by sizes (Zhang et al., Eq. 5)."""
     total = sum(sizes)
     return sum(size / total * log2(total / size) for size in sizes)
 
@@ -83,17 +80,8 @@ def log_likelihood(right: int, n: int) -> float:
 
 def _scorer(transcript: Transcript, task: BaseTask) -> Callable[[str], float] | None:
     """The task's first metric of an answer to this question, each answer scored once; None without golds."""
-    if not transcript.answers:
-        return None
     question, metric = question_of(transcript), METRICS[metrics_of(task)[0]]
-    known: dict[str, float] = {}
-
-    def score(answer: str) -> float:
-        if answer not in known:
-            known[answer] = metric(answer, question)
-        return known[answer]
-
-    return score
+    return cache(lambda answer: metric(answer, question)) if transcript.answers else None
 
 
 def _right(

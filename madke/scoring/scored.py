@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from pydantic import ValidationError
@@ -44,8 +42,8 @@ def score_run(
 ) -> Scores:
     """Score a run's transcripts, with what was kept from graders and scorers outside, and write its ``metrics.json``.
 
-    The scores of a directory that is read-only are not kept; a warning says so. Nothing is written of answers from
-    elsewhere but what graders and scorers say.
+    The scores of a directory that is read-only are not kept; a warning says so. Of answers from elsewhere nothing is
+    written but what graders and scorers say.
 
     Args:
         run: A run directory, or results from anywhere.
@@ -58,13 +56,13 @@ def score_run(
     """
     (arm,) = opened([run])
     ask_outside([arm], grader, scorers)
-    state = (
-        _state(arm.path) if arm.path.is_dir() else ""
-    )  # before the transcripts are read: a run may be adding to them
+    # Before the transcripts are read: a run may be adding to them.
+    state = _state(arm.path) if arm.path.is_dir() else ""
     scores = score(arm.transcripts(), external_values(arm))
     if not arm.path.is_dir():
         return scores
-    spending = run_spending(arm.path, prices) if prices else _kept_spending(arm.path, state)
+    kept = _kept(arm.path, state)
+    spending = run_spending(arm.path, prices) if prices else kept.spending if kept else None
     scores = replace(scores, spending=spending, scored=state)
     try:
         with replacing(arm.path / _METRICS) as file:
@@ -85,17 +83,8 @@ def ask_outside(
 ) -> int:
     """Have scorers outside and a grader judge the answers of arms, and keep what they say beside these.
 
-    Args:
-        arms: At least one of them must hold an answer.
-        grader: A model, by its name or with its endpoint.
-        scorers: Name -> command.
-        watch: Shows a meter while a grader's calls go on.
-
-    Returns:
-        How many answers have no grade because their call failed: grading again asks for them again.
-
-    Raises:
-        UserError: There is nothing to score, or a grader or scorer cannot be used.
+    ``watch`` shows a meter while a grader's calls go on. Returns how many answers have no grade because their call
+    failed: grading again asks for them again. UserError where there is nothing to score, or nobody who can.
     """
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
     if commands:
@@ -111,33 +100,19 @@ def ask_outside(
 
 
 def kept_scores(directory: Path) -> Scores | None:
-    """What :func:`score_run` wrote, if it is of what the directory holds now; else None.
-
-    Raises:
-        UserError: The transcripts cannot be read.
-    """
+    """What :func:`score_run` wrote, if it is of what the directory holds now; else None."""
     return _kept(directory, _state(directory))
 
 
 def scores_of(run: Path | str | Results) -> Scores:
-    """The scores of an arm, with what was kept from outside among the metrics; nothing is written.
-
-    What its calls cost is what :func:`score_run` wrote, where that is of these transcripts.
-
-    Raises:
-        UserError: The directory is no run, or its ``external.json`` is not one of ours.
-    """
+    """The scores of an arm, with what was kept from outside and of its cost; nothing is written."""
     (arm,) = opened([run])
-    scores = score(arm.transcripts(), external_values(arm))
-    return replace(scores, spending=_kept_spending(arm.path, _state(arm.path))) if arm.path.is_dir() else scores
+    kept = kept_scores(arm.path) if arm.path.is_dir() else None
+    return replace(score(arm.transcripts(), external_values(arm)), spending=kept.spending if kept else None)
 
 
 def scores_by_dataset(arm: Results) -> dict[str, Scores]:
-    """The same for each dataset that the arm's questions come from, by name; those of no name have the empty one.
-
-    Raises:
-        UserError: As for :func:`scores_of`.
-    """
+    """The same for each dataset that the arm's questions come from, by name; those of no name have the empty one."""
     outside = external_values(arm)
     datasets = {transcript.id: transcript.dataset or "" for transcript in arm.transcripts()}
     return {
@@ -152,11 +127,6 @@ def _kept(directory: Path, state: str) -> Scores | None:
     except (OSError, ValidationError):
         return None
     return scores if scores.scored == state else None
-
-
-def _kept_spending(directory: Path, state: str) -> Spending | None:
-    kept = _kept(directory, state)
-    return kept.spending if kept else None
 
 
 def _state(directory: Path) -> str:
@@ -177,7 +147,7 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
     costs: defaultdict[str, float] = defaultdict(float)
     unpriced: set[str] = set()
     made = 0
-    with _opened(calls) as store:
+    with CallStore(calls) as store:
         for call in store.recorded(payer=payer):
             made += 1
             used = call.completion.usage
@@ -186,18 +156,3 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
             elif used.prompt_tokens + used.completion_tokens:
                 unpriced.add(call.model)
     return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced))) if made else None
-
-
-@contextmanager
-def _opened(calls: Path) -> Iterator[CallStore]:
-    """The call store; a copy of it where it is read-only, since SQLite writes beside a store that it reads."""
-    if os.access(calls, os.W_OK) and os.access(calls.parent, os.W_OK):
-        with CallStore(calls) as store:
-            yield store
-        return
-    with TemporaryDirectory() as folder:
-        for file in (calls, calls.with_name(f"{calls.name}-wal")):
-            if file.exists():
-                shutil.copyfile(file, Path(folder, file.name))
-        with CallStore(Path(folder, calls.name)) as store:
-            yield store

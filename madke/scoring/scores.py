@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
 from statistics import fmean
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
-from madke.scoring.debate_rows import (
-    GRADER,
-    NOTHING_SAID,
-    Row,
-    Rows,
-    Said,
-    joined,
-    of_one_arm,
-    over_questions,
-    over_repeats,
-    over_rounds,
-    row,
-)
+from madke.scoring.arms import QuestionKey, read_arm
+from madke.scoring.debate_rows import GRADER, NOTHING_SAID, Said, over_repeats, over_rounds
 from madke.scoring.metrics import METRICS
-from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate, Spread, between_repeats
 
 
@@ -50,7 +37,7 @@ class Scores:
 
     questions: int
     datasets: int
-    """How many datasets they come from, those of no name as one."""
+    """Those of no name count as one."""
     transcripts: int
     """Questions times repeats."""
     abstained: int
@@ -64,15 +51,13 @@ class Scores:
     shortened: int
     """Transcripts in which a prompt was too long and something was left out of it."""
     read_golds: int
-    """Transcripts whose order read the gold answers: an analysis, no prediction."""
+    """Transcripts whose order read the gold answers: an analysis."""
     correct: Estimate | None
-    """None where no question has a gold answer."""
     correct_if_failed: tuple[float, float] | None
     """``correct`` if all failed ones were wrong, and if all were right."""
     metrics: Mapping[str, Estimate]
-    """Each metric, over the questions of the tasks that it scores. Those of scorers outside, on scales of their own,
-    stand among them once a run directory is scored: over the questions with an answer. So does a grader's: over the
-    questions with a gold answer, those left out whose answer has no grade (``ungraded``)."""
+    """Each metric, over the questions of the tasks that it scores; also scorers outside, on scales of their own, over
+    the questions with an answer, and a grader, over those with a gold answer, the ``ungraded`` left out."""
     cons_judge: Estimate | None
     """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or where it
     was not asked about every question (``agreement_then_judge``)."""
@@ -88,8 +73,7 @@ class Scores:
     """Why transcripts failed -> how many, the commonest first."""
     parse_failures: Mapping[str, Estimate]
     """By stage: share of a question's replies in which no value of the stage's grammar was found, over questions.
-    ``grade``: share of the answers with a gold answer that have no grade, because the reply held none or the call
-    failed."""
+    ``grade``: share of the answers with a gold answer that have no grade."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, failed ones too."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
@@ -118,8 +102,7 @@ class Scores:
     def __getitem__(self, name: str) -> Estimate:
         """The mean of one value: ``correct``, a metric, a scorer's name, ``co2_judge``, ``oracle`` ...
 
-        Raises:
-            KeyError: No question has the value; the error lists those that there are.
+        KeyError, with the names that there are, where no question has the value.
         """
         means: dict[str, Estimate | None] = {"correct": self.correct, "rounds": self.mean_rounds}
         means |= {each: getattr(self, each) for each in _CONSISTENT} | {**self.metrics, **self.debate}
@@ -137,51 +120,52 @@ class Scores:
 def score(transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> Scores:
     """Compute all scores in one pass; a few small rows are kept for each transcript, and the text of translations.
 
-    Args:
-        transcripts: The debates of an arm.
-        said: What graders and scorers outside said of their answers.
-
-    Raises:
-        UserError: A transcript names a task that does not exist.
+    ``said`` is what graders and scorers outside said of the answers.
     """
-    counted, measured = _Counted(), _Measured(said)
-    for transcript in transcripts:
-        counted.add(transcript, said)
-        measured.add(transcript)
-    rows, by_repeat = measured.values()
-
-    def means(names: Iterable[str]) -> dict[str, Estimate]:
-        return {name: found for name in names if (found := over_questions(rows, name))}
-
-    counts: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
-    consistent: dict[str, Any] = {name: over_questions(rows, name) for name in _CONSISTENT}
-    metrics = means(dict.fromkeys((*METRICS, *said)))
-    graded = GRADER in metrics
+    counted = _Counted()
+    arm = read_arm("", counted.each(transcripts, said), said)
+    means = {name: mean for name in arm.values if (mean := arm.mean(name))}
+    metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *said)) if name in means}
+    own = {"correct", "rounds", *_CONSISTENT, *metrics}
+    correct, grades = arm.values.get("correct", {}), arm.values.get(GRADER, {})
+    # Failed debates of questions with golds, as what nobody knows.
+    judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
+    graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
     return Scores(
-        questions=len(rows),
-        datasets=len(set(counted.datasets.values())),
-        transcripts=counted.transcripts,
-        **counts,
-        correct=over_questions(rows, "correct"),
-        correct_if_failed=_bounds(rows, "correct", lambda row: "correct" in row or "failed" in row),
+        questions=len(arm.questions),
+        datasets=len(set(arm.questions.values())),
+        transcripts=counted.flags["transcripts"],
+        abstained=counted.flags["abstained"],
+        failed=counted.flags["failed"],
+        degraded=counted.flags["degraded"],
+        partial_pools=counted.flags["partial_pools"],
+        shortened=counted.flags["shortened"],
+        read_golds=counted.flags["read_golds"],
+        correct=means.get("correct"),
+        correct_if_failed=_bounds([held for held in judged.values() if held]),
         metrics=metrics,
-        **consistent,
-        mean_rounds=over_questions(rows, "rounds"),
+        cons_judge=means.get("cons_judge"),
+        co2_judge=means.get("co2_judge"),
+        cons_matcher=means.get("cons_matcher"),
+        co2_matcher=means.get("co2_matcher"),
+        co2_judge_grader=means.get("co2_judge_grader"),
+        co2_matcher_grader=means.get("co2_matcher_grader"),
+        mean_rounds=means.get("rounds"),
         stop_reasons=dict(counted.stops.most_common()),
         failures=dict(counted.failures.most_common()),
         parse_failures={
             stage: found for stage, replies in counted.unread.items() if (found := over_repeats(list(replies.values())))
         },
         usage=counted.usage,
-        debate=means(_beside_metrics(rows, metrics)),
-        by_round=over_rounds(measured.by_round),
-        corpus=corpus_scores(measured.translations),
-        ungraded=int(sum(map(sum, counted.unread["grade"].values()))) if graded else 0,
-        grader_if_ungraded=_bounds(rows, GRADER, lambda row: "correct" in row) if graded else None,
+        debate={name: mean for name, mean in means.items() if name not in own},
+        by_round=over_rounds(list(arm.rounds.values())),
+        corpus=corpus_scores(counted.translations),
+        ungraded=int(sum(map(sum, counted.unread["grade"].values()))) if GRADER in metrics else 0,
+        grader_if_ungraded=_bounds(graded) if GRADER in metrics else None,
         repeats={
             name: spread
             for name in ("correct", *metrics, *_CONSISTENT)
-            if (spread := between_repeats(by_repeat.get(name, {}).values()))
+            if (spread := between_repeats(arm.values.get(name, {}).values()))
         },
     )
 
@@ -190,22 +174,34 @@ class _Counted:
     """What is counted of all debates, failed ones too."""
 
     def __init__(self) -> None:
-        self.transcripts = 0
-        self.datasets: dict[str, str | None] = {}
         self.flags: Counter[str] = Counter()
         self.stops: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
+        self.lost: Counter[QuestionKey] = Counter()
         self.usage: dict[str, StageUsage] = {}
         self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         """Stage -> question -> of each reply, whether no value could be read in it: 0 or 1."""
+        self.translations: list[tuple[str, tuple[str, ...]]] = []
 
-    def add(self, transcript: Transcript, said: Said) -> None:
-        self.transcripts += 1
-        self.datasets[transcript.id] = transcript.dataset
-        self.flags.update(name for name, holds in _FLAGS.items() if holds(transcript))
+    def each(self, transcripts: Iterable[Transcript], said: Said) -> Iterator[Transcript]:
+        """The transcripts, each counted on the way."""
+        for transcript in transcripts:
+            self._add(transcript, said)
+            yield transcript
+
+    def _add(self, transcript: Transcript, said: Said) -> None:
+        self.flags["transcripts"] += 1
+        self.flags[transcript.status] += 1
+        self.flags["degraded"] += transcript.degraded
+        self.flags["partial_pools"] += bool(transcript.pool_partial)
+        self.flags["shortened"] += shortened(transcript)
+        self.flags["read_golds"] += transcript.oracle
         self.stops[transcript.stop_reason] += 1
         if transcript.status == "failed":
             self.failures[transcript.final.error or "unknown"] += 1
+            self.lost[transcript.id, transcript.question] += bool(transcript.answers)
+        elif transcript.task == "translation" and transcript.answers:
+            self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
             self.usage[stage] = total_usage((self.usage.get(stage, StageUsage()), used))
         for stage, reply, missed in _replies(transcript):
@@ -216,41 +212,6 @@ class _Counted:
             self.unread["grade"][transcript.id].append(float(ungraded))
 
 
-class _Measured:
-    """The rows of the debates that have an outcome."""
-
-    def __init__(self, said: Said) -> None:
-        self._said = said
-        self._rows: dict[str, list[Row]] = {}
-        self._finished: list[tuple[str, int]] = []
-        self._values: list[Row] = []
-        self.by_round: dict[str, list[list[Row]]] = {}
-        self.translations: list[tuple[str, tuple[str, ...]]] = []
-
-    def add(self, transcript: Transcript) -> None:
-        kept = self._rows.setdefault(transcript.id, [])
-        if transcript.status == "failed":
-            if transcript.answers:
-                kept.append({"failed": 1.0})
-            return
-        rounds = round_rows(transcript)
-        self.by_round.setdefault(transcript.id, []).append(rounds)
-        self._finished.append((transcript.id, transcript.repeat))
-        self._values.append(joined(row(transcript, rounds), transcript, self._said))
-        if transcript.task == "translation" and transcript.answers:
-            self.translations.append((transcript.answer or "", transcript.answers))
-
-    def values(self) -> tuple[Rows, dict[str, dict[str, dict[int, float]]]]:
-        """Question -> its rows; and name -> question -> repeat -> value."""
-        rows = {id_: list(kept) for id_, kept in self._rows.items()}
-        by_repeat: dict[str, dict[str, dict[int, float]]] = {}
-        for (id_, repeat), of_one in zip(self._finished, of_one_arm(self._values), strict=True):
-            rows[id_].append(of_one)
-            for name, value in of_one.items():
-                by_repeat.setdefault(name, {}).setdefault(id_, {})[repeat] = value
-        return rows, by_repeat
-
-
 def shortened(transcript: Transcript) -> bool:
     """Whether some prompt of the debate was too long, and something was left out of it."""
     return any(reply.cut is not None for _, reply, _ in _replies(transcript))
@@ -258,11 +219,8 @@ def shortened(transcript: Transcript) -> bool:
 
 def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
     """The sum, field by field."""
-    total = StageUsage()
-    for part in parts:
-        sums = {f.name: getattr(total, f.name) + getattr(part, f.name) for f in fields(StageUsage)}
-        total = replace(total, **sums)
-    return total
+    parts = list(parts)
+    return StageUsage(**{f.name: sum(getattr(part, f.name) for part in parts) for f in fields(StageUsage)})
 
 
 @cache
@@ -276,42 +234,26 @@ def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
 
 
 def scores_from_json(text: bytes) -> Scores:
-    """The scores that :func:`scores_to_json` wrote.
-
-    Raises:
-        pydantic.ValidationError: The text is not that.
-    """
+    """The scores that :func:`scores_to_json` wrote; pydantic.ValidationError where the text is not that."""
     return _adapter().validate_json(text)
 
 
 _CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
 
 
-def _beside_metrics(rows: Rows, metrics: Iterable[str]) -> dict[str, None]:
-    """The names of the values that have no field of their own, in the order in which they appear."""
-    own = {"correct", "failed", "rounds", *_CONSISTENT, *metrics}
-    return dict.fromkeys(name for repeats in rows.values() for row in repeats for name in row if name not in own)
-
-
-def _bounds(rows: Rows, name: str, counts: Callable[[Row], bool]) -> tuple[float, float] | None:
-    """The mean over questions of a value, of the rows that count: those that lack it taken as 0, and as 1."""
-    low, high = [], []
-    for repeats in rows.values():
-        judged = [row for row in repeats if counts(row)]
-        if judged:
-            low.append(fmean(row.get(name, 0.0) for row in judged))
-            high.append(fmean(row.get(name, 1.0) for row in judged))
-    return (fmean(low), fmean(high)) if low else None
+def _bounds(values: Sequence[Sequence[float | None]]) -> tuple[float, float] | None:
+    """The mean over questions of their repeats' values, None taken as 0, and as 1."""
+    if not values:
+        return None
+    low, high = (fmean(fmean(lost if n is None else n for n in held) for held in values) for lost in (0.0, 1.0))
+    return low, high
 
 
 def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[str, float]:
     """BLEU and chrF of a whole run, as sacrebleu computes them with its defaults, on the scale 0 .. 1.
 
-    They are no means of the sentences' scores, which stand among the metrics: n-grams are counted over the whole run
-    first. A debate without an answer counts as an empty translation.
-
-    Args:
-        translations: Each answer (empty where there is none) with its references, at least one.
+    N-grams are counted over the whole run first, so they are no means of the sentences' scores. ``translations`` are
+    the answers (empty where there is none), each with its references, at least one.
     """
     if not translations:
         return {}
@@ -358,14 +300,3 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]
 def _unparsed(reply: Selection | Stance | Final) -> bool:
     """Whether no value could be read. A reply that says it has no answer was read: it declined."""
     return reply.status == "abstained" and reply.rule != "declined"
-
-
-_FLAGS: Mapping[str, Callable[[Transcript], bool]] = {
-    "abstained": lambda transcript: transcript.status == "abstained",
-    "failed": lambda transcript: transcript.status == "failed",
-    "degraded": lambda transcript: transcript.degraded,
-    "partial_pools": lambda transcript: bool(transcript.pool_partial),
-    "shortened": shortened,
-    "read_golds": lambda transcript: transcript.oracle,
-}
-"""Counts of :class:`Scores` -> what makes a transcript one of them."""

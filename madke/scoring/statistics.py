@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 _RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
-"""How many bootstrap resamples are held in memory together: about 50 MB for 20,000 questions."""
+"""In memory together: about 50 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
 
 _ALPHA = 0.05
@@ -32,7 +32,6 @@ class Spread:
     """How much the mean over all questions varies from repeat to repeat."""
 
     repeats: int
-    """At least two."""
     mean: float
     """Over the questions that have all repeats."""
     sd: float
@@ -49,10 +48,7 @@ def estimate(values: Sequence[float], *, shares: bool = True) -> Estimate | None
     Values that are all 0 or 1 are a rate: Wilson's score interval (:func:`wilson`). Others: the percentile bootstrap
     (Efron and Tibshirani, 1993, chapter 13) over questions. Repeats of a question are one cluster: their mean is the
     question's value, so that questions are drawn with all of their repeats.
-
-    Args:
-        values: Where a question has repeats, their mean.
-        shares: Whether 0 and 1 mean no and yes; False for counts and the like.
+    ``shares``: whether 0 and 1 mean no and yes; False for counts and the like.
     """
     if not values:
         return None
@@ -94,9 +90,7 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
 def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
     """How much the mean varies between repeats; None for fewer than two.
 
-    Args:
-        values: Of each question: repeat -> value. Questions that lack a repeat are left out, so that all means are
-            over the same ones.
+    ``values`` are of each question: repeat -> value. Questions that lack a repeat are left out.
     """
     held = list(values)
     repeats = sorted(set().union(*held))
@@ -119,13 +113,7 @@ def detectable_rate(n: int, discordance: float) -> float | None:
 
     It solves ``n d^2 = (z_a sqrt(D) + z_b sqrt(D - d^2))^2`` for d (Connor, 1987, Biometrics 43, 207-211; Miettinen,
     1968), where D is the share of questions on which the arms differ.
-
-    Args:
-        n: Questions.
-        discordance: D, in 0 .. 1.
-
-    Returns:
-        The difference, in 0 .. D. None if even a difference of D, one arm right wherever they differ, would be missed.
+    The difference is in 0 .. D; None if even a difference of D would be missed.
     """
     from scipy.optimize import brentq
 
@@ -146,11 +134,7 @@ def detectable_mean(n: int, sd: float, df: int | None = None) -> float | None:
     As Miller (2024, "Adding Error Bars to Evals") has it, with the variance of the differences themselves. The
     quantiles are those of the test: normal, or Student's t, with which power is approximate (Bloom, 1995, Evaluation
     Review 19, 547-556).
-
-    Args:
-        n: Questions, or repeats.
-        sd: Standard deviation of the differences; None is returned for 0.
-        df: Degrees of freedom, where the test is a t test.
+    ``sd`` is of the differences (None is returned for 0); ``df`` where the test is a t test.
     """
     above, beyond = _quantiles(df)
     return (above + beyond) * sd / math.sqrt(n) if sd > 0 else None

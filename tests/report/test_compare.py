@@ -8,7 +8,8 @@ from rich.console import Console
 from madke.core.errors import UserError
 from madke.core.transcript import Final, StageUsage, Verdict
 from madke.report.comparison import compare
-from madke.report.side_by_side import debate_columns, pair_table, question_table
+from madke.report.debate_text import debate_columns, pair_table, question_table
+from madke.report.tables import rich_table
 from madke.scoring.scores import score
 from madke.scoring.statistics import wilson
 from tests.support.transcripts import transcript
@@ -30,6 +31,10 @@ def shown(renderable, width=140):
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
+
+
+def shown_table(table, width=140):
+    return shown(rich_table(table), width)
 
 
 def counts(pair):
@@ -144,7 +149,7 @@ def test_a_graded_metric_is_a_figure_and_in_no_pair():
     assert exact == pytest.approx(1)
     assert 0 < partial < 1
     assert counts(comparison.pairs[0])[-1] == 1
-    assert f"{100 * partial:.0f} The lake. (1)" in shown(question_table(comparison.questions))
+    assert f"{100 * partial:.0f} The lake. (1)" in shown_table(question_table(comparison.questions))
 
 
 def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted():
@@ -164,7 +169,7 @@ def test_the_first_repeat_is_compared_whichever_finished_first():
     comparison = compare({"a": repeats, "b": run("x")})
     first, second = comparison.questions[0].runs
     assert (first.answer, first.repeat, first.repeats, second.repeats) == (BAIKAL, 0, 3, 1)
-    assert "a (first of 3 repeats)" in shown(question_table(comparison.questions))
+    assert "a (first of 3 repeats)" in shown_table(question_table(comparison.questions))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +192,7 @@ def test_runs_differ_where_answers_or_their_rightness_do(left, right, differs):
 
 def test_each_answer_has_its_mark_and_its_rounds():
     rows = compare({"a": run(BAIKAL, None), "b": run(TANGANYIKA, BAIKAL)}).questions
-    lines = shown(question_table(rows)).splitlines()
+    lines = shown_table(question_table(rows)).splitlines()
     (first,) = [line for line in lines if " q0 " in line]
     (second,) = [line for line in lines if " q1 " in line]
     assert "+ Lake Baikal (1)" in first
@@ -198,14 +203,14 @@ def test_each_answer_has_its_mark_and_its_rounds():
 def test_what_answers_from_elsewhere_took_is_not_shown():
     (row,) = compare({"a": run(BAIKAL), "b": run(BAIKAL, usage={})}).questions
     assert [(of.rounds, of.calls, of.tokens) for of in row.runs] == [(1, 2, 110), (None, None, None)]
-    (line,) = [line for line in shown(question_table([row])).splitlines() if " q0 " in line]
+    (line,) = [line for line in shown_table(question_table([row])).splitlines() if " q0 " in line]
     assert line.count("(1)") == 1
     assert "Ended by" not in columns({"b": answered("q0", BAIKAL, usage={})})
 
 
 def test_an_endless_id_is_cut():
     rows = compare({name: [answered("x" * 10_000, BAIKAL)] for name in "ab"}).questions
-    assert len(shown(question_table(rows))) < 2_000
+    assert len(shown_table(question_table(rows))) < 2_000
 
 
 def columns(runs, width=140):
@@ -269,9 +274,9 @@ def test_text_of_others_is_no_markup_and_cannot_forge_a_line():
     entry = replace(entry, question=HOSTILE, stop_reason=HOSTILE)
     rows = compare({HOSTILE: [entry], "b": [entry]}).questions
     texts = [
-        shown(question_table(rows), 400),
+        shown_table(question_table(rows), 400),
         shown(debate_columns(rows[0], [entry, entry], 400), 400),
-        shown(pair_table(compare({HOSTILE: [entry], "b": [entry]}).pairs), 400),
+        shown_table(pair_table(compare({HOSTILE: [entry], "b": [entry]}).pairs), 400),
     ]
     for text in texts:
         assert "\x1b" not in text

@@ -14,13 +14,11 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
 from madke.report import html
-from madke.report.comparison import compare
-from madke.report.html import without_folders, write_page, write_report
+from madke.report.comparison import compare, paired_table
+from madke.report.html import without_folders, write_report
 from madke.report.page_data import Blocks
-from madke.report.paired_tables import paired_table
 from madke.report.tables import Cell, Table
 from madke.scoring.arms import open_results
-from madke.scoring.scored import scores_of
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
@@ -57,7 +55,7 @@ class Scripts(HTMLParser):
 
 def write(out, *paths, questions=None):
     results = open_results(paths, questions)
-    write_page(results, {arm.name: scores_of(arm) for arm in results}, out)
+    write_report(results, out)
     return out.read_text(encoding="utf-8")
 
 
@@ -177,7 +175,7 @@ def test_its_tests_are_those_of_compare(tmp_path):
         for name, right in (("a", 10), ("b", 1), ("c", 2), ("d", 3))
     ]
     results = open_results(runs)
-    own = write_page(results, {arm.name: scores_of(arm) for arm in results}, tmp_path / "report.html")
+    own = write_report(results, tmp_path / "report.html")
     comparison = compare({arm.name: arm.transcripts() for arm in results})
     assert own["tests"] == paired_table(comparison.tests())
     assert len(own["tests"].rows) == 3 * 3
@@ -196,7 +194,7 @@ def test_it_warns_of_debates_that_failed(tmp_path):
 def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path):
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     table = Table(title="More <b>", columns=("arm", "n"), rows=((Cell(text="one"), Cell(text="7", value=7)),))
-    write_report({run: scores_of(run)}, tmp_path / "page.html", title="Lakes <i>", source="a test", tables=[table])
+    write_report([run], tmp_path / "page.html", title="Lakes <i>", source="a test", tables=[table])
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<h1>Lakes &lt;i&gt;</h1>" in page
     assert '<p class="source">a test</p>' in page
@@ -246,13 +244,12 @@ def test_without_matplotlib_it_says_that_there_are_no_figures(tmp_path):
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path):
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
-    scores = {run: scores_of(run)}
-    write_report(scores, tmp_path / "report.html")
+    write_report([run], tmp_path / "report.html")
     before = (tmp_path / "report.html").read_bytes()
     with (run / "transcripts.jsonl").open("a") as file:
         file.write("{}\n")
     with pytest.raises(UserError, match="is not a transcript"):
-        write_report(scores, tmp_path / "report.html")
+        write_report([run], tmp_path / "report.html")
     assert (tmp_path / "report.html").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"run", "report.html"}
 
@@ -267,5 +264,5 @@ def test_blocks_are_as_large_as_they_say_and_numbered_through():
     assert [blocks.add(letter) for letter in "abcde"] == [0, 1, 2, 3, 4]
     full = data_of(blocks.full())
     assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"]}
-    assert data_of(blocks.rest()) == {"letters-2": ["e"]}
-    assert blocks.rest() == ""
+    assert data_of(blocks.full(rest=True)) == {"letters-2": ["e"]}
+    assert blocks.full(rest=True) == ""

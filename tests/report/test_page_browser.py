@@ -7,9 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from madke.core.transcript import Final
-from madke.report.html import write_page
-from madke.scoring.arms import open_results
-from madke.scoring.scored import scores_of
+from madke.report.html import write_report
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -68,8 +66,7 @@ def report(tmp_path_factory):
         write_run(folder / "hostile", [hostile()], passages=passages),
     ]
     (folder / MARKUP / "pools.jsonl").unlink()
-    results = open_results(paths)
-    write_page(results, {arm.name: scores_of(arm) for arm in results}, folder / "report.html")
+    write_report(paths, folder / "report.html")
     return folder / "report.html"
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from madke.core.transcript import StageUsage
-from madke.report.details import score_details
+from madke.report.score_tables import score_details
 from madke.scoring.scores import Spending, score
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from madke.scoring.pool_use import selection_values
+from madke.scoring.debate_rows import selection_values
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
 POOL = pool(

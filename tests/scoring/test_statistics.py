@@ -21,15 +21,6 @@ def test_wilson_as_newcombe_tabulates_it(hits, n, low, high):
     assert (found.low, found.high, found.n) == (*wilson(hits, n), n)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 50, 1000])
-def test_wilson_is_scipys_for_whole_hits(n):
-    from scipy.stats import binomtest
-
-    for hits in range(0, n + 1, max(1, n // 10)):
-        theirs = binomtest(hits, n).proportion_ci(0.95, method="wilson")
-        assert wilson(hits, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
-
-
 def test_memory_of_an_interval_does_not_grow_with_its_resamples():
     values = [n % 97 / 97 for n in range(20_000)]
     estimate(values[:10])

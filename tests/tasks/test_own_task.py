@@ -6,7 +6,7 @@ import yaml
 from madke.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.scoring.metrics import METRICS, RIGHT_OR_WRONG, Metric, metric, metrics_of
+from madke.scoring.metrics import METRICS, Metric, is_binary, metric, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
 from madke.tasks.base import completed
 
@@ -142,7 +142,7 @@ def test_a_metric_outside_0_to_1_is_refused_since_scores_are_shown_in_percent(va
 
 def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named):
     assert METRICS[named("warm")]("red", ASKED) == 1
-    assert not METRICS[named("warm")].binary and named("warm") not in RIGHT_OR_WRONG
+    assert not METRICS[named("warm")].binary and not is_binary(named("warm"))
     assert isinstance(loud, Metric) and METRICS[named("loud")] is loud
     with pytest.raises(UserError, match=r"metric 'loud' is 3\.0 for question 'q'; expected 0 or 1"):
         loud("red", ASKED)

@@ -1,7 +1,4 @@
-"""Figures of a report, for its page and for papers. Each is drawn only where there is something to show.
-
-matplotlib draws them; it is imported when something is drawn, and no setting of it outlives the call.
-"""
+"""Figures of a report, for its page and for papers. matplotlib draws them, imported only then."""
 
 from __future__ import annotations
 
@@ -13,16 +10,7 @@ from pathlib import Path
 
 from madke.core.errors import UserError
 from madke.files import replacing
-from madke.report.figures.accuracy import accuracy_by_calls, accuracy_by_tokens, tokens_by_stage
-from madke.report.figures.by_round import (
-    Tally,
-    accuracy_by_repeat,
-    agreement_by_round,
-    disagreement_by_round,
-    flips,
-    tally,
-)
-from madke.report.figures.by_setting import agents_curves, rounds_curves, selection_ablation, source_ablation
+from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import Results
 from madke.scoring.scores import Scores
@@ -32,14 +20,12 @@ __all__ = ["Figure", "Format", "available", "draw", "write_figures"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A figure for a page. Names of arms stand in the caption and, escaped, in the SVG."""
+    """A figure for a page, with its caption as plain text, to be escaped."""
 
     name: str
     """Lower-case letters and hyphens; no other figure of the page has it."""
     title: str
-    """A heading; it is not drawn."""
     caption: str
-    """Plain text, to be escaped."""
     svg: str
     """An ``<svg>`` element: as wide as what it is put into, in the text colour and font of that, its ids its own."""
 
@@ -50,11 +36,7 @@ def available() -> bool:
 
 
 def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figure]:
-    """All figures that the arms give something for, in the order in which a report shows them.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """All figures that the arms give something for, in order; UserError where matplotlib is not installed."""
     with _drawings(results, scores) as drawings:
         return [Figure(name=one.name, title=one.title, caption=one.caption, svg=page_svg(one)) for one in drawings]
 
@@ -62,21 +44,10 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figur
 def write_figures(
     results: Sequence[Results], scores: Mapping[str, Scores], folder: Path, format: Format = "pdf"
 ) -> list[Path]:
-    """Write each figure as a file for papers, ``NAME.FORMAT``; the same bytes each time.
+    """Write each figure as a file ``NAME.FORMAT`` for papers; the same bytes each time, nothing before all are drawn.
 
-    Nothing is written before all are drawn, and each file appears whole or not at all.
-
-    Args:
-        results: The arms.
-        scores: The scores of each arm, by its name.
-        folder: Made where it is missing.
-        format: ``pdf`` (fonts embedded), ``svg`` (text as text) or ``png`` (on white).
-
-    Returns:
-        The files, in the order of :func:`draw`.
-
-    Raises:
-        UserError: matplotlib is not installed, or the folder cannot be written to.
+    ``pdf`` has its fonts embedded, ``svg`` text as text, ``png`` is on white. Returns the files, in the order of
+    :func:`draw`. UserError where matplotlib is not installed, or the folder cannot be written to.
     """
     with _drawings(results, scores) as drawings:
         files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
@@ -92,27 +63,20 @@ def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
     if not available():
         raise UserError("figures need matplotlib: pip install 'madke[report]'")
     arms = arms_of(results, scores)
-    tallies = {arm.results.name: tally(arm.results.transcripts()) for arm in arms if _has_more_to_count(arm)}
+    tallies = {arm.results.name: by_arm.tally(arm.results.transcripts()) for arm in arms if arm.scores.correct}
     with style():
         yield [drawing for drawing in _all(arms, tallies) if drawing is not None]
 
 
-def _has_more_to_count(arm: DrawnArm) -> bool:
-    """Whether its transcripts say something that the scores do not."""
-    scores = arm.scores
-    of_rounds = scores.mean_rounds is not None and scores.mean_rounds.value > 1
-    return scores.correct is not None and (of_rounds or scores.transcripts > scores.questions)
-
-
-def _all(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Iterator[Drawing | None]:
-    yield accuracy_by_tokens(arms)
-    yield accuracy_by_calls(arms)
-    yield source_ablation(arms)
-    yield selection_ablation(arms)
-    yield agents_curves(arms)
-    yield rounds_curves(arms)
-    yield agreement_by_round(arms)
-    yield disagreement_by_round(arms)
-    yield flips(arms, tallies)
-    yield accuracy_by_repeat(arms, tallies)
-    yield tokens_by_stage(arms)
+def _all(arms: Sequence[DrawnArm], tallies: Mapping[str, by_arm.Tally]) -> Iterator[Drawing | None]:
+    yield by_arm.accuracy_by_tokens(arms)
+    yield by_arm.accuracy_by_calls(arms)
+    yield by_setting.source_ablation(arms)
+    yield by_setting.selection_ablation(arms)
+    yield by_setting.agents_curves(arms)
+    yield by_setting.rounds_curves(arms)
+    yield by_arm.agreement_by_round(arms)
+    yield by_arm.disagreement_by_round(arms)
+    yield by_arm.flips(arms, tallies)
+    yield by_arm.accuracy_by_repeat(arms, tallies)
+    yield by_arm.tokens_by_stage(arms)

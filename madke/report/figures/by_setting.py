@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from madke.engine.protocol import Knowledge, Protocol
-from madke.report.figures.canvas import (
-    COLOURS,
-    MARKERS,
-    Drawing,
-    DrawnArm,
-    interval_line,
-    line_key,
-    new_figure,
-    notes,
-    one_line,
-    percent_axis,
-    plot_line,
-    rows_in_blocks,
-)
+from madke.report.figures import canvas
+from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
 from madke.runs.spec import RunSpec
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-
-if TYPE_CHECKING:
-    pass
-
 
 Facts = Mapping[str, str]
 """Path of a setting, dots between its parts -> its value as text."""
@@ -78,7 +61,7 @@ def headings(settings: Sequence[Facts]) -> list[str]:
         varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
     # Where all roles have one model, it is named once.
     told = [", ".join(dict.fromkeys(_told(path, one[path]) for path in varied if path in one)) for one in settings]
-    return [one_line(text, 72) if text else "" for text in told]
+    return [canvas.one_line(text, 72) if text else "" for text in told]
 
 
 _KNOWLEDGE, _SOURCES = "protocol.knowledge", "protocol.knowledge.sources"
@@ -104,13 +87,8 @@ _BY_SELECTION = (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected")
 _SELECTIONS = {"all": "whole pool", "one_each": "a passage each", "none": "pool not shown"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Bar:
-    arm: DrawnArm
-    label: str
-    found: Estimate
-
-
+_Bar = tuple[DrawnArm, str, Estimate]
+"""An arm, its label, and how much of it is correct."""
 _Block = tuple[Facts, list[_Bar]]
 
 
@@ -122,39 +100,24 @@ def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
         outside = _outside(members[0])
         # Without knowledge there is nothing to select, so one such arm is the baseline of every selection.
         alone = [arm for arm in arms if arm.results.config and not _knowledge(arm) and _outside(arm) == outside]
-        members = sorted(members, key=lambda arm: len(_sources(arm)))
-        blocks.append(
-            (shared, _bars([(arm, " + ".join(_sources(arm)) or "no knowledge") for arm in [*alone, *members]]))
-        )
-    return _bars_drawn(
-        blocks,
-        name="source-ablation",
-        title="Sources of knowledge",
-        caption="Accuracy of the final answers with knowledge of different sources, all else equal.",
-    )
+        named = [(arm, knowledge.sources) for arm in members if (knowledge := _knowledge(arm))]
+        named = [*((arm, ("no knowledge",)) for arm in alone), *sorted(named, key=lambda each: len(each[1]))]
+        blocks.append((shared, _bars([(arm, " + ".join(sources)) for arm, sources in named])))
+    caption = "Accuracy of the final answers with knowledge of different sources, all else equal."
+    return _bars_drawn(blocks, "source-ablation", "Sources of knowledge", caption)
 
 
 def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy by how passages are selected, where arms differ in nothing else (Wang et al., Figure 5)."""
-    blocks: list[_Block] = []
-    for shared, members in groups(
-        [arm for arm in arms if _knowledge(arm)], lambda path: path.startswith(_BY_SELECTION)
-    ):
-        blocks.append((shared, _bars([(arm, _selection(arm)) for arm in members])))
-    return _bars_drawn(
-        blocks,
-        name="selection-ablation",
-        title="Selection of knowledge",
-        caption="Accuracy of the final answers with different ways to select from one pool, all else equal.",
-    )
+    informed = [arm for arm in arms if _knowledge(arm)]
+    found = groups(informed, lambda path: path.startswith(_BY_SELECTION))
+    blocks = [(shared, _bars([(arm, _selection(arm)) for arm in members])) for shared, members in found]
+    caption = "Accuracy of the final answers with different ways to select from one pool, all else equal."
+    return _bars_drawn(blocks, "selection-ablation", "Selection of knowledge", caption)
 
 
 def _knowledge(arm: DrawnArm) -> Knowledge | None:
     return arm.results.config.protocol.knowledge if arm.results.config else None
-
-
-def _sources(arm: DrawnArm) -> tuple[str, ...]:
-    return arm.results.config.protocol.sources if arm.results.config else ()
 
 
 def _selection(arm: DrawnArm) -> str:
@@ -170,65 +133,46 @@ def _outside(arm: DrawnArm) -> Facts:
 
 
 def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
-    return [
-        _Bar(arm=arm, label=one_line(label), found=arm.scores.correct) for arm, label in named if arm.scores.correct
-    ]
+    return [(arm, canvas.one_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
 
 
-def _bars_drawn(blocks: Sequence[_Block], *, name: str, title: str, caption: str) -> Drawing | None:
-    blocks = [(shared, bars) for shared, bars in blocks if len({bar.label for bar in bars}) > 1]
+def _bars_drawn(blocks: Sequence[_Block], name: str, title: str, caption: str) -> Drawing | None:
+    blocks = [(shared, bars) for shared, bars in blocks if len({label for _, label, _ in bars}) > 1]
     if not blocks:
         return None
-    labels = list(dict.fromkeys(bar.label for _, bars in blocks for bar in bars))
+    labels = list(dict.fromkeys(label for _, bars in blocks for _, label, _ in bars))
     told = headings([shared for shared, _ in blocks])
-    figure = new_figure(1)
+    figure = canvas.new_figure(1)
     axis = figure.add_subplot()
-    rows = [(heading, [bar.label for bar in bars]) for heading, (_, bars) in zip(told, blocks, strict=True)]
-    heights, rows_high = rows_in_blocks(axis, rows)
+    rows = [(heading, [label for _, label, _ in bars]) for heading, (_, bars) in zip(told, blocks, strict=True)]
+    heights, rows_high = canvas.rows_in_blocks(axis, rows)
     figure.set_figheight(0.6 + 0.25 * rows_high)
     for ys, (_, bars) in zip(heights, blocks, strict=True):
-        for y, bar in zip(ys, bars, strict=True):
-            colour = COLOURS[labels.index(bar.label) % len(COLOURS)]
-            axis.barh(y, bar.found.value, height=0.66, color=colour, linewidth=0)
-            interval_line(axis, y, bar.found, across=True)
-            said, end = f"{100 * bar.found.value:.1f}", (max(bar.found.value, bar.found.high), y)
+        for y, (_, label, found) in zip(ys, bars, strict=True):
+            colour = COLOURS[labels.index(label) % len(COLOURS)]
+            axis.barh(y, found.value, height=0.66, color=colour, linewidth=0)
+            canvas.interval_line(axis, y, found, across=True)
+            said, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
             axis.annotate(said, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
-    shown = [bar for _, bars in blocks for bar in bars]
-    percent_axis(axis, [bar.found for bar in shown], which="x", zero=True)
+    shown = [(arm, found) for _, bars in blocks for arm, _, found in bars]
+    canvas.percent_axis(axis, [found for _, found in shown], which="x", zero=True)
     axis.set_xlabel("Accuracy (%)")
-    ends = notes([bar.arm for bar in shown], [bar.found for bar in shown])
-    return Drawing(name=name, title=title, caption=caption + ends, figure=figure)
+    ends = canvas.notes([arm for arm, _ in shown], [found for _, found in shown])
+    return Drawing(name, title, caption + ends, figure)
 
 
 def agents_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Rounds, Co2, Cons and accuracy over the number of debaters (Wang et al., Figures 7 to 9)."""
-    return _curves(
-        arms,
-        setting="protocol.debaters",
-        count=lambda protocol: len(protocol.cast),
-        name="agents",
-        title="Number of debaters",
-        axis_label="Debaters",
-    )
+    return _curves(arms, "protocol.debaters", lambda each: len(each.cast), "agents", "Number of debaters", "Debaters")
 
 
 def rounds_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Rounds, Co2, Cons and accuracy over the most rounds that a debate may have (Wang et al., Figures 7 to 9)."""
-    return _curves(
-        arms,
-        setting="protocol.rounds",
-        count=lambda protocol: protocol.rounds,
-        name="rounds",
-        title="Number of rounds",
-        axis_label="Most rounds",
-    )
+    return _curves(arms, "protocol.rounds", lambda each: each.rounds, "rounds", "Number of rounds", "Most rounds")
 
 
-_CurvePanel = tuple[str, Callable[[Scores], Estimate | None]]
-"""Its heading, and what it shows of an arm."""
-
-
-def _panels(shown: Sequence[Scores]) -> list[_CurvePanel]:
+def _panels(shown: Sequence[Scores]) -> list[tuple[str, Callable[[Scores], Estimate | None]]]:
+    """Headings, and what they show of an arm."""
     judged = all(scores.cons_judge for scores in shown)
     by = "by the judge" if judged else "by the matcher"
     return [
@@ -240,7 +184,7 @@ def _panels(shown: Sequence[Scores]) -> list[_CurvePanel]:
 
 
 def _curves(
-    arms: Sequence[DrawnArm], *, setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
+    arms: Sequence[DrawnArm], setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
 ) -> Drawing | None:
     def number(arm: DrawnArm) -> int:
         assert arm.results.config is not None
@@ -251,12 +195,8 @@ def _curves(
     if not found:
         return None
     shown = [arm for _, members in found for arm in members]
-    panels = [
-        (said, value)
-        for said, value in _panels([arm.scores for arm in shown])
-        if any(value(arm.scores) for arm in shown)
-    ]
-    figure = new_figure(2.1 * ceil(len(panels) / 2) + 0.2)
+    panels = [each for each in _panels([arm.scores for arm in shown]) if any(each[1](arm.scores) for arm in shown)]
+    figure = canvas.new_figure(2.1 * ceil(len(panels) / 2) + 0.2)
     shares: list[Estimate] = []
     for place, (heading, value) in enumerate(panels, start=1):
         axis = figure.add_subplot(ceil(len(panels) / 2), 2, place)
@@ -264,26 +204,22 @@ def _curves(
         for line, (_, members) in enumerate(found):
             points = {number(arm): one for arm in members if (one := value(arm.scores))}
             drawn += points.values()
-            plot_line(axis, points, *_look(line), shift=0.05 * (line - (len(found) - 1) / 2))
+            canvas.plot_line(axis, points, *_look(line), shift=0.05 * (line - (len(found) - 1) / 2))
         axis.set_title(heading)
         axis.set_xlabel(axis_label)
         axis.set_xticks(sorted({number(arm) for arm in shown}))
         axis.grid(True, axis="y")
         if "%" in heading:
-            percent_axis(axis, drawn, which="y")
+            canvas.percent_axis(axis, drawn, which="y")
             shares += drawn
         else:
             axis.set_ylim(0, 1.15 * max(one.high for one in drawn))
     if len(found) > 1:
         told = headings([shared for shared, _ in found])
-        line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
-    return Drawing(
-        name=name,
-        title=title,
-        caption="Arms that differ in this number alone, a line for each group of them." + notes(shown, shares),
-        figure=figure,
-    )
+        canvas.line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
+    caption = "Arms that differ in this number alone, a line for each group of them."
+    return Drawing(name, title, caption + canvas.notes(shown, shares), figure)
 
 
 def _look(line: int) -> tuple[str, str]:
-    return COLOURS[line % len(COLOURS)], MARKERS[line % len(MARKERS)]
+    return COLOURS[line % len(COLOURS)], canvas.MARKERS[line % len(canvas.MARKERS)]

@@ -1,8 +1,4 @@
-"""How figures look, and how they become files: arms as every figure shows them, axes, keys, text made fit for them.
-
-A figure is drawn once, for pages and for papers. On a page its text takes the colour around it, so it fits light and
-dark; the colours of series are legible on both.
-"""
+"""How figures look, and how they become files. One drawing serves pages, light and dark, and papers."""
 
 from __future__ import annotations
 
@@ -33,16 +29,15 @@ INK = "#1b1f24"
 """Text, axes and intervals; on a page it becomes the colour of the text around."""
 
 ON_COLOUR = "#111111"
-"""Text on a coloured area, light or dark the page."""
+"""Text on a coloured area."""
 
 COLOURS = ("#1f80c3", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
-"""Okabe and Ito's colours, which colour-blind people tell apart too, fit for light and dark pages: the blue a little
-lighter, grey in place of black, and no yellow."""
+"""Okabe and Ito's, for colour-blind people too; legible on light and dark pages."""
 
 MARKERS = "osD^vPXp"
 
 WIDTH = 6.4
-"""Inches; the width of the text in most papers."""
+"""Inches: the width of the text in most papers."""
 
 _INK_PARTS = "text.color axes.edgecolor axes.labelcolor axes.titlecolor xtick.color ytick.color grid.color"
 
@@ -50,12 +45,10 @@ _STYLE: dict[str, Any] = {
     "text.parse_math": False,  # names of arms are no formulas
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
-    "figure.dpi": 72,  # a pixel is a point, where labels are placed
     "font.size": 9,
     "axes.facecolor": "none",
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
-    "axes.labelsize": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.7,
@@ -64,7 +57,6 @@ _STYLE: dict[str, Any] = {
     "grid.alpha": 0.15,
     "legend.frameon": False,
     "legend.fontsize": 8,
-    "lines.linewidth": 1.5,
     "lines.markersize": 5.5,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
@@ -72,15 +64,13 @@ _STYLE: dict[str, Any] = {
 }
 
 _NO_STYLE = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
-"""Settings of the program around, which stay."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Drawing:
     """A drawn figure with its title and caption."""
 
     name: str
-    """Of its file and its ids: lower-case letters and hyphens."""
     title: str
     caption: str
     """Names in it are text of others."""
@@ -116,13 +106,8 @@ def one_line(text: str, most: int = 32) -> str:
     return text if len(text) <= most else f"{text[: most - tail - 1]}…{text[-tail:]}"
 
 
-_KEY_GAP = 36.0
-_CHARACTER = 5.0
-"""Points that an entry of a key takes besides its text, and about that many for each character."""
-
-
 def percent_axis(axis: Axes, found: Sequence[Estimate], *, which: Literal["x", "y"], zero: bool = False) -> None:
-    """Let an axis of shares, 0 .. 1, read in percent, its limits tens around all intervals, 20 points at least."""
+    """Let an axis of shares read in percent, its limits tens around all intervals, 20 points at least."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low = 0 if zero else floor(10 * min(one.low for one in found) + 1e-9)
@@ -163,7 +148,8 @@ def name_rows(axis: Axes, names: Mapping[float, str], rows: float) -> None:
 
 def _key(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """One key for all panels, above them, in as many columns as there is room for."""
-    columns = int(72 * WIDTH / (_KEY_GAP + _CHARACTER * max(map(len, labels))))
+    # About so many points for an entry, and for each of its characters.
+    columns = int(72 * WIDTH / (36 + 5 * max(map(len, labels))))
     rows = ceil(len(labels) / max(1, min(columns, len(labels))))
     drawn = figure.legend(
         handles,
@@ -197,10 +183,9 @@ def patch_key(figure: Figure, areas: Mapping[str, str]) -> None:
 
 
 def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[list[float]], float]:
-    """Lay out rows in blocks, each under its heading; an empty heading takes no room.
+    """Lay out rows in blocks, each under its heading, if any.
 
-    Returns:
-        Of each block the heights of its rows, and how many rows high the panel is, headings and gaps included.
+    Returns of each block the heights of its rows, and how many rows high the panel is.
     """
     names: dict[float, str] = {}
     heights: list[list[float]] = []
@@ -208,9 +193,8 @@ def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> t
     for place, (heading, rows) in enumerate(blocks):
         y += 0.4 if place and heading else 0
         if heading:
-            axis.text(
-                0, y, heading, transform=axis.get_yaxis_transform(), va="center_baseline", fontsize=8, fontweight="bold"
-            )
+            bold: dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "fontweight": "bold"}
+            axis.text(0, y, heading, transform=axis.get_yaxis_transform(), **bold)
             y += 1
         heights.append([y + row for row in range(len(rows))])
         names |= dict(zip(heights[-1], rows, strict=True))
@@ -221,19 +205,24 @@ def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> t
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawnArm:
-    """One arm: what there is to draw of it, and how."""
+    """One arm, and how it is drawn."""
 
     results: Results
     scores: Scores
     label: str
-    """Its name on one short line, as no other arm has it; with a star where debates read the gold answers."""
+    """One short line, as no other arm has it; with a star where debates read the gold answers."""
     colour: str
     marker: str
 
 
 def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[DrawnArm]:
     """The arms, in order."""
-    labels = _distinct(one_line(one.name) for one in results)
+    seen: Counter[str] = Counter()
+    labels = []
+    for one in results:
+        label = one_line(one.name)
+        seen[label] += 1
+        labels.append(f"{label} ({seen[label]})" if seen[label] > 1 else label)
     return [
         DrawnArm(
             results=one,
@@ -244,13 +233,6 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Dr
         )
         for n, (one, label) in enumerate(zip(results, labels, strict=True))
     ]
-
-
-def _distinct(labels: Iterable[str]) -> Iterator[str]:
-    seen: Counter[str] = Counter()
-    for label in labels:
-        seen[label] += 1
-        yield f"{label} ({seen[label]})" if seen[label] > 1 else label
 
 
 def notes(arms: Iterable[DrawnArm], found: Iterable[Estimate] = ()) -> str:
@@ -264,7 +246,7 @@ def notes(arms: Iterable[DrawnArm], found: Iterable[Estimate] = ()) -> str:
 
 
 def plot_line(axis: Axes, points: Mapping[int, Estimate], colour: str, marker: str, *, shift: float) -> None:
-    """Points with their intervals, joined; shifted a little, so that intervals of lines do not hide each other."""
+    """Points with their intervals, joined; shifted a little, so that they do not hide each other."""
     xs = [x + shift for x in points]
     values = [one.value for one in points.values()]
     axis.plot(xs, values, marker=marker, color=colour, markersize=4, linewidth=1.3)
@@ -302,11 +284,9 @@ def file_bytes(drawing: Drawing, form: Format) -> bytes:
 
 
 def page_svg(drawing: Drawing) -> str:
-    """The figure as an ``<svg>`` element.
+    """The figure as an ``<svg>`` element without a size, with title and caption for screen readers.
 
-    It has a ``viewBox`` and no size; title and caption for screen readers; no style sheet, which would reach the whole
-    page, and no ``style`` attribute, as a strict content security policy wants it; and ids that begin with
-    ``figure-NAME-``.
+    No style sheet, which would reach the whole page, and no ``style`` attribute; ids begin with ``figure-NAME-``.
     """
     root = ElementTree.fromstring(file_bytes(drawing, "svg"))
     prefix = f"figure-{drawing.name}-"
@@ -317,7 +297,8 @@ def page_svg(drawing: Drawing) -> str:
     for element in elements:
         _make_plain(element, prefix)
     used = {value.removeprefix("#") for element in elements if (value := element.get("href"))}
-    used |= {found[1] for element in elements for value in element.attrib.values() if (found := _reference(value))}
+    values = [value for element in elements for value in element.attrib.values()]
+    used |= {found[1] for value in values if (found := _REFERENCE.fullmatch(value))}
     for element in elements:
         if element.get("id") not in used:
             element.attrib.pop("id", None)
@@ -332,12 +313,8 @@ def page_svg(drawing: Drawing) -> str:
         "stroke-linejoin": "round",
         "stroke-linecap": "butt",
     }
-    title, caption = (
-        ElementTree.Element("title", id=f"{prefix}title"),
-        ElementTree.Element("desc", id=f"{prefix}caption"),
-    )
-    title.text, caption.text = drawing.title, drawing.caption
-    root[:0] = [title, caption]
+    root[:0] = [ElementTree.Element("title", id=f"{prefix}title"), ElementTree.Element("desc", id=f"{prefix}caption")]
+    root[0].text, root[1].text = drawing.title, drawing.caption
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -355,13 +332,9 @@ def _make_plain(element: ElementTree.Element, prefix: str) -> None:
     if "id" in attributes:
         attributes["id"] = prefix + attributes["id"]
     for name, value in attributes.items():
-        if found := _reference(value):
+        if found := _REFERENCE.fullmatch(value):
             attributes[name] = f"url(#{prefix}{found[1]})"
         elif value == INK:
             attributes[name] = "currentColor"
     element.attrib.clear()
     element.attrib.update(attributes)
-
-
-def _reference(value: str) -> re.Match[str] | None:
-    return _REFERENCE.fullmatch(value)

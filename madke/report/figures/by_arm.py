@@ -1,0 +1,284 @@
+"""What arms cost and how their debates go: by tokens and calls, by stage, round by round, repeat by repeat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, pairwise
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from madke.core.transcript import Transcript
+from madke.engine.protocol import STAGES
+from madke.report.figures import canvas
+from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
+from madke.scoring.debate_rows import correct
+from madke.scoring.metrics import is_binary, metrics_of
+from madke.scoring.rounds import round_rows
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+from madke.tasks import get_task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy against mean tokens per question, a point for each arm."""
+    return _accuracy_by(arms, "tokens", [sum(_tokens(arm.scores).values()) for arm in arms])
+
+
+def accuracy_by_calls(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy against mean calls per question, a point for each arm."""
+    return _accuracy_by(arms, "calls", [arm.scores.total.calls / max(1, arm.scores.transcripts) for arm in arms])
+
+
+def _tokens(scores: Scores) -> dict[str, float]:
+    """Stage -> prompt and completion tokens per question; stages that took some."""
+    return {stage: used.tokens / scores.transcripts for stage, used in scores.usage.items() if used.tokens}
+
+
+def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) -> Drawing | None:
+    # Answers from elsewhere come without their cost.
+    points = [(a, cost, a.scores.correct) for a, cost in zip(arms, costs, strict=True) if a.scores.correct and cost > 0]
+    if len(points) < 2:
+        return None
+    shown, found = [arm for arm, _, _ in points], [value for _, _, value in points]
+    figure = canvas.new_figure(3.6)
+    axis = figure.add_subplot()
+    for arm, cost, value in points:
+        canvas.interval_line(axis, cost, value, colour=arm.colour)
+        axis.plot(cost, value.value, arm.marker, color=arm.colour, zorder=3)
+    canvas.percent_axis(axis, found, which="y")
+    _cost_axis(axis, [cost for _, cost, _ in points])
+    axis.set_ylabel("Accuracy (%)")
+    axis.set_xlabel(f"{unit.capitalize()} per question")
+    canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
+    tokens = f"prompt and completion tokens{_estimated(shown)}"
+    which = {"tokens": tokens, "calls": "replies that another arm paid for included"}[unit]
+    caption = f"Accuracy of the final answers against the mean {unit} of a debate ({which})."
+    caption += canvas.notes(shown, found)
+    return Drawing(f"accuracy-by-{unit}", f"Accuracy against {unit}", caption, figure)
+
+
+def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+    if max(costs) > 8 * min(costs):  # too far apart for one linear scale
+        axis.set_xscale("log")
+        axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_xlim(0, 1.15 * max(costs))
+        axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+
+
+def _estimated(arms: Sequence[DrawnArm]) -> str:
+    return ", some of them estimated" if any(arm.scores.total.estimated for arm in arms) else ""
+
+
+def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Mean tokens per question: a bar for each arm, a segment for each stage."""
+    from matplotlib.ticker import FuncFormatter
+
+    spent = [(arm, tokens) for arm in arms if (tokens := _tokens(arm.scores))]
+    if not spent:
+        return None
+    took = dict.fromkeys(stage for _, tokens in spent for stage in tokens)
+    # Stages that a variant names itself are what debaters prepare before the first round.
+    stages = [*(stage for stage in took if stage not in STAGES), *(stage for stage in STAGES if stage in took)]
+    colours = dict(zip(stages, cycle(COLOURS), strict=False))
+    figure = canvas.new_figure(0.6 + 0.27 * len(spent))
+    axis = figure.add_subplot()
+    longest = max(sum(tokens.values()) for _, tokens in spent)
+    for row, (_, tokens) in enumerate(spent):
+        start = 0.0
+        for stage, colour in colours.items():
+            axis.barh(row, tokens.get(stage, 0.0), left=start, height=0.66, color=colour, linewidth=0)
+            start += tokens.get(stage, 0.0)
+        axis.text(start + 0.01 * longest, row, canvas.thousands(start), va="center_baseline", fontsize=8)
+    canvas.name_rows(axis, {row: arm.label for row, (arm, _) in enumerate(spent)}, len(spent))
+    axis.set_xlim(0, 1.1 * longest)
+    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    axis.grid(True, axis="x")
+    axis.set_xlabel("Prompt and completion tokens per question")
+    canvas.patch_key(figure, {canvas.one_line(stage): colour for stage, colour in colours.items()})
+    shown = [arm for arm, _ in spent]
+    caption = f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by what they were spent on."
+    return Drawing("tokens-by-stage", "Tokens by stage", caption + canvas.notes(shown), figure)
+
+
+# Name, unit, meaning, by the name in Scores.by_round.
+_Measures = Mapping[str, tuple[str, str, str]]
+_AGREEMENT: _Measures = {
+    "accuracy": ("Accuracy", "%", "the answer that most debaters hold is right"),
+    "cons": ("Cons", "%", "all hold the same by the task's matcher"),
+    "co2": ("Co2", "%", "the same, and right"),
+}
+_DISAGREEMENT: _Measures = {
+    "disagreement": ("Disagreement", "%", "pairs of debaters whose answers do not match"),
+    "entropy": ("Entropy", "bits", "of the answers, by the task's matcher"),
+}
+
+
+def agreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy of the majority, Cons and Co2 after each round."""
+    return _by_round(arms, _AGREEMENT, "agreement-by-round", "Accuracy, Cons and Co2 by round")
+
+
+def disagreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """How far the debaters are apart after each round: pairs that differ, and the entropy of their answers."""
+    return _by_round(arms, _DISAGREEMENT, "disagreement-by-round", "Disagreement by round")
+
+
+def _by_round(arms: Sequence[DrawnArm], measures: _Measures, name: str, title: str) -> Drawing | None:
+    arms = [arm for arm in arms if any(_points(arm, value) for value in measures)]
+    drawn = [value for value in measures if any(len(_points(arm, value)) > 1 for arm in arms)]
+    if not drawn:
+        return None
+    found = {value: [one for arm in arms for one in _points(arm, value).values()] for value in drawn}
+    shares = [one for value in drawn if measures[value][1] == "%" for one in found[value]]
+    rounds = max(max(_points(arm, value), default=1) for arm in arms for value in drawn)
+    figure = canvas.new_figure(2.5)
+    for place, value in enumerate(drawn, start=1):
+        heading, unit, _ = measures[value]
+        axis = figure.add_subplot(1, len(drawn), place)
+        axis.set_title(f"{heading} ({unit})")
+        for number, arm in enumerate(arms):
+            shift = min(0.06, 0.5 / len(arms)) * (number - (len(arms) - 1) / 2)
+            canvas.plot_line(axis, _points(arm, value), arm.colour, arm.marker, shift=shift)
+        axis.set_xticks(range(1, rounds + 1, 1 + rounds // 10))
+        axis.set_xlim(0.6, rounds + 0.4)
+        if unit == "%":
+            canvas.percent_axis(axis, shares, which="y")
+            axis.tick_params(axis="y", labelleft=place == 1)
+        else:
+            axis.set_ylim(bottom=0)
+            axis.grid(True, axis="y")
+    figure.supxlabel("Round", fontsize=9)
+    if len(arms) > 1:
+        canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in arms])
+    meanings = "; ".join(f"{measures[value][0]}: {measures[value][2]}" for value in drawn)
+    ends = canvas.notes(arms, [one for held in found.values() for one in held])
+    caption = f"After each round. {meanings}. Debates that have ended keep their last values.{ends}"
+    return Drawing(name, title, caption, figure)
+
+
+def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
+    found = arm.scores.by_round.get(value, ())
+    return {n: one for n, one in enumerate(found, start=1) if one is not None}
+
+
+FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")
+"""What can become of an answer between two moments of a debate."""
+
+_FLIPS = {(1.0, 1.0): FLIPS[0], (0.0, 1.0): FLIPS[1], (1.0, 0.0): FLIPS[2], (0.0, 0.0): FLIPS[3]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """Counts over the transcripts of one arm that have an outcome and gold answers."""
+
+    between: Mapping[int, Mapping[str, int]]
+    """Round n -> flip -> debates, of the majority's answer from round n to n + 1; those that went on."""
+    overall: Mapping[str, int]
+    """Flip -> debates, from the majority of round 1 to the final answer."""
+    repeats: Mapping[int, float]
+    """Repeat -> mean of ``correct``."""
+
+
+def tally(transcripts: Iterable[Transcript]) -> Tally:
+    """Count in one pass. Metrics that know more than right and wrong have no flips."""
+    between: dict[int, Counter[str]] = {}
+    overall: Counter[str] = Counter()
+    repeats: dict[int, list[float]] = {}
+    for transcript in transcripts:
+        final = correct(transcript)
+        if final is None:
+            continue
+        repeats.setdefault(transcript.repeat, []).append(final)
+        if not is_binary(metrics_of(get_task(transcript.task))[0]) or not transcript.rounds:
+            continue
+        held = [row["accuracy"] for row in round_rows(transcript)]
+        overall[_FLIPS[held[0], final]] += 1
+        for n, step in enumerate(pairwise(held), start=1):
+            between.setdefault(n, Counter())[_FLIPS[step]] += 1
+    means = {n: fmean(values) for n, values in sorted(repeats.items())}
+    return Tally(between=dict(sorted(between.items())), overall=overall, repeats=means)
+
+
+_FLIP_COLOURS = dict(zip(FLIPS, (COLOURS[2], COLOURS[5], COLOURS[1], COLOURS[6]), strict=True))
+
+_MOST_ROWS = 36
+"""With more, each arm has one row: from the first round to the final answer."""
+
+
+def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
+    """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds."""
+    steps: list[tuple[DrawnArm, dict[str, Mapping[str, int]]]] = []
+    for arm in arms:
+        counted = tallies.get(arm.results.name)
+        if counted and counted.between:
+            between = {f"round {n} to {n + 1}": flips for n, flips in counted.between.items()}
+            steps.append((arm, {**between, "round 1 to the answer": counted.overall}))
+    if not steps:
+        return None
+    if sum(len(rows) for _, rows in steps) <= _MOST_ROWS:
+        blocks = [(arm.label, list(rows)) for arm, rows in steps]
+        drawn = [list(rows.values()) for _, rows in steps]
+    else:
+        blocks = [("", [arm.label for arm, _ in steps])]
+        drawn = [[rows["round 1 to the answer"] for _, rows in steps]]
+    figure = canvas.new_figure(1)
+    axis = figure.add_subplot()
+    heights, rows_high = canvas.rows_in_blocks(axis, blocks)
+    figure.set_figheight(0.5 + 0.22 * rows_high)
+    for ys, counts in zip(heights, drawn, strict=True):
+        for y, flips_of in zip(ys, counts, strict=True):
+            n, start = sum(flips_of.values()), 0.0
+            for flip in FLIPS:
+                share = flips_of.get(flip, 0) / n
+                axis.barh(y, share, left=start, height=0.74, color=_FLIP_COLOURS[flip], linewidth=0)
+                if share >= 0.045:  # else there is no room for the figure
+                    said = axis.text(start + share / 2, y, f"{100 * share:.0f}", fontsize=7, color=canvas.ON_COLOUR)
+                    said.set(ha="center", va="center_baseline")
+                start += share
+            axis.text(1.01, y, f"n = {n:,}", va="center_baseline", fontsize=8)
+    axis.set_xlim(0, 1)
+    axis.set_xticks([])
+    axis.spines["bottom"].set_visible(False)
+    canvas.patch_key(figure, _FLIP_COLOURS)
+    caption = (
+        "In percent of the n debates that went on, what became of the answer that most debaters held; and from round 1 "
+        "to the final answer, of all debates."
+    )
+    return Drawing("flips", "Flips between rounds", caption + canvas.notes([arm for arm, _ in steps]), figure)
+
+
+def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
+    """A row for each arm with repeats: a dot for each, and their mean with its interval."""
+    rows: list[tuple[DrawnArm, list[float], Estimate]] = []
+    for arm in arms:
+        counted = tallies.get(arm.results.name)
+        if counted and len(counted.repeats) > 1 and arm.scores.correct is not None:
+            rows.append((arm, [*counted.repeats.values()], arm.scores.correct))
+    if not rows:
+        return None
+    figure = canvas.new_figure(0.7 + 0.3 * len(rows))
+    axis = figure.add_subplot()
+    for y, (arm, means, found) in enumerate(rows):
+        canvas.interval_line(axis, y, found, across=True, colour=arm.colour)
+        axis.plot([found.value] * 2, [y - 0.3, y + 0.3], color=arm.colour, linewidth=1.5)
+        # Equal repeats lie on each other: the darker, the more.
+        axis.plot(means, [y] * len(means), "o", color=arm.colour, alpha=0.5, markersize=5, markeredgewidth=0)
+    canvas.name_rows(axis, {y: arm.label for y, (arm, _, _) in enumerate(rows)}, len(rows))
+    ends = [Estimate(value=mean, low=mean, high=mean, n=found.n) for _, means, found in rows for mean in means]
+    canvas.percent_axis(axis, [*ends, *(found for _, _, found in rows)], which="x")
+    axis.set_xlabel("Accuracy (%)")
+    caption = "A dot for each repeat of all questions; the upright line is their mean."
+    caption += canvas.notes([arm for arm, _, _ in rows], [found for _, _, found in rows])
+    return Drawing("accuracy-by-repeat", "Accuracy by repeat", caption, figure)
