@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import options as shared
-from madke.cli.console import resumable
-from madke.cli.outputs import question_files, refuse_own_files
+from madke.cli import flags
+from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
+    from madke.experiments.plan import Load, Planned
     from madke.experiments.setting import Setting
+    from madke.llm.prices import Prices
     from madke.report.tables import Table
     from madke.runs.options import RunOptions
 
 
-@shared.run_options("engine", "address", "retry_failed", "retry_degraded")
+@flags.run_options("engine", "address", "retry_failed", "retry_degraded")
 def command(
     options: RunOptions,
     recipe: Annotated[
@@ -38,7 +39,7 @@ def command(
             help="Questions: our own JSONL, or NAME=PATH for a published dataset as its owners ship it. Repeatable.",
         ),
     ] = None,
-    task: shared.Task = None,
+    task: flags.Task = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Who debates where the recipe says nothing. Default: its own.")
     ] = None,
@@ -46,17 +47,17 @@ def command(
         list[Path] | None,
         typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
     ] = None,
-    ids: shared.Ids = None,
-    limit: shared.Limit = None,
-    sample_seed: shared.SampleSeed = None,
+    ids: flags.Ids = None,
+    limit: flags.Limit = None,
+    sample_seed: flags.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often, where no arm says it.")] = 1,
     seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
-    prompts: shared.Prompts = None,
-    estimator: shared.Estimator = None,
+    prompts: flags.Prompts = None,
+    estimator: flags.Estimator = None,
     reply_tokens: Annotated[
         int | None, typer.Option(min=1, help="--plan: tokens that a reply is taken to have. Default: 150.")
     ] = None,
-    plan: shared.Plan = False,
+    plan: flags.Plan = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
 ) -> None:
     """Run every arm of a recipe over frozen pools and one call store, compare them, and write a report.
@@ -64,7 +65,6 @@ def command(
     What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
-    from madke.cli.planning import refuse_limits
     from madke.experiments.plan import REPLY_TOKENS
     from madke.experiments.recipe import remarks
     from madke.experiments.setting import read_setting
@@ -129,7 +129,6 @@ def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options
 def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from madke.cli.planning import show_plans
     from madke.experiments.plan import Planner, planned
     from madke.llm.prices import read_prices
     from madke.report.experiment_tables import published_table
@@ -158,8 +157,7 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
 
 
 def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) -> None:
-    from madke.cli.planning import show_plans
-    from madke.cli.sources import listening
+    from madke.cli.progress import listening, resumable
     from madke.experiments.ablation import run_experiment
     from madke.llm.prices import read_prices
 
@@ -225,3 +223,62 @@ def _show_unfinished(done: Ablation, options: RunOptions) -> None:
         again = f"{f'a higher {done.budget.reached}' if done.budget.reached else which} goes on"
         say(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
         raise typer.Exit(1)
+
+
+def refuse_limits(options: RunOptions) -> None:
+    """Refuse limits beside ``--plan``."""
+    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
+        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
+
+
+def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:
+    """Print what runs take, from the shortest debates to the longest, and how the figures come about."""
+    from rich.table import Table
+
+    from madke.experiments.plan import Load
+    from madke.report.experiment_tables import planned_range
+
+    table = Table("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for plan in plans:
+        table.add_row(
+            plan.name,
+            f"{plan.debates:,}",
+            *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced),
+        )
+    if len(plans) > 1:
+        least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
+        table.add_section()
+        table.add_row("together", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
+    console().print(table)
+    notes = [
+        "From debates that end as early as they can to debates that never settle, if no call fails. Tokens are those "
+        f"of the paid calls, estimated: four characters for one in prompts, {reply_tokens} a reply."
+    ]
+    if len(plans) > 1:
+        notes.append(
+            "A call that an earlier run makes too, with the same prompt for the same purpose, is paid once; replies "
+            "that happen to be alike make more of them. What an earlier run does not come to, a later one pays."
+        )
+    if assumed := [plan.name for plan in plans if plan.assumed_passages]:
+        which = "" if len(assumed) == len(plans) else f" of {', '.join(assumed)}"
+        notes.append(f"Passages{which} are assumed, a hundred words each: no pool file holds them yet.")
+    if sized := [f"{p.name} {planned_range(*p.debaters)}" for p in plans if p.debaters]:
+        notes.append(f"Debaters that cost what another run will have cost, as estimated: {', '.join(sized)}.")
+    unpriced = sorted({model for plan in plans for model in plan.unpriced})
+    if unpriced and prices:
+        notes.append(f"No price for {', '.join(unpriced)}.")
+    if not prices:
+        notes.append("No prices are given (--prices), so there is no cost.")
+    say("\n".join(notes))
+
+
+def _cells(least: Load, most: Load, priced: bool) -> list[str]:
+    from madke.report.experiment_tables import planned_range
+
+    figures = [
+        planned_range(getattr(least, name), getattr(most, name))
+        for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
+    ]
+    return [*figures, planned_range(least.cost, most.cost, digits=2) if priced else "-"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import options as shared
+from madke.cli import flags
 from madke.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -15,36 +15,26 @@ if TYPE_CHECKING:
     from madke.runs.job import Job
     from madke.runs.options import RunOptions
 
-_OF_RUNS = (
-    "prices",
-    "max_cost",
-    "token_budget",
-    "deadline",
-    "engine",
-    "address",
-    "replay",
-    "retry_failed",
-    "retry_degraded",
-)
+_OF_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 """Options that a debate of its own has no use for."""
 
 
-@shared.run_options(*_OF_RUNS)
+@flags.run_options(*_OF_RUNS.split())
 def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or the claim to check.")],
     options: RunOptions,
-    task: shared.Task = None,
+    task: flags.Task = None,
     choice: Annotated[list[str] | None, typer.Option(help="An option of a multiple choice; repeat for each.")] = None,
-    protocol: shared.Protocol = "madke",
-    sources: shared.Sources = None,
-    model: shared.Model = "offline",
-    cast: shared.Cast = None,
-    estimator: shared.Estimator = None,
+    protocol: flags.Protocol = "madke",
+    sources: flags.Sources = None,
+    model: flags.Model = "offline",
+    cast: flags.Cast = None,
+    estimator: flags.Estimator = None,
     seed: Annotated[
         int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")
     ] = None,
-    settings: shared.Settings = None,
-    prompts: shared.Prompts = None,
+    settings: flags.Settings = None,
+    prompts: flags.Prompts = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
@@ -56,9 +46,9 @@ def command(
         [{"id": "ask", "question": question, "choices": tuple(choice or ())}],
         protocol=protocol,
         prompts=prompts,
-        settings=shared.settings_of(settings),
+        settings=flags.settings_of(settings),
         model=model,
-        cast=shared.cast_overrides(cast),
+        cast=flags.cast_overrides(cast),
         sources=sources,
         task=task,
         estimator=estimator,
@@ -77,12 +67,12 @@ def command(
 
 async def _transcript(job: Job, options: RunOptions) -> Transcript:
     from madke.api.one_question import told
-    from madke.cli.sources import show_source
+    from madke.cli.progress import show_source
     from madke.core.events import DebateFinished, SourceOpened
 
     async for event in told(job, options):
         if isinstance(event, SourceOpened):
-            show_source(event)
+            show_source(event.name, event.spec, event.description)
         if isinstance(event, DebateFinished):
             return event.transcript
     raise AssertionError("a debate ends with its transcript")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import options
-from madke.cli.outputs import question_files, refuse_overwriting
+from madke.cli import flags
+from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -135,9 +135,9 @@ def convert(
         ),
     ] = None,
     task: Annotated[str | None, typer.Option("--task", "-t", help="The answer format, not the dataset's own.")] = None,
-    ids: options.Ids = None,
-    limit: options.Limit = None,
-    sample_seed: options.SampleSeed = None,
+    ids: flags.Ids = None,
+    limit: flags.Limit = None,
+    sample_seed: flags.SampleSeed = None,
 ) -> None:
     """Write a published dataset, or a sample of it, as our JSONL; what --dataset reads is the same."""
     from madke.data.dataset import read_published

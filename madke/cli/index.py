@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from madke.cli import options
-from madke.cli.console import resumable
-from madke.cli.outputs import refuse_overwriting
+from madke.cli import flags
+from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -41,8 +40,8 @@ def passages(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes that clean, beside the one that reads. Default: one a core.")
     ] = None,
-    engine: options.Engine = "local",
-    address: options.Address = None,
+    engine: flags.Engine = "local",
+    address: flags.Address = None,
 ) -> None:
     """Cut Wikipedia or books into disjoint passages of 100 words, as DPR does, ready for `madke index build`.
 
@@ -50,6 +49,7 @@ def passages(
     """
     import os
 
+    from madke.cli.progress import resumable
     from madke.indexing.passages.builder import build_passages
     from madke.indexing.passages.shard_folder import read_folder
     from madke.workers import open_workers
@@ -121,7 +121,7 @@ def fetch(
         return
     if name is None:
         raise UserError("name a published index; `madke index fetch --list` shows them")
-    from madke.cli.progress import counter
+    from madke.cli.progress import counter, resumable
     from madke.knowledge.fetch import fetch as brought
 
     with resumable():
@@ -189,11 +189,11 @@ def build(
     vectors: Annotated[
         Path | None, typer.Option(help="dense: keep the vectors here, for another index without encoding again.")
     ] = None,
-    engine: options.Engine = "local",
-    address: options.Address = None,
+    engine: flags.Engine = "local",
+    address: flags.Address = None,
 ) -> None:
     """Index a corpus. The same command again resumes, or finds that nothing is left to do."""
-    from madke.cli.progress import counter
+    from madke.cli.progress import counter, resumable
     from madke.indexing.build import build_index
     from madke.indexing.manifest import DenseSettings
 

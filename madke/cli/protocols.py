@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from madke.cli import options
+from madke.cli import flags
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -16,7 +16,7 @@ app = typer.Typer(help="List the debate variants, or draw one: madke protocols s
 @app.callback(invoke_without_command=True)
 def _list(
     context: typer.Context,
-    prompts: options.Prompts = None,
+    prompts: flags.Prompts = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print name, source and folder as JSON lines.")] = False,
 ) -> None:
     """List the debate variants with the paper or code that each follows; `show NAME` draws one."""
@@ -52,8 +52,8 @@ def _list(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The variant.")],
-    prompts: options.Prompts = None,
-    settings: options.Settings = None,
+    prompts: flags.Prompts = None,
+    settings: flags.Settings = None,
 ) -> None:
     """Draw one debate from its protocol: who speaks when, who reads whom, when it ends, what it costs."""
     from madke.report.diagram import diagram

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import options as shared
-from madke.cli.outputs import question_files, refuse_own_files
+from madke.cli import flags
+from madke.cli.paths import question_files, refuse_own_files
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ _REASONS = 3
 """How many reasons of failed questions are shown, the commonest first."""
 
 
-@shared.run_options()
+@flags.run_options()
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
     out: Annotated[Path, typer.Option(help="The run directory; the same command again resumes it.")],
     options: RunOptions,
-    task: shared.Task = None,
-    protocol: shared.Protocol = "madke",
-    model: shared.Model = "offline",
-    cast: shared.Cast = None,
+    task: flags.Task = None,
+    protocol: flags.Protocol = "madke",
+    model: flags.Model = "offline",
+    cast: flags.Cast = None,
     pools: Annotated[Path | None, typer.Option(help="A pool file; without one, pools are built into OUT.")] = None,
-    sources: shared.Sources = None,
+    sources: flags.Sources = None,
     given: Annotated[
         Path | None,
         typer.Option(
@@ -43,18 +43,18 @@ def command(
             "whose first round is taken over.",
         ),
     ] = None,
-    estimator: shared.Estimator = None,
-    dataset: shared.Dataset = None,
-    ids: shared.Ids = None,
-    limit: shared.Limit = None,
-    sample_seed: shared.SampleSeed = None,
+    estimator: flags.Estimator = None,
+    dataset: flags.Dataset = None,
+    ids: flags.Ids = None,
+    limit: flags.Limit = None,
+    sample_seed: flags.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often.")] = 1,
     seed: Annotated[
         int, typer.Option(help="Sampling seed; each call derives its own. A negative one leaves it to the server.")
     ] = 0,
-    settings: shared.Settings = None,
-    prompts: shared.Prompts = None,
-    plan: shared.Plan = False,
+    settings: flags.Settings = None,
+    prompts: flags.Prompts = None,
+    plan: flags.Plan = False,
 ) -> None:
     """Debate every question of a dataset; write transcripts, calls, scores and a report into OUT.
 
@@ -69,9 +69,9 @@ def command(
         data,
         protocol=protocol,
         prompts=prompts,
-        settings=shared.settings_of(settings),
+        settings=flags.settings_of(settings),
         model=model,
-        cast=shared.cast_overrides(cast),
+        cast=flags.cast_overrides(cast),
         sources=sources,
         task=task,
         dataset=dataset,
@@ -93,8 +93,7 @@ def command(
 
 
 def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
-    from madke.cli.console import exit_status
-    from madke.cli.sources import listening
+    from madke.cli.progress import exit_status, listening
     from madke.runs.directory import RunDirectory
     from madke.runs.runner import account, play
 
@@ -114,7 +113,7 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
 
 
 def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
-    from madke.cli.planning import refuse_limits, show_plans
+    from madke.cli.ablate import refuse_limits, show_plans
     from madke.experiments.plan import REPLY_TOKENS, Planner
     from madke.llm.prices import read_prices
     from madke.runs.run_pools import RunPools
