@@ -22,11 +22,10 @@ from madke.engine.debate import debate
 from madke.knowledge.named import use_sources_file
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
-from madke.runs.cast import guarded
+from madke.runs.cast import LiveSearch, QualityEstimator, estimating, guarded, searching
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_pools import depth, from_thread, pool_of
-from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.tasks import get_task
 from madke.tasks.base import Task
 from madke.variants import Variant

@@ -188,7 +188,7 @@ def _show_results(done: Ablation) -> None:
     from madke.report.score_tables import score_table
     from madke.report.side_by_side import NO_ROOM
     from madke.report.tables import rich_table
-    from madke.runs.services import SERVICE_STAGES
+    from madke.runs.cast import SERVICE_STAGES
     from madke.scoring.arms import open_results
 
     recipe, folders = done.setting.recipe, [*done.arms.values()]

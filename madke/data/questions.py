@@ -46,7 +46,7 @@ def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
         try:
-            question = _question(item, task)
+            question = question_of(item, task)
         except UserError as error:
             raise UserError(str(error), file=path, line=number) from None
         if question.id in line_of:
@@ -59,7 +59,8 @@ def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int
     return questions
 
 
-def _question(item: Mapping[str, Any], task: str | None) -> Question:
+def question_of(item: Mapping[str, Any], task: str | None) -> Question:
+    """A question from the fields of its line; see :func:`read_questions`."""
     for key in item:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)

@@ -5,29 +5,31 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
 from madke.core.errors import UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source, SourceCounts
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.files import fingerprint, replacing
 from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
 from madke.knowledge.pools import build_pools, load_pool
-from madke.runs.directory import RunDirectory
-from madke.runs.job import Job
 from madke.runs.spec import RunSpec, question_hash, short_hash
+
+if TYPE_CHECKING:
+    from madke.runs.directory import RunDirectory
+    from madke.runs.job import Job
 
 _log = logging.getLogger(__name__)
 
 RETRIEVED = 10
 """Passages that are asked of each source (or ``per_source``, if that is more): spares for removed duplicates."""
-
 
 _MORE = "pools.more.jsonl"
 """Where the pools of questions that come later are built."""
@@ -57,8 +59,7 @@ class RunPools:
         file: A pool file; None for a protocol without knowledge.
         knowledge: The protocol's settings.
         questions: Each must have a record in the file.
-        known: A run whose lines of the pool file were checked before; where they are the same, they are not checked
-            again.
+        known: A run whose lines of the pool file were checked before: the same ones are not checked again.
 
     Raises:
         UserError: The file is wrong, lacks a question, or holds nothing of a source that is asked for.
@@ -169,40 +170,12 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
     return {source: asked[source] for source in knowledge.sources}
 
 
-def build_run_pools(
-    file: Path,
-    questions: Sequence[Question],
-    knowledge: Knowledge,
-    sources: Callable[[], Sequence[Source]],
-    progress: Callable[[int, int], None],
-) -> dict[str, SourceCounts]:
-    """Retrieve a run's own pools into ``file``, for those questions that it does not hold yet.
-
-    Returns:
-        Source name -> what it found for them.
+async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
+    """The pool file in the run directory, with what it lacks retrieved.
 
     Raises:
-        UserError: A source cannot work, or the file cannot be written.
+        UserError: A source cannot work, or the file is missing or cannot be written.
     """
-    if not file.exists():
-        return build_pools(questions, sources(), depth(knowledge), file, progress=progress)
-    held = lines_of(file, {question.id for question in questions})
-    lacking = [question for question in questions if question.id not in held]
-    if not lacking:
-        return {}
-    more = file.with_name(_MORE)
-    found = build_pools(lacking, sources(), depth(knowledge), more, progress=progress)
-    with replacing(file) as whole:
-        whole.write(file.read_bytes())
-        whole.write(more.read_bytes())
-    more.unlink()
-    return found
-
-
-async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
-    """The pool file in the run directory, with what it lacks retrieved."""
-    knowledge = job.protocol.knowledge
-    assert knowledge is not None
     file = directory.path / "pools.jsonl"
     if directory.begun and not file.exists():
         raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
@@ -211,22 +184,35 @@ async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *,
     if not directory.begun:
         # Pools without a run are left of one that was stopped; nothing says what they were built from.
         file.unlink(missing_ok=True)
-    later = None if tell is None else from_thread(tell)
-
-    def progress(done: int, total: int) -> None:
-        if later is not None:
-            later(PoolProgress(question="", done=done, total=total))
-
-    def opened() -> Sequence[Source]:
-        return job.sources(later)
-
-    found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
+    found = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
     for name, count in found.items():
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
     if found and tell is not None:
         tell(PoolsReady(question="", found=found))
     return file
+
+
+def _retrieve_missing(job: Job, file: Path, tell: Listener) -> dict[str, SourceCounts]:
+    """Retrieve the pools that the file lacks into it; what each source found for them."""
+    assert job.protocol.knowledge is not None
+    lacking, made = job.questions, file
+    if file.exists():
+        held = lines_of(file, {question.id for question in job.questions})
+        lacking, made = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
+    if not lacking:
+        return {}
+
+    def progress(done: int, total: int) -> None:
+        tell(PoolProgress(question="", done=done, total=total))
+
+    found = build_pools(lacking, job.sources(tell), depth(job.protocol.knowledge), made, progress=progress)
+    if made != file:
+        with replacing(file) as whole:
+            whole.write(file.read_bytes())
+            whole.write(made.read_bytes())
+        made.unlink()
+    return found
 
 
 def from_thread(listen: Listener) -> Listener:
