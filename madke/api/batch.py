@@ -19,14 +19,13 @@ from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.core.transcript import Transcript
 from madke.knowledge.named import use_sources_file
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_json import read_spec
 from madke.runs.runner import play
 from madke.runs.spec import RunSpec
-from madke.runs.transcripts import read_transcripts
 from madke.tasks.base import Task
 from madke.variants import Variant
 

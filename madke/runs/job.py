@@ -23,9 +23,9 @@ from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source, parse_sources
 from madke.llm import as_chat_model, close, read_models
 from madke.runs.cast import open_models, role_models
+from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec, question_hashes
-from madke.runs.transcripts import read_transcripts
 from madke.tasks import TASKS, code_of
 from madke.tasks.base import Task
 from madke.variants import Variant, load_variant

@@ -21,11 +21,10 @@ from madke.engine.debate import debate
 from madke.engine.scene import Estimate, Retrieve
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, endpoints_of, moved, read_models
 from madke.llm.prices import read_prices
-from madke.runs.budget import Budget
 from madke.runs.cast import LiveSearch, QualityEstimator, allow_connections, estimating, guarded, searching
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import HOPELESS, Meter, Metered
+from madke.runs.meter import HOPELESS, Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools

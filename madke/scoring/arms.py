@@ -11,9 +11,9 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.runs.directory import read_transcripts
 from madke.runs.run_json import read_spec
 from madke.runs.spec import RunSpec
-from madke.runs.transcripts import read_transcripts
 from madke.scoring.debate_rows import NOTHING_SAID, Said, joined, of_one_arm, row
 from madke.scoring.metrics import METRICS
 from madke.scoring.predictions import read_predictions

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from madke.llm import CallStore
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server

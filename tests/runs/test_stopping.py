@@ -19,13 +19,12 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.llm import Limited, Limiter
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.meter import HOPELESS, Meter
 from madke.runs.run_pools import own_pools
 from madke.runs.runner import run_batch
 from madke.runs.stopping import drained, seconds_until, until_stopped
-from madke.runs.transcripts import read_transcripts
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
