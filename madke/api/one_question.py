@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from madke.api.in_thread import finished
+from madke.concurrency import finished
 from madke.core.chat import Usage
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
@@ -33,11 +33,15 @@ from madke.variants import Variant
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Debate:
     """One question's debate, when it is over."""
 
     transcript: Transcript
+
+    def __repr__(self) -> str:
+        why = f", error={self.error!r}" if self.error else ""
+        return f"Debate({self.answer!r}, {self.transcript.status}, {len(self.transcript.rounds)} rounds{why})"
 
     @property
     def answer(self) -> str | None:
@@ -62,20 +66,12 @@ class Debate:
 
 
 def ask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
-    """Debate one question; see :func:`aask`, which takes the same arguments. It works inside a running event loop."""
+    """Debate one question; see :func:`stream`, which takes the same arguments. It works inside a running event loop."""
     return finished(aask(question, **asked))
 
 
 async def aask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
-    """Debate one question.
-
-    Args:
-        question: Its text, or a record or mapping with choices or gold answers.
-        asked: As :func:`stream`.
-
-    Raises:
-        UserError: As :func:`stream`.
-    """
+    """Debate one question; see :func:`stream`, which takes the same arguments."""
     async for event in stream(question, **asked):
         if isinstance(event, DebateFinished):
             return Debate(transcript=event.transcript)

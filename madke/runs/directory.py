@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -26,6 +27,8 @@ from madke.runs.spec import RunSpec
 
 Key = tuple[str, int]
 """Question id and repeat."""
+
+_log = logging.getLogger(__name__)
 
 _POOLS = "pools.jsonl"
 
@@ -109,6 +112,10 @@ class RunDirectory:
         if self.begun:
             before = read_spec(self.path)
             _refuse_other(self.path, before, spec)
+            held, asked = len(before.questions), len(spec.questions)
+            if held != asked:
+                then = "the others are debated too" if held < asked else "scores are of all of them"
+                _log.warning("%s holds a run of %d questions, %d are asked for; %s", self.path, held, asked, then)
             spec = spec.extended(before)
         self._works = self._replayed is None and (work or not self.begun)
         if self._works:
