@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,15 +17,14 @@ from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
 from madke.knowledge.named import use_sources_file
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
-from madke.runs.cast import LiveSearch, QualityEstimator, estimating, guarded, searching
+from madke.runs.cast import QualityEstimator, estimating, guarded, searching
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_pools import depth, from_thread, pool_of
-from madke.tasks import get_task
+from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant
 
@@ -160,26 +158,17 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
     estimator = QualityEstimator(job.spec.estimator) if job.spec.estimator is not None else None
-    search = None
     try:
         pool = await asyncio.to_thread(_retrieved, job, from_thread(events.put_nowait))
-        if knowledge is not None and knowledge.requery:
-            sources = job.sources()
-            served_by = {source.name: source.description for source in sources}
-            search = searching(LiveSearch(served_by, sources, depth(knowledge)), knowledge)
+        live = live_search(job)
         events.put_nowait(PoolReady(question=question.id, pool=pool))
-        await debate(
+        await job.debated(
             question,
-            job.protocol,
             guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
             pool,
-            task=get_task(question.task),
-            prompts=job.variant,
-            seed=job.spec.seed,
-            retrieve=search,
+            retrieve=searching(live, knowledge) if live and knowledge else None,
             estimate=estimating(estimator) if estimator else None,
             listen=events.put_nowait,
-            clock=time.monotonic,
         )
     finally:
         await job.close_models(models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
@@ -13,12 +14,15 @@ from typing import cast as typing_cast
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.events import Listener, SourceOpened
-from madke.core.knowledge import Source
+from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.data import Given, first_rounds, read_dataset, read_given
 from madke.data.questions import question_of
 from madke.data.sampling import sample
+from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.engine.scene import Estimate, Retrieve
 from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source, parse_sources
 from madke.llm import as_chat_model, close, read_models
@@ -26,7 +30,7 @@ from madke.runs.cast import open_models, role_models
 from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec, question_hashes
-from madke.tasks import TASKS, code_of
+from madke.tasks import TASKS, code_of, get_task
 from madke.tasks.base import Task
 from madke.variants import Variant, load_variant
 
@@ -82,6 +86,34 @@ class Job:
         entries = read_models(options.models_file)
         opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
         return {role: opened.get(role) or self.own_models[name] for role, name in self.spec.models.items()}
+
+    async def debated(
+        self,
+        question: Question,
+        cast: Mapping[str, ChatModel],
+        pool: KnowledgePool,
+        *,
+        repeat: int = 0,
+        retrieve: Retrieve | None = None,
+        estimate: Estimate | None = None,
+        listen: Listener | None = None,
+    ) -> Transcript:
+        """One debate of the run, by models behind whatever guards them."""
+        return await debate(
+            question,
+            self.protocol,
+            cast,
+            pool,
+            task=get_task(question.task),
+            prompts=self.variant,
+            repeat=repeat,
+            seed=self.spec.seed,
+            given=self.given.of(question.id, repeat) if self.given else (),
+            retrieve=retrieve,
+            estimate=estimate,
+            listen=listen,
+            clock=time.monotonic,
+        )
 
     async def close_models(self, models: Mapping[str, ChatModel]) -> None:
         """Close those that came by name; the caller's own objects are the caller's."""

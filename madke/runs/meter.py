@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
+from madke.core.events import RunProgress
 from madke.engine.parse import CUT
 from madke.llm import UNPAID, Limiter, Limits, kind_of
 from madke.llm.prices import Prices, cost, price_of
@@ -22,6 +24,8 @@ once the bound is twice their number, since one short failure can hit all of the
 HOPELESSLY_CUT = 3
 """Calls of one model in a row that reach ``max_tokens`` without visible text before no further question begins: it
 reasons for longer than it may, and would in every question that is left."""
+
+_COUNTED = ("failed", "calls", "failed_calls", "retries", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -149,6 +153,23 @@ class Meter:
         elapsed = self.clock() - self.started
         return self.calls / elapsed if elapsed > 0 else 0.0
 
+    def _counts(self) -> dict[str, Any]:
+        """What :class:`madke.core.events.RunProgress` and :class:`madke.runs.run_json.Session` both say."""
+        return {name: getattr(self, name) for name in _COUNTED}
+
+    def progress(self) -> RunProgress:
+        """What was counted so far, for listeners."""
+        return RunProgress(
+            at=self.clock() - self.started,
+            done=self.done,
+            total=self.total,
+            resumed=self.resumed,
+            too_long=self.too_long,
+            cost=self.budget.cost if self.budget is not None and self.budget.prices else None,
+            in_flight=self.limiter.state().in_flight if self.limiter is not None else 0,
+            **self._counts(),
+        )
+
     def session(self) -> Session:
         """What was counted, for ``run.json``."""
         priced = self.budget is not None and self.budget.prices
@@ -156,16 +177,10 @@ class Meter:
             seconds=round(self.clock() - self.started, 3),
             ended=(self.stopped if self.left_over else self.ended) or "finished",
             questions=self.done,
-            failed=self.failed,
             left_over=self.left_over,
-            calls=self.calls,
-            failed_calls=self.failed_calls,
-            retries=self.retries,
-            prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            completion_tokens=self.completion_tokens,
             cost=self.cost if priced else None,
             concurrency=asdict(self.limiter.state()) if self.limiter is not None else None,
+            **self._counts(),
         )
 
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolReady, RunProgress, heedless
+from madke.core.events import Listener, PoolReady, heedless
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
 from madke.engine.scene import Estimate, Retrieve
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, endpoints_of, moved, read_models
 from madke.llm.prices import read_prices
@@ -30,12 +29,11 @@ from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of
 from madke.runs.run_pools import RunPools, depth, own_pools
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, seconds_until, until_stopped
-from madke.tasks import get_task
 
 _log = logging.getLogger(__name__)
 
 _TOLD_EVERY = 0.5
-"""Seconds between two :class:`RunProgress`."""
+"""Seconds between two :class:`madke.core.events.RunProgress`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +50,7 @@ class Account:
 
 
 def account(options: RunOptions) -> Account:
-    """The account that a command's options open.
-
-    Raises:
-        UserError: The price file or the deadline is wrong.
-    """
+    """The account that a command's options open."""
     prices = {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
     budget = Budget(prices=prices, max_cost=options.max_cost, max_tokens=options.token_budget)
     if options.deadline is None:
@@ -110,7 +104,7 @@ async def play(
             file = await own_pools(job, directory, tell, replay=options.replay)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(file, job.protocol.knowledge, job.questions, before)
-        live = _live_search(job, before, tell, replay=options.replay)
+        live = live_search(job, before, tell, replay=options.replay)
         spec = job.spec.model_copy(
             update={
                 "models": {role: model.name for role, model in models.items()},
@@ -230,20 +224,8 @@ class _Run:
         pool = self.pools.of(question)
         if self.listen is not None:
             self.listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        return await debate(
-            question,
-            job.protocol,
-            cast,
-            pool,
-            task=get_task(question.task),
-            prompts=job.variant,
-            repeat=repeat,
-            seed=job.spec.seed,
-            given=job.given.of(question.id, repeat) if job.given else (),
-            retrieve=self.retrieve,
-            estimate=self.estimate,
-            listen=self.listen,
-            clock=time.monotonic,
+        return await job.debated(
+            question, cast, pool, repeat=repeat, retrieve=self.retrieve, estimate=self.estimate, listen=self.listen
         )
 
     def _catch_up(self, budget: Budget) -> None:
@@ -267,27 +249,8 @@ class _Run:
 
     def tell(self) -> None:
         """Tell the listener how far the run is."""
-        meter = self.meter
         if self.listen is not None:
-            self.listen(
-                RunProgress(
-                    question="",
-                    at=meter.clock() - meter.started,
-                    done=meter.done,
-                    total=meter.total,
-                    resumed=meter.resumed,
-                    failed=meter.failed,
-                    calls=meter.calls,
-                    failed_calls=meter.failed_calls,
-                    too_long=meter.too_long,
-                    retries=meter.retries,
-                    prompt_tokens=meter.prompt_tokens,
-                    cached_tokens=meter.cached_tokens,
-                    completion_tokens=meter.completion_tokens,
-                    cost=meter.budget.cost if meter.budget is not None and meter.budget.prices else None,
-                    in_flight=self.limiter.state().in_flight,
-                )
-            )
+            self.listen(self.meter.progress())
 
 
 async def run_batch(
@@ -308,9 +271,6 @@ async def run_batch(
         meter: Its counts of questions are updated here. Where it says why to stop, no further question begins.
         workers: Questions under way at once.
         drain: Lets no call begin any more and waits for those under way, before an error in one debate ends the others.
-
-    Raises:
-        UserError: The directory or the call store cannot be written any more. What had finished is in them.
     """
     # One iterator shared by all workers: each takes the next question when it is free.
     left = iter(pending)
@@ -359,7 +319,9 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
     yield job.open_models(options, replay=named_only)
 
 
-def _live_search(job: Job, before: RunSpec | None, tell: Listener | None, *, replay: bool) -> LiveSearch | None:
+def live_search(
+    job: Job, before: RunSpec | None = None, tell: Listener | None = None, *, replay: bool = False
+) -> LiveSearch | None:
     """Who makes the searches of debaters, where they may search.
 
     A replay opens no source: what they were is what its run says.
