@@ -46,7 +46,7 @@ def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
         try:
-            question = question_of(item, task)
+            question = _question(item, task)
         except UserError as error:
             raise UserError(str(error), file=path, line=number) from None
         if question.id in line_of:
@@ -59,8 +59,7 @@ def numbered_questions(path: Path, *, task: str | None = None) -> list[tuple[int
     return questions
 
 
-def question_of(item: Mapping[str, Any], task: str | None) -> Question:
-    """A question from the fields of its line; see :func:`read_questions`."""
+def _question(item: Mapping[str, Any], task: str | None) -> Question:
     for key in item:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
@@ -135,3 +134,8 @@ def question_to_json(question: Question) -> bytes:
     }
     kept = {key: value for key, value in item.items() if value or key not in ("choices", "metadata")}
     return json.dumps(kept, ensure_ascii=False).encode()
+
+
+def question_of(item: Mapping[str, Any], task: str | None) -> Question:
+    """A question from the fields of its line; see :func:`read_questions`."""
+    return _question(item, task)

@@ -7,6 +7,7 @@ import gzip
 import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ from madke.core.events import Event, Listener, PoolProgress, PoolsReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
-from madke.files import fingerprint, replacing
-from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
+from madke.files import replacing
+from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
 from madke.knowledge.pools import build_pools, load_pool
 from madke.runs.spec import RunSpec, question_hash, short_hash
 
@@ -76,15 +77,15 @@ class RunPools:
         """Chosen source -> what served it when the pools were built."""
         self.hashes: Mapping[str, str] = {}
         """Question id -> hash of its line."""
-        self._state = _state(file)
-        self._sha256 = fingerprint(file) if file else None
         self._file = file
         self._knowledge = knowledge
-        self._lines: PoolLines | None = None
         if file is None or knowledge is None:
             return
         lines = lines_of(file, {question.id for question in questions})
         self.hashes = {id_: found for id_, (found, _) in lines.items()}
+        self._starts = {id_: start for id_, (_, start) in lines.items()}
+        # A compressed file cannot be read from its middle.
+        self._unpacked = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else None
         if (
             known is not None
             and all(known.questions.get(q.id) == question_hash(q) for q in questions)
@@ -95,40 +96,31 @@ class RunPools:
             self.sources = known.sources
         else:
             self.sources = _checked(file, knowledge, questions)
-        self._lines = PoolLines(file, self.hashes, {id_: start for id_, (_, start) in lines.items()})
 
     def of(self, question: Question) -> KnowledgePool:
-        """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered."""
-        if self._lines is None or self._knowledge is None:
-            return EMPTY_POOL
-        record = self._lines[question.id]
-        self.check()
-        return pool_of(record, self._knowledge)
-
-    def check(self) -> None:
-        """Check that the file still is what it was; it is read again only where it may have changed.
+        """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered.
 
         Raises:
-            UserError: It was replaced or changed. No pool was read from the new file.
+            UserError: Its line is not what it was when the run began.
         """
-        if self._file is None or (state := _state(self._file)) == self._state:
-            return
-        if fingerprint(self._file) != self._sha256:
+        if self._file is None or self._knowledge is None:
+            return EMPTY_POOL
+        line = self._line(self._file, self._starts[question.id])
+        if short_hash(line.strip()) != self.hashes[question.id]:
+            found = "was replaced or changed while this run read it; no debate used the new one"
             raise UserError(
-                f"was replaced or changed while this run read it. All debates so far used the file with SHA-256 "
-                f"{self._sha256}; put it back and give the same command again, or choose another --out",
+                f"{found}: put the old one back and give the same command again, or choose another --out",
                 file=self._file,
             )
-        self._state = state
+        return pool_of(record_from_json(line), self._knowledge)
 
-
-def _state(file: Path | None) -> tuple[int, ...] | None:
-    """What changes with the content of a file, or when it is replaced."""
-    try:
-        found = file.stat() if file else None
-    except OSError:
-        return None
-    return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    def _line(self, file: Path, start: int) -> bytes:
+        try:
+            with file.open("rb") if self._unpacked is None else BytesIO(self._unpacked) as lines:
+                lines.seek(start)
+                return lines.readline()
+        except OSError:
+            return b""
 
 
 def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:

@@ -182,7 +182,6 @@ class _Run:
         told = asyncio.create_task(self._tell_now_and_then())
         try:
             await self._played(pending, signals=signals)
-            self.pools.check()
         except BaseException as error:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # the disk is full, say: what happened first is what counts

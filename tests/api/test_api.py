@@ -169,7 +169,7 @@ def test_other_texts_or_another_model_are_refused(tmp_path):
 
 
 def test_what_cannot_be_asked_is_told(tmp_path):
-    with pytest.raises(madke.UserError, match="question 1: 'question' is ' '; expected a text"):
+    with pytest.raises(madke.UserError, match=r"question 1: .*question"):
         madke.ask(" ", model=Counting())
     with pytest.raises(madke.UserError, match="two questions have the same id"):
         madke.run(["Why?", "Why?"], model=Counting())
