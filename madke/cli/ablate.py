@@ -12,6 +12,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
+from madke.runs.options import RunOptions
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from madke.experiments.setting import Setting
     from madke.llm.prices import Prices
     from madke.report.tables import Table
-    from madke.runs.options import RunOptions
 
 
 @flags.run_options("engine", "address", "retry_failed", "retry_degraded")
@@ -54,9 +54,7 @@ def command(
     seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
     prompts: flags.Prompts = None,
     estimator: flags.Estimator = None,
-    reply_tokens: Annotated[
-        int | None, typer.Option(min=1, help="--plan: tokens that a reply is taken to have. Default: 150.")
-    ] = None,
+    reply_tokens: Annotated[int, typer.Option(min=1, help="--plan: tokens that a reply is taken to have.")] = 150,
     plan: flags.Plan = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
 ) -> None:
@@ -65,7 +63,6 @@ def command(
     What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
-    from madke.experiments.plan import REPLY_TOKENS
     from madke.experiments.recipe import remarks
     from madke.experiments.setting import read_setting
 
@@ -99,11 +96,11 @@ def command(
     for remark in remarks(setting.recipe, datasets):
         say(f"madke: {setting.file}: {remark}", err=True)
     if plan:
-        _show_plan(setting, options, reply_tokens or REPLY_TOKENS, as_json=as_json)
+        _show_plan(setting, options, reply_tokens, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
-    _run(setting, out, options, reply_tokens or REPLY_TOKENS)
+    _run(setting, out, options, reply_tokens)
 
 
 def _list_recipes() -> None:
@@ -130,12 +127,12 @@ def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_j
     from dataclasses import asdict
 
     from madke.experiments.plan import Planner, planned
-    from madke.llm.prices import read_prices
     from madke.report.experiment_tables import published_table
+    from madke.runs.runner import prices_of
 
     for error in setting.unknown_sources():
         say(f"madke: --pools, or a source, is missing: {error}", err=True)
-    prices = read_prices(options.prices) if options.prices else {}
+    prices = prices_of(options)
     plans = planned(setting, Planner(prices=prices, reply_tokens=reply_tokens))
     if as_json:
         say_json(json.dumps([asdict(plan) for plan in plans]))
@@ -159,9 +156,9 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
 def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) -> None:
     from madke.cli.progress import listening, resumable
     from madke.experiments.ablation import run_experiment
-    from madke.llm.prices import read_prices
+    from madke.runs.runner import prices_of
 
-    prices = read_prices(options.prices) if options.prices else {}
+    prices = prices_of(options)
     with resumable():
         with listening() as listen:
             done = run_experiment(

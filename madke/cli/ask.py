@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.cli import flags
+from madke.runs.options import RunOptions
 from madke.terminal import say, say_json
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
     from madke.runs.job import Job
-    from madke.runs.options import RunOptions
 
 _OF_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 """Options that a debate of its own has no use for."""

@@ -7,12 +7,12 @@ from dataclasses import Field, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from madke.core.errors import UserError
+from madke.runs.options import RunOptions
 from madke.tasks import TASKS
 
 Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
@@ -94,29 +94,20 @@ Address = Annotated[
 
 
 def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command every field of :class:`madke.runs.options.RunOptions` as an option, and one argument ``options``.
-
-    Args:
-        left_out: Fields that the command does not have.
-    """
-    from madke.runs.options import RunOptions
-
+    """Gives a command the fields of RunOptions as options, but those left out, and one argument ``options``."""
     types = get_type_hints(RunOptions)
     taken_fields = {each.name: each for each in fields(RunOptions) if each.name not in left_out}
 
     def given_to(command: Callable[..., None]) -> Callable[..., None]:
-        # What RunOptions is need not be imported for the others to be read.
-        others = {name: hint for name, hint in command.__annotations__.items() if name != "options"}
-        hints = get_type_hints(SimpleNamespace(__annotations__=others), command.__globals__, include_extras=True)
+        hints = get_type_hints(command, include_extras=True)
         own = [
             parameter.replace(annotation=hints[parameter.name])
             for parameter in signature(command).parameters.values()
             if parameter.name != "options"
         ]
+        kind = Parameter.POSITIONAL_OR_KEYWORD
         taken = [
-            Parameter(
-                name, Parameter.POSITIONAL_OR_KEYWORD, default=each.default, annotation=_option(each, types[name])
-            )
+            Parameter(name, kind, default=each.default, annotation=_option(each, types[name]))
             for name, each in taken_fields.items()
         ]
 

@@ -179,15 +179,7 @@ class _Line:
     def show(
         self, text: str, extra: str = "", *, done: int | None = None, total: int | None = None, last: bool = False
     ) -> None:
-        """Show the present state.
-
-        Args:
-            text: All of it, in words.
-            extra: What a bar does not say.
-            done: Drawn as a bar on a terminal; None draws the text alone.
-            total: None draws a bar that only shows that something goes on.
-            last: Whether this is the end.
-        """
+        """Show the present state: all of it in words (``text``), or ``done`` as a bar and what it does not say."""
         if sys.stderr.isatty():
             self._draw(text if done is None else extra, done, total)
             if last:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from madke.cli import flags
-from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 app = typer.Typer(help="List the debate variants, or draw one: madke protocols show NAME.")
@@ -21,10 +20,6 @@ def _list(
 ) -> None:
     """List the debate variants with the paper or code that each follows; `show NAME` draws one."""
     if context.invoked_subcommand is not None:
-        if prompts is not None or as_json:
-            raise UserError(
-                f"--prompts and --json before {context.invoked_subcommand} are for the list; give them after"
-            )
         return
     import json
 
@@ -58,7 +53,6 @@ def show(
     """Draw one debate from its protocol: who speaks when, who reads whom, when it ends, what it costs."""
     from madke.report.diagram import diagram
     from madke.variants import load_variant
-    from madke.variants.load import setting
 
-    variant = load_variant(name, prompts).with_settings(dict(setting(text) for text in settings or ()))
+    variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
     say(diagram(variant.name, variant.protocol))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +10,13 @@ import typer
 
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
+from madke.runs.options import RunOptions
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.llm.prices import Prices
     from madke.runs.job import Job
     from madke.runs.meter import Meter
-    from madke.runs.options import RunOptions
 
 
 _REASONS = 3
@@ -115,15 +114,15 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
 def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     from madke.cli.ablate import refuse_limits, show_plans
     from madke.experiments.plan import REPLY_TOKENS, Planner
-    from madke.llm.prices import read_prices
     from madke.runs.run_pools import RunPools
+    from madke.runs.runner import prices_of
 
     refuse_limits(options)
     own = out / "pools.jsonl"
     file = pools or (own if own.exists() else None)
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
-    prices = read_prices(options.prices) if options.prices else {}
+    prices = prices_of(options)
     show_plans([Planner(prices=prices).plan(job.variant.name, job, pool_of)], prices, REPLY_TOKENS)
 
 
@@ -146,7 +145,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
         retried = options.retry_failed and not options.replay
         again = "the same command again" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
-        _show_reasons(scores.failures)
+        for reason, count in list(scores.failures.items())[:_REASONS]:
+            say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
         say(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
@@ -155,8 +155,3 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
         say(f"not done: {out / 'unfinished.jsonl'}", err=True)
     if scores.failed or meter.left_over:
         raise typer.Exit(1)
-
-
-def _show_reasons(failures: Mapping[str, int]) -> None:
-    for reason, count in list(failures.items())[:_REASONS]:
-        say(f"  {count} x {reason}", err=True)

@@ -55,17 +55,10 @@ _log = logging.getLogger(__name__)
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
-    """The name of the model that plays each role.
+    """The name of the model that plays each role: the protocol's own or ``model``, and ``overrides`` above both.
 
-    Args:
-        protocol: Its debaters may name models of their own.
-        model: Everybody else's.
-        overrides: Role -> model, above both. Roles are matched without case, spaces, hyphens and underscores:
-            ``debater-1`` is ``Debater 1``.
-
-    Raises:
-        UserError: An override names a role that the protocol does not have, or the protocol names code
-            (``module:object``): a folder of prompts may be anybody's, so only the command line reaches code.
+    Roles are matched without case, spaces, hyphens and underscores: ``debater-1`` is ``Debater 1``. A protocol that
+    names code (``module:object``) is refused: a folder of prompts may be anybody's.
     """
     for debater in protocol.cast:
         if debater.model and names_code(debater.model):
@@ -98,16 +91,8 @@ def open_models(
 ) -> dict[str, ChatModel]:
     """Role -> model, one model for all roles of a name. Close each with :func:`madke.llm.close`.
 
-    Args:
-        names: Role -> model name.
-        base_url: The endpoint of the models that have none of their own.
-        replay: Models are only named, never asked: no endpoint and no key is needed.
-        models: The entries of ``models.yaml``; see :func:`madke.llm.open_model`.
-        probed: Whether endpoints are probed: one that is not there is found before anything is paid.
-
-    Raises:
-        UserError: A model cannot be opened, a name leads to two addresses, an endpoint is not there, or a base URL is
-            given and no model has an endpoint.
+    Under ``replay`` models are only named: no endpoint and no key is needed. Else endpoints are probed, unless
+    ``probed`` is False: one that is not there is found before anything is paid.
     """
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
@@ -135,15 +120,8 @@ def guarded(
 ) -> dict[str, ChatModel]:
     """The models of all roles behind limiter, retries, meter and call store, from the inside out.
 
-    The meter is inside the store: it counts what is asked of models now, not what the store remembers.
-
-    Args:
-        models: Role -> model.
-        limiter: One limiter for each endpoint, or one for all.
-        store: Where calls are looked up and written; None: nowhere.
-        replay: Answer from the store alone.
-        meter: Where calls are counted.
-        payer: Names the run among those that share the store.
+    The meter is inside the store: it counts what is asked of models now, not what the store remembers. ``payer`` names
+    the run among those that share the store; under ``replay`` the store alone answers.
     """
 
     def guard(model: ChatModel) -> ChatModel:

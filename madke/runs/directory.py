@@ -102,12 +102,7 @@ class RunDirectory:
     ) -> None:
         """Check that the directory is this run's, and begin a session in ``run.json``. Then comes :meth:`resume`.
 
-        Args:
-            spec: The run, with its pools. It may have more or fewer questions than the directory knows.
-            endpoints: Model name -> where and how it is asked.
-            files: Where its calls and pools are.
-            started: When this command began: ISO 8601, UTC.
-            work: Whether there is anything to do. If not, nothing is written.
+        The run may have more or fewer questions than the directory knows. Without ``work`` nothing is written.
         """
         if self.begun:
             before = read_spec(self.path)

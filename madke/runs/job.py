@@ -22,7 +22,6 @@ from madke.data.questions import question_of
 from madke.data.sampling import sample
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
-from madke.engine.scene import Estimate, Retrieve
 from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source, parse_sources
 from madke.llm import as_chat_model, close, read_models
@@ -94,11 +93,9 @@ class Job:
         pool: KnowledgePool,
         *,
         repeat: int = 0,
-        retrieve: Retrieve | None = None,
-        estimate: Estimate | None = None,
-        listen: Listener | None = None,
+        **services: Any,
     ) -> Transcript:
-        """One debate of the run, by models behind whatever guards them."""
+        """One debate of the run, by models behind whatever guards them; ``services`` as :func:`debate` takes them."""
         return await debate(
             question,
             self.protocol,
@@ -109,10 +106,8 @@ class Job:
             repeat=repeat,
             seed=self.spec.seed,
             given=self.given.of(question.id, repeat) if self.given else (),
-            retrieve=retrieve,
-            estimate=estimate,
-            listen=listen,
             clock=time.monotonic,
+            **services,
         )
 
     async def close_models(self, models: Mapping[str, ChatModel]) -> None:
@@ -192,14 +187,7 @@ def prepared(
 def configured(
     variant: Variant, specs: Mapping[str, str | None], fields: Mapping[str, Any], *, given: bool = False
 ) -> tuple[Variant, dict[str, str | None]]:
-    """A variant over these sources, with fields of its protocol set; and the sources that this leaves.
-
-    Args:
-        variant: As it was loaded.
-        specs: Source name -> specification.
-        fields: For :meth:`madke.variants.Variant.with_settings`; they may name other sources.
-        given: The first round comes from outside.
-    """
+    """A variant over these sources, with fields of its protocol set; and the sources that this leaves."""
     settings = {**fields, "given": True} if given else fields
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)

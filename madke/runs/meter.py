@@ -109,13 +109,7 @@ class Meter:
         self.started = self.clock()
 
     def count(self, model: str, completion: Completion, *, service: bool = False) -> None:
-        """Add a call that has ended.
-
-        Args:
-            model: The model's own name.
-            completion: What came back.
-            service: It is a search, or an estimator: debates go on without them.
-        """
+        """Add a call that has ended. A ``service`` is a search, or an estimator: debates go on without them."""
         if self.budget is not None:
             self.cost += self.budget.pay(model, completion.usage)
         self.calls += 1

@@ -58,12 +58,8 @@ def ray_models(
     is there, for its server's prefix cache; a question that begins goes to the one with the fewest calls under way.
     A worker whose process ended is started again while its node lives; a call raises UserError when none is left.
 
-    Args:
-        names: Role -> model name.
-        base_url: The endpoint of the models that have one, for every node; None leaves it to each node.
-        address: See :func:`madke.workers.ray_cluster.connected`.
-        concurrency: Calls under way at once; all of them may be one worker's.
-        models: The entries of ``models.yaml``, which travel to the nodes; the keys that they name do not.
+    The entries of ``models.yaml`` travel to the nodes; the keys that they name do not. Without ``base_url`` each node
+    has an endpoint of its own. All ``concurrency`` calls may be one worker's.
     """
     if "human" in map(kind_of, names.values()):
         raise UserError("--engine ray: a human answers at this terminal, not on a node; leave the engine out")

@@ -93,15 +93,7 @@ def tokens_of_sessions(path: Path) -> int:
 
 
 def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str) -> None:
-    """Write what the run is now, and that a command begins to work on it.
-
-    Args:
-        path: The run's directory.
-        spec: What the run is.
-        endpoints: Model name -> where and how it is asked.
-        files: Where its calls and pools are.
-        started: ISO 8601, UTC.
-    """
+    """Write what the run is now, and that a command begins to work on it at ``started`` (ISO 8601, UTC)."""
     record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"endpoints": {}, "sessions": []}
     pools = None if files.pools is None else os.path.relpath(files.pools, path)
     session = {

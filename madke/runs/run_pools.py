@@ -56,14 +56,7 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
 class RunPools:
     """The pool of each question under one protocol's knowledge settings, read from the file when it is asked for.
 
-    Args:
-        file: A pool file; None for a protocol without knowledge.
-        knowledge: The protocol's settings.
-        questions: Each must have a record in the file.
-        known: A run whose lines of the pool file were checked before: the same ones are not checked again.
-
-    Raises:
-        UserError: The file is wrong, lacks a question, or holds nothing of a source that is asked for.
+    Each question must have a line in the file; those that are the same in the run ``known`` are not checked again.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.scene import Estimate, Retrieve
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, endpoints_of, moved, read_models
-from madke.llm.prices import read_prices
+from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import LiveSearch, QualityEstimator, allow_connections, estimating, guarded, searching
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
@@ -49,10 +49,14 @@ class Account:
     """Until when calls begin, in seconds of :func:`time.monotonic`; None: until all is done."""
 
 
+def prices_of(options: RunOptions) -> Prices:
+    """The prices of the price file and, below them, of ``models.yaml``."""
+    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
+
+
 def account(options: RunOptions) -> Account:
     """The account that a command's options open."""
-    prices = {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
-    budget = Budget(prices=prices, max_cost=options.max_cost, max_tokens=options.token_budget)
+    budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
     if options.deadline is None:
         return Account(budget=budget)
     # Seconds of a clock that nobody sets.
@@ -71,22 +75,12 @@ async def play(
 ) -> Meter:
     """Debate every question that the directory does not hold yet.
 
-    Args:
-        job: What is debated, and by whom.
-        directory: An entered directory; it begins here.
-        options: How.
-        pools: A pool file. None: the run's own, which is built if need be.
-        shared: What the run shares with others.
-        listen: Hears how far pools and run are, and the events of all debates.
-        signals: Whether SIGINT, SIGTERM and SIGHUP end the run without losing a call that is paid for.
+    The directory is entered before and begins here. Without a pool file the run's own is built. With ``signals``,
+    SIGINT, SIGTERM and SIGHUP end the run as :class:`madke.runs.stopping.Interrupted`, without losing a call.
 
     Returns:
         The counters; ``meter.stopped`` says what ended the run early, ``meter.left_over`` how many questions have no
         outcome for that.
-
-    Raises:
-        UserError: The directory belongs to another run; a pool, a model, a source or the call store cannot be used.
-        Interrupted: A signal stopped the run; all that had ended is kept.
     """
     started = datetime.now(UTC)
     tell = None if listen is None else heedless(listen)
@@ -261,15 +255,10 @@ async def run_batch(
     workers: int,
     drain: Callable[[], Coroutine[None, None, None]],
 ) -> None:
-    """Debate questions, each in the repeat (0-based) that stands with it.
+    """Debate questions, each in the repeat (0-based) that stands with it, until the meter says why to stop.
 
-    Args:
-        pending: What is to be done; taken one by one, so that no more than one state per worker is in memory.
-        play: Debates one question.
-        directory: Where transcripts go.
-        meter: Its counts of questions are updated here. Where it says why to stop, no further question begins.
-        workers: Questions under way at once.
-        drain: Lets no call begin any more and waits for those under way, before an error in one debate ends the others.
+    They are taken one by one, so that no more than one state per worker is in memory. ``drain`` waits for the calls
+    under way before an error in one debate ends the others.
     """
     # One iterator shared by all workers: each takes the next question when it is free.
     left = iter(pending)

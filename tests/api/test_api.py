@@ -102,7 +102,7 @@ def test_the_same_debate_through_api_command_line_and_stream(tmp_path, monkeypat
 def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path):
     class Refusing(Counting):
         async def complete(self, request):
-            raise madke.CallError("HTTP 400: no")
+            raise madke.CallError("HTTP 400: no", retryable=False)
 
     debate = madke.ask("Which is deeper?", model=Counting(), protocol="cot")
     assert repr(debate) == "Debate('Lake Baikal', ok, 1 rounds)"
