@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from madke.report.tables import Table
 
 
-@flags.run_options("engine", "address", "retry_failed", "retry_degraded")
+@flags.taking("task ids limit sample_seed prompts estimator", left_out="engine address retry_failed retry_degraded")
 def command(
+    asked: dict[str, Any],
     options: RunOptions,
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a shipped recipe.")
@@ -39,7 +40,6 @@ def command(
             help="Questions: our own JSONL, or NAME=PATH for a published dataset as its owners ship it. Repeatable.",
         ),
     ] = None,
-    task: flags.Task = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Who debates where the recipe says nothing. Default: its own.")
     ] = None,
@@ -47,13 +47,8 @@ def command(
         list[Path] | None,
         typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
     ] = None,
-    ids: flags.Ids = None,
-    limit: flags.Limit = None,
-    sample_seed: flags.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often, where no arm says it.")] = 1,
     seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
-    prompts: flags.Prompts = None,
-    estimator: flags.Estimator = None,
     reply_tokens: Annotated[int, typer.Option(min=1, help="--plan: tokens that a reply is taken to have.")] = 150,
     plan: flags.Plan = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
@@ -75,20 +70,7 @@ def command(
         if options.replay:
             raise UserError("--replay asks nobody, so there is nothing to plan; leave out --plan")
         refuse_limits(options)
-    setting = read_setting(
-        recipe,
-        data or (),
-        model=model,
-        pools=pools or (),
-        task=task,
-        ids=ids,
-        limit=limit,
-        sample_seed=sample_seed,
-        repeats=repeats,
-        seed=seed,
-        prompts=prompts,
-        estimator=estimator,
-    )
+    setting = read_setting(recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **asked)
     if out is not None and not plan:
         _refuse_own_files(out, setting, [Path(text.rpartition("=")[2]) for text in data or ()], options)
     datasets = {str(name) for question in setting.questions if (name := question.metadata.get("dataset"))}
@@ -120,7 +102,7 @@ def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options
 
     files = [file for path in data for file in question_files(path)]
     files += [*source_paths(setting.all_specs), *setting.pools, *filter(None, (options.prices, setting.file))]
-    refuse_own_files(out, [path for path in files if path.is_file()])
+    refuse_own_files(out, files)
 
 
 def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,22 +19,15 @@ _OF_RUNS = "prices max_cost token_budget deadline engine address replay retry_fa
 """Options that a debate of its own has no use for."""
 
 
-@flags.run_options(*_OF_RUNS.split())
+@flags.taking("task protocol sources model cast estimator settings prompts", left_out=_OF_RUNS)
 def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or the claim to check.")],
+    asked: dict[str, Any],
     options: RunOptions,
-    task: flags.Task = None,
     choice: Annotated[list[str] | None, typer.Option(help="An option of a multiple choice; repeat for each.")] = None,
-    protocol: flags.Protocol = "madke",
-    sources: flags.Sources = None,
-    model: flags.Model = "offline",
-    cast: flags.Cast = None,
-    estimator: flags.Estimator = None,
     seed: Annotated[
         int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")
     ] = None,
-    settings: flags.Settings = None,
-    prompts: flags.Prompts = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
@@ -42,18 +35,7 @@ def command(
     from madke.report.debate_text import debate_text
     from madke.runs.job import prepared
 
-    job = prepared(
-        [{"id": "ask", "question": question, "choices": tuple(choice or ())}],
-        protocol=protocol,
-        prompts=prompts,
-        settings=flags.settings_of(settings),
-        model=model,
-        cast=flags.cast_overrides(cast),
-        sources=sources,
-        task=task,
-        estimator=estimator,
-        seed=seed,
-    )
+    job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **asked)
     transcript = asyncio.run(_transcript(job, options))
     for line in job.spent:
         say(line, err=True)

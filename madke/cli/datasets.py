@@ -84,11 +84,7 @@ def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tup
     hub = card.hugging_face
     lines = [
         (name, f"{card.title}. {card.about}"),
-        ("paper", card.paper),
-        ("owner", card.owner),
-        ("licence", card.licence),
-        ("get it", card.get),
-        ("files", card.files),
+        *((field, getattr(card, field)) for field in ("paper", "owner", "licence", "get", "files")),
         ("splits", _sizes(card)),
         ("task", f"{task} ({', '.join(metrics)})"),
         ("scored", card.scored),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -93,35 +93,59 @@ Address = Annotated[
 ]
 
 
-def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the fields of RunOptions as options, but those left out, and one argument ``options``."""
+_SHARED: Mapping[str, tuple[Any, Any]] = {
+    "task": (Task, None),
+    "protocol": (Protocol, "madke"),
+    "model": (Model, "offline"),
+    "cast": (Cast, None),
+    "sources": (Sources, None),
+    "estimator": (Estimator, None),
+    "dataset": (Dataset, None),
+    "ids": (Ids, None),
+    "limit": (Limit, None),
+    "sample_seed": (SampleSeed, None),
+    "settings": (Settings, None),
+    "prompts": (Prompts, None),
+}
+"""What several verbs ask of a run's description, with what it is where nothing is said."""
+
+
+def taking(shared: str, *, left_out: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command options that others have too, and the arguments ``asked`` and ``options`` that hold them.
+
+    Args:
+        shared: Names of shared options; ``asked`` is a mapping of them, as :func:`madke.runs.job.prepared` takes it.
+        left_out: Fields of :class:`madke.RunOptions` that the command does not have.
+    """
     types = get_type_hints(RunOptions)
-    taken_fields = {each.name: each for each in fields(RunOptions) if each.name not in left_out}
+    of_runs = {each.name: each for each in fields(RunOptions) if each.name not in left_out.split()}
+    described = {name: _SHARED[name] for name in shared.split()}
+    described |= {name: (_option(each, types[name]), each.default) for name, each in of_runs.items()}
 
     def given_to(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
-        own = [
-            parameter.replace(annotation=hints[parameter.name])
-            for parameter in signature(command).parameters.values()
-            if parameter.name != "options"
+        own = signature(command).parameters.values()
+        parameters = [
+            each.replace(annotation=hints[each.name]) for each in own if each.name not in ("asked", "options")
         ]
         kind = Parameter.POSITIONAL_OR_KEYWORD
-        taken = [
-            Parameter(name, kind, default=each.default, annotation=_option(each, types[name]))
-            for name, each in taken_fields.items()
-        ]
+        parameters += [Parameter(name, kind, default=usual, annotation=a) for name, (a, usual) in described.items()]
 
         @wraps(command)
         def wrapper(**given: Any) -> None:
             from madke.knowledge.named import use_sources_file
 
-            options = RunOptions(**{name: given.pop(name) for name in taken_fields})
+            options = RunOptions(**{name: given.pop(name) for name in of_runs})
             if options.sources_file is not None:
                 use_sources_file(options.sources_file)
-            command(**given, options=options)
+            asked = {name: given.pop(name) for name in shared.split()}
+            for name, read in (("settings", settings_of), ("cast", cast_overrides)):
+                if name in asked:
+                    asked[name] = read(asked[name])
+            command(**given, asked=asked, options=options)
 
-        wrapper.__signature__ = Signature([*own, *taken])  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *taken]}
+        wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return wrapper
 
     return given_to

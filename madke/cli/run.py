@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,17 +23,13 @@ _REASONS = 3
 """How many reasons of failed questions are shown, the commonest first."""
 
 
-@flags.run_options()
+@flags.taking("task protocol model cast sources estimator dataset ids limit sample_seed settings prompts")
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
     out: Annotated[Path, typer.Option(help="The run directory; the same command again resumes it.")],
+    asked: dict[str, Any],
     options: RunOptions,
-    task: flags.Task = None,
-    protocol: flags.Protocol = "madke",
-    model: flags.Model = "offline",
-    cast: flags.Cast = None,
     pools: Annotated[Path | None, typer.Option(help="A pool file; without one, pools are built into OUT.")] = None,
-    sources: flags.Sources = None,
     given: Annotated[
         Path | None,
         typer.Option(
@@ -42,17 +38,10 @@ def command(
             "whose first round is taken over.",
         ),
     ] = None,
-    estimator: flags.Estimator = None,
-    dataset: flags.Dataset = None,
-    ids: flags.Ids = None,
-    limit: flags.Limit = None,
-    sample_seed: flags.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often.")] = 1,
     seed: Annotated[
         int, typer.Option(help="Sampling seed; each call derives its own. A negative one leaves it to the server.")
     ] = 0,
-    settings: flags.Settings = None,
-    prompts: flags.Prompts = None,
     plan: flags.Plan = False,
 ) -> None:
     """Debate every question of a dataset; write transcripts, calls, scores and a report into OUT.
@@ -64,27 +53,10 @@ def command(
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    job = prepared(
-        data,
-        protocol=protocol,
-        prompts=prompts,
-        settings=flags.settings_of(settings),
-        model=model,
-        cast=flags.cast_overrides(cast),
-        sources=sources,
-        task=task,
-        dataset=dataset,
-        ids=ids,
-        limit=limit,
-        sample_seed=sample_seed,
-        given=given,
-        estimator=estimator,
-        seed=seed if seed >= 0 else None,
-        repeats=repeats,
-    )
+    job = prepared(data, given=given, seed=seed if seed >= 0 else None, repeats=repeats, **asked)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (given, options.prices))]
-    refuse_own_files(out, [path for path in read if path.is_file()])
+    refuse_own_files(out, read)
     if plan:
         _show_plan(job, pools, out, options)
     else:
