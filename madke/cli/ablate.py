@@ -13,7 +13,7 @@ from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
-from madke.terminal import console, say, say_json
+from madke.terminal import console, say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
@@ -86,15 +86,10 @@ def command(
 
 
 def _list_recipes() -> None:
-    from rich.table import Table
-
     from madke.experiments.recipe import read_recipe, recipe_files
 
-    table = Table("recipe", "what", "after")
-    for name in recipe_files():
-        recipe = read_recipe(name)
-        table.add_row(name, recipe.title, recipe.source)
-    console().print(table)
+    recipes = {name: read_recipe(name) for name in recipe_files()}
+    say_table(("recipe", "what", "after"), [(name, each.title, each.source) for name, each in recipes.items()])
 
 
 def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options: RunOptions) -> None:

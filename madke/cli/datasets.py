@@ -11,7 +11,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json
+from madke.terminal import console, say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
@@ -32,9 +32,6 @@ def _list(
         return
     import json
 
-    from rich import box
-    from rich.table import Table
-
     from madke.data.cards import cards
     from madke.data.formats import FORMATS, READERS, get_format
 
@@ -44,13 +41,9 @@ def _list(
             record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
             say_json(json.dumps(record, ensure_ascii=False))
         return
-    table = Table("name", "dataset", "task", "questions", "licence", box=box.SIMPLE_HEAD)
-    for name, task, card in known:
-        table.add_row(name, card.title, task, _sizes(card), card.licence)
-    for name in READERS:
-        if name not in FORMATS:
-            table.add_row(name, f"reader of {READERS.code(name)}", "", "", "")
-    console().print(table)
+    rows = [(name, card.title, task, _sizes(card), card.licence) for name, task, card in known]
+    rows += [(name, f"reader of {READERS.code(name)}", "", "", "") for name in READERS if name not in FORMATS]
+    say_table(("name", "dataset", "task", "questions", "licence"), rows)
 
 
 @app.command()

@@ -13,7 +13,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json
+from madke.terminal import say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.indexing.passages.shard_folder import Counts
@@ -67,7 +67,9 @@ def passages(
         manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
     if before is not None and before.finished and before.manifest == manifest:
         say(f"{out}: finished before, nothing to do")
-    _show_counts(manifest.counts, kind)
+    for name, count in manifest.counts.model_dump().items():
+        if count or name in ("pages", "articles", "passages"):
+            say(f"  {name.replace('_', ' '):<24}{count:>14,}")
     say(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
 
 
@@ -87,18 +89,6 @@ def _progress() -> Iterator[Callable[[Counts], None]]:
 
     with now_and_then() as show:
         yield lambda counts: show(told(counts))
-
-
-def _show_counts(counts: Counts, kind: str) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table("files" if kind == "text" else "pages", "", box=box.SIMPLE_HEAD, show_header=False)
-    table.columns[1].justify = "right"
-    for name, count in counts.model_dump().items():
-        if count or name in ("pages", "articles", "passages"):
-            table.add_row(name.replace("_", " "), f"{count:,}")
-    console().print(table)
 
 
 @app.command("fetch")
@@ -130,16 +120,13 @@ def fetch(
 
 
 def _show_published(recipes: Path | None) -> None:
-    from rich import box
-    from rich.table import Table
-
     from madke.knowledge.fetch import published_indexes
 
-    table = Table("name", "download", "on disk", "documents", "what it is", box=box.SIMPLE_HEAD)
+    rows = []
     for name, index in published_indexes(recipes).items():
         sizes = (f"{size / 1e9:,.1f} GB" for size in (index.size, index.unpacked))
-        table.add_row(name, *sizes, f"{index.documents:,}", index.about)
-    console().print(table)
+        rows.append((name, *sizes, f"{index.documents:,}", index.about))
+    say_table(("name", "download", "on disk", "documents", "what it is"), rows)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from madke.cli import flags
-from madke.terminal import console, say, say_json
+from madke.terminal import say, say_json, say_table
 
 app = typer.Typer(help="List the debate variants, or draw one: madke protocols show NAME.")
 
@@ -23,10 +23,6 @@ def _list(
         return
     import json
 
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     from madke.variants import load_variant, variant_folders
 
     variants = [load_variant(name, prompts) for name in variant_folders(prompts)]
@@ -35,13 +31,13 @@ def _list(
             record = {"name": variant.name, "source": variant.protocol.source, "folder": str(variant.folder)}
             say_json(json.dumps(record, ensure_ascii=False))
         return
-    table = Table("protocol", "debaters", "rounds", "knowledge", "stop", "finish", "source", box=box.SIMPLE_HEAD)
+    rows = []
     for variant in variants:
         protocol = variant.protocol
         knowledge = "+".join(protocol.knowledge.sources) if protocol.knowledge else "none"
         settings = (str(len(protocol.cast)), str(protocol.rounds), knowledge, protocol.stop, protocol.finish)
-        table.add_row(*(Text(cell) for cell in (variant.name, *settings, protocol.source)))
-    console().print(table)
+        rows.append((variant.name, *settings, protocol.source))
+    say_table(("protocol", "debaters", "rounds", "knowledge", "stop", "finish", "source"), rows)
 
 
 @app.command()
