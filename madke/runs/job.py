@@ -22,8 +22,9 @@ from madke.data.questions import question_of
 from madke.data.sampling import sample
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.knowledge import named
 from madke.knowledge.asking import close_sources
-from madke.knowledge.named import open_source, parse_sources
+from madke.knowledge.named import open_source
 from madke.llm import as_chat_model, close, read_models
 from madke.runs.cast import open_models, role_models
 from madke.runs.directory import read_transcripts
@@ -254,20 +255,18 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
 
 def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and the sources that came as objects."""
-    if sources is None:
-        return dict.fromkeys(usual), {}
-    if isinstance(sources, str):
-        return ({} if sources.strip() == "none" else parse_sources(sources)), {}
+    if sources is None or isinstance(sources, str):
+        return named.source_specs(sources, usual), {}
     if hasattr(sources, "search"):
         sources = [typing_cast(Source, sources)]
-    named: dict[str, str | Source | None] = {}
-    named.update(sources if isinstance(sources, Mapping) else {getattr(own, "name", str(own)): own for own in sources})
-    own = {name: source for name, source in named.items() if source is not None and not isinstance(source, str)}
+    all_of: dict[str, str | Source | None] = {}
+    all_of.update(sources if isinstance(sources, Mapping) else {getattr(one, "name", str(one)): one for one in sources})
+    own = {name: source for name, source in all_of.items() if source is not None and not isinstance(source, str)}
     for name, source in own.items():
         for needed in ("name", "description", "search"):
             if not hasattr(source, needed):
                 raise UserError(f"the source {name!r} has no {needed!r}; expected a name, a description and a search")
-    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in named.items()}
+    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in all_of.items()}
     specs |= {name: f"object {type(source).__module__}.{type(source).__qualname__}" for name, source in own.items()}
     return specs, own
 
