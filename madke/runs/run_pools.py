@@ -74,7 +74,10 @@ class RunPools:
         self._knowledge = knowledge
         if file is None or knowledge is None:
             return
-        lines = lines_of(file, {question.id for question in questions})
+        try:
+            lines = lines_of(file, {question.id for question in questions})
+        except OSError as error:
+            raise UserError(f"cannot be read: {error.strerror or error}", file=file) from None
         self.hashes = {id_: found for id_, (found, _) in lines.items()}
         self._starts = {id_: start for id_, (_, start) in lines.items()}
         # A compressed file cannot be read from its middle.
