@@ -85,7 +85,7 @@ def run_progress() -> Iterator[Listener]:
     latest: RunProgress | None = None
 
     def show(progress: RunProgress, *, last: bool) -> None:
-        done, extra = progress.resumed + progress.done, _extra(progress)
+        done, extra = progress.resumed + progress.done, counts(progress)
         line.show(f"{done:,}/{progress.total:,} questions, {extra}", extra, done=done, total=progress.total, last=last)
 
     def listen(event: Event) -> None:
@@ -101,7 +101,7 @@ def run_progress() -> Iterator[Listener]:
             show(latest, last=True)
 
 
-def _extra(progress: RunProgress) -> str:
+def counts(progress: RunProgress) -> str:
     """What stands behind bar and time left."""
     parts = [f"{progress.calls / progress.at if progress.at else 0.0:.1f} calls/s", f"{progress.in_flight} in flight"]
     if progress.cost is not None:

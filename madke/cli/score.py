@@ -167,14 +167,11 @@ def _show(
 
 def _ask_outside(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:
     """Let scorers and the grader judge; how many answers have no grade because their calls failed."""
-    from madke.cli.progress import resumable, showing
+    from madke.cli.progress import counts, resumable, showing
     from madke.scoring.scored import ask_outside
 
     def line(meter: Meter) -> str:
-        return (
-            f"graded: {meter.done:,}/{meter.total:,} answers, {meter.calls_per_second:.1f} calls/s, "
-            f"{meter.tokens:,} tokens, {meter.retries} retries, {meter.failed_calls} calls failed"
-        )
+        return f"graded: {meter.done:,}/{meter.total:,} answers, {counts(meter.progress())}"
 
     with resumable():
         return ask_outside(arms, grader, commands, watch=lambda meter: showing(lambda: line(meter)))

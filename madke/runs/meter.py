@@ -132,20 +132,9 @@ class Meter:
         self.retries += 1
 
     @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens of all calls."""
-        return self.prompt_tokens + self.completion_tokens
-
-    @property
     def stopped(self) -> str | None:
         """Why no further question may begin; None while they may."""
         return self.ended or (self.budget.reached if self.budget is not None else None)
-
-    @property
-    def calls_per_second(self) -> float:
-        """Calls that ended a second of wall time."""
-        elapsed = self.clock() - self.started
-        return self.calls / elapsed if elapsed > 0 else 0.0
 
     def _counts(self) -> dict[str, Any]:
         """What :class:`madke.core.events.RunProgress` and :class:`madke.runs.run_json.Session` both say."""
