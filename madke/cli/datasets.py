@@ -29,6 +29,8 @@ def _list(
 ) -> None:
     """List the published datasets that --dataset reads; `show NAME` prints a card, `convert` writes our JSONL."""
     if context.invoked_subcommand is not None:
+        if as_json:
+            raise UserError(f"--json before {context.invoked_subcommand} is for the list; give it after")
         return
     import json
 

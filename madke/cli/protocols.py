@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from madke.cli import flags
+from madke.core.errors import UserError
 from madke.terminal import say, say_json, say_table
 
 app = typer.Typer(help="List the debate variants, or draw one: madke protocols show NAME.")
@@ -19,7 +20,9 @@ def _list(
     as_json: Annotated[bool, typer.Option("--json", help="Print name, source and folder as JSON lines.")] = False,
 ) -> None:
     """List the debate variants with the paper or code that each follows; `show NAME` draws one."""
-    if context.invoked_subcommand is not None:
+    if (verb := context.invoked_subcommand) is not None:
+        if prompts is not None or as_json:
+            raise UserError(f"--prompts and --json before {verb} are for the list; give them after")
         return
     import json
 
