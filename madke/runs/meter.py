@@ -12,7 +12,8 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.events import RunProgress
 from madke.engine.parse import CUT
-from madke.llm import UNPAID, Limiter, Limits, kind_of
+from madke.llm import Limiter, Limits
+from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.run_json import Session
 

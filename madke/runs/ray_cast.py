@@ -21,8 +21,8 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.llm import AtEndpoint, Models, endpoints_of, kind_of
-from madke.llm.endpoints import OPENAI_URL
+from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of
+from madke.llm.models import kind_of
 from madke.runs.cast import open_models
 from madke.versions import versions
 from madke.workers.ray_cluster import cause, connected, same_versions
@@ -198,7 +198,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
 
         async def open(self) -> dict[str, tuple[str, str | None]]:
             """Model -> its own name, and where it is asked."""
-            from madke.llm import endpoints_of
+            from madke.llm.endpoints import endpoints_of
 
             opened = self._models()
             at = endpoints_of(opened.values())
@@ -210,7 +210,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
         async def probe(self) -> None:
             """See to it that the endpoints are there."""
             from madke.core.errors import UserError
-            from madke.llm import probe
+            from madke.llm.endpoints import probe
 
             try:
                 probe(self._models().values())

@@ -18,7 +18,8 @@ from madke.core.events import Listener, PoolReady, heedless
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.scene import Estimate, Retrieve
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, endpoints_of, moved, read_models
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
+from madke.llm.endpoints import endpoints_of, moved
 from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import LiveSearch, QualityEstimator, allow_connections, estimating, guarded, searching
 from madke.runs.directory import RunDirectory
