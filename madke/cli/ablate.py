@@ -216,11 +216,8 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     for column in table.columns[1:]:
         column.justify = "right"
     for plan in plans:
-        table.add_row(
-            plan.name,
-            f"{plan.debates:,}",
-            *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced),
-        )
+        priced = bool(prices) and not plan.unpriced
+        table.add_row(plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, priced))
     if len(plans) > 1:
         least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
         table.add_section()

@@ -67,7 +67,5 @@ def read(
     for table in human_tables(found):
         console().print(rich_table(table))
     if found.ungraded:
-        say(
-            f"{found.ungraded} of {len(opened.rows)} rows are not graded in full: scores are of the others, and "
-            "abstentions weigh more than they should"
-        )
+        left_out = "scores are of the others, and abstentions weigh more than they should"
+        say(f"{found.ungraded} of {len(opened.rows)} rows are not graded in full: {left_out}")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from madke.scoring.arms import Results
     from madke.scoring.paired import PairedTest
 
+    Shown = Sequence[ComparedQuestion]
+    Tests = Sequence[PairedTest]
+
 
 def command(
     paths: Paths,
@@ -99,12 +102,7 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
     return found
 
 
-def _show_json(
-    comparison: Comparison,
-    shown: Sequence[ComparedQuestion],
-    tests: Sequence[PairedTest],
-    across: Sequence[PairedTest],
-) -> None:
+def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
     import json
     from dataclasses import asdict
 
@@ -122,12 +120,7 @@ def _show_json(
     say_json(json.dumps(found, ensure_ascii=False))
 
 
-def _show_tables(
-    comparison: Comparison,
-    shown: Sequence[ComparedQuestion],
-    tests: Sequence[PairedTest],
-    across: Sequence[PairedTest],
-) -> None:
+def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
     from madke.report.paired_tables import cost_table, paired_table
     from madke.report.score_tables import score_table
     from madke.report.side_by_side import NO_ROOM, pair_table, question_table

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from madke.scoring.grading import Grader
     from madke.scoring.scores import Scores
 
+    ByName = Mapping[str, Scores]
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
 _TABLES, _ANSWERS = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
@@ -138,7 +140,7 @@ def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
             raise UserError(f"expected a file that ends in {' or '.join(endings)}", file=path)
 
 
-def _show_json(scores: Mapping[str, Scores], apart: Mapping[str, Mapping[str, Scores]]) -> None:
+def _show_json(scores: ByName, apart: Mapping[str, ByName]) -> None:
     from madke.scoring.scores import scores_to_json
 
     for name, found in scores.items():
@@ -149,13 +151,7 @@ def _show_json(scores: Mapping[str, Scores], apart: Mapping[str, Mapping[str, Sc
             say_json(scores_to_json(found, indent=None).decode(), end="")
 
 
-def _show(
-    arms: Sequence[Results],
-    scores: Mapping[str, Scores],
-    apart: Mapping[str, Mapping[str, Scores]],
-    *,
-    details: bool,
-) -> None:
+def _show(arms: Sequence[Results], scores: ByName, apart: Mapping[str, ByName], *, details: bool) -> None:
     from madke.report.details import score_details
     from madke.report.score_tables import of_dataset, score_table
 

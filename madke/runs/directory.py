@@ -35,15 +35,8 @@ _POOLS = "pools.jsonl"
 _MADE_BEFORE = {"lock", _POOLS, asking_folder(_POOLS)}
 """What a run that was stopped before it wrote ``run.json`` may have left."""
 
-_OURS = {
-    "run.json",
-    _POOLS,
-    "transcripts.jsonl",
-    "unfinished.jsonl",
-    "metrics.json",
-    "external.json",
-    "report.html",
-}
+_WHOLE = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
+_OURS = {_POOLS, *_WHOLE.split()}
 """What is written whole or not at all in a run directory."""
 
 
@@ -90,12 +83,8 @@ class RunDirectory:
     def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
         """What has no outcome yet, or is to be done again, repeat by repeat. It can be asked before :meth:`begin`."""
         done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(options)}
-        return [
-            (question, repeat)
-            for repeat in range(repeats)
-            for question in questions
-            if (question.id, repeat) not in done
-        ]
+        asked = ((question, repeat) for repeat in range(repeats) for question in questions)
+        return [(question, repeat) for question, repeat in asked if (question.id, repeat) not in done]
 
     def begin(
         self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str, *, work: bool = True
