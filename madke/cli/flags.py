@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -15,6 +15,17 @@ from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 from madke.tasks import TASKS
 
+
+def of_runs(name: str) -> Any:
+    """A field of :class:`madke.RunOptions` as an option: its flag, help text and bound."""
+    said = {each.name: each.metadata for each in fields(RunOptions)}[name]
+    flag = said["flag"] or f"--{name.replace('_', '-')}"
+    return typer.Option(flag, help=said["help"], min=said["ge"], metavar=said["metavar"] or None)
+
+
+BaseUrl = Annotated[str | None, of_runs("base_url")]
+Prices = Annotated[Path | None, of_runs("prices")]
+Address = Annotated[str | None, of_runs("address")]
 Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="A folder of your own variants, searched first.")]
 Settings = Annotated[
@@ -37,15 +48,6 @@ Model = Annotated[
         "-m",
         help="offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human, a name of models.yaml, or "
         "module:object of yours.",
-    ),
-]
-BaseUrl = Annotated[
-    str | None, typer.Option(help="Endpoint of openai/ and azure/ models, e.g. http://localhost:8000/v1.")
-]
-Prices = Annotated[
-    Path | None,
-    typer.Option(
-        help="A YAML file of prices for a million tokens: openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."
     ),
 ]
 Cast = Annotated[
@@ -87,10 +89,6 @@ Estimator = Annotated[
 Engine = Annotated[
     Literal["local", "ray"], typer.Option(help="Who does the work: this machine, or the nodes of a Ray cluster.")
 ]
-Address = Annotated[
-    str | None,
-    typer.Option(help="ray: the cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or a cluster of this machine."),
-]
 
 
 _SHARED: Mapping[str, tuple[Any, Any]] = {
@@ -118,9 +116,9 @@ def taking(shared: str, *, left_out: str = "") -> Callable[[Callable[..., None]]
         left_out: Fields of :class:`madke.RunOptions` that the command does not have.
     """
     types = get_type_hints(RunOptions)
-    of_runs = {each.name: each for each in fields(RunOptions) if each.name not in left_out.split()}
+    kept = {each.name: each for each in fields(RunOptions) if each.name not in left_out.split()}
     described = {name: _SHARED[name] for name in shared.split()}
-    described |= {name: (_option(each, types[name]), each.default) for name, each in of_runs.items()}
+    described |= {name: (Annotated[types[name], of_runs(name)], each.default) for name, each in kept.items()}
 
     def given_to(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
@@ -135,7 +133,7 @@ def taking(shared: str, *, left_out: str = "") -> Callable[[Callable[..., None]]
         def wrapper(**given: Any) -> None:
             from madke.knowledge.named import use_sources_file
 
-            options = RunOptions(**{name: given.pop(name) for name in of_runs})
+            options = RunOptions(**{name: given.pop(name) for name in kept})
             if options.sources_file is not None:
                 use_sources_file(options.sources_file)
             asked = {name: given.pop(name) for name in shared.split()}
@@ -149,13 +147,6 @@ def taking(shared: str, *, left_out: str = "") -> Callable[[Callable[..., None]]
         return wrapper
 
     return given_to
-
-
-def _option(each: Field[Any], kind: Any) -> Any:
-    """A field as an option: its flag, help text and bound."""
-    said = each.metadata
-    flag = said["flag"] or f"--{each.name.replace('_', '-')}"
-    return Annotated[kind, typer.Option(flag, help=said["help"], min=said["ge"], metavar=said["metavar"] or None)]
 
 
 def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:
