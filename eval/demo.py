@@ -17,7 +17,7 @@ from pathlib import Path
 
 from madke.assets import asset
 from madke.core.transcript import Transcript
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 
 ARMS = {"no-knowledge": "none", "wiki": "wiki", "google": "google", "wiki+google": "wiki,google"}
 

@@ -46,7 +46,7 @@ from madke.llm import CallStore, Limiter, close
 from madke.llm.prices import estimated_usage
 from madke.llm.store import call_key
 from madke.runs.cast import guarded, open_models
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from madke.tasks import get_task
 from madke.terminal import printable
 from madke.variants import Variant, load_variant

@@ -14,46 +14,69 @@ if TYPE_CHECKING:
     from madke.api.one_question import Debate, aask, ask, stream
     from madke.api.tools import build_index, build_pools, compare, score
     from madke.core import events
-    from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Usage
-    from madke.core.errors import UserError
-    from madke.core.knowledge import Hits, KnowledgePool, Passage, Source
+    from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage
+    from madke.core.errors import CallError, UserError
+    from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
     from madke.core.question import Question
-    from madke.core.transcript import Transcript
+    from madke.core.transcript import (
+        Cut,
+        Digest,
+        Final,
+        PoolEntry,
+        Reflection,
+        Round,
+        Search,
+        Selection,
+        StageUsage,
+        Stance,
+        Transcript,
+        Turn,
+        Verdict,
+    )
     from madke.engine.protocol import Protocol
     from madke.experiments.ablation import ablate
     from madke.lemmas import adebate, debate
+    from madke.report.comparison import Comparison
     from madke.runs.options import RunOptions
     from madke.runs.spec import RunSpec
     from madke.scoring.metrics import Metric, metric
+    from madke.scoring.scores import Scores
+    from madke.scoring.statistics import Estimate
     from madke.tasks.base import BaseTask, Task
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "madke.api.one_question": ("Debate", "aask", "ask", "stream"),
-    "madke.api.batch": ("Run", "arun", "run"),
-    "madke.api.tools": ("build_index", "build_pools", "compare", "score"),
-    "madke.core.chat": ("ChatModel", "ChatRequest", "Completion", "Message", "Usage"),
-    "madke.core.errors": ("UserError",),
-    "madke.core.knowledge": ("Hits", "KnowledgePool", "Passage", "Source"),
-    "madke.core.question": ("Question",),
-    "madke.core.transcript": ("Transcript",),
-    "madke.engine.protocol": ("Protocol",),
-    "madke.experiments.ablation": ("ablate",),
-    "madke.lemmas": ("adebate", "debate"),
-    "madke.runs.options": ("RunOptions",),
-    "madke.runs.spec": ("RunSpec",),
-    "madke.scoring.metrics": ("Metric", "metric"),
-    "madke.tasks.base": ("BaseTask", "Task"),
+    "madke.api.one_question": "Debate aask ask stream",
+    "madke.api.batch": "Run arun run",
+    "madke.api.tools": "build_index build_pools compare score",
+    "madke.core.chat": "ChatModel ChatRequest Completion Message Purpose Usage",
+    "madke.core.errors": "CallError UserError",
+    "madke.core.knowledge": "Hits KnowledgePool Passage Source SourceCounts",
+    "madke.core.question": "Question",
+    "madke.core.transcript": "Cut Digest Final PoolEntry Reflection Round Search Selection StageUsage Stance "
+    "Transcript Turn Verdict",
+    "madke.engine.protocol": "Protocol",
+    "madke.experiments.ablation": "ablate",
+    "madke.lemmas": "adebate debate",
+    "madke.report.comparison": "Comparison",
+    "madke.runs.options": "RunOptions",
+    "madke.runs.spec": "RunSpec",
+    "madke.scoring.metrics": "Metric metric",
+    "madke.scoring.scores": "Scores",
+    "madke.scoring.statistics": "Estimate",
+    "madke.tasks.base": "BaseTask Task",
 }
 
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "BaseTask", "ChatModel", "ChatRequest", "Completion", "Debate", "Hits", "KnowledgePool", "Message", "Metric",
-    "Passage", "Protocol", "Question", "Run", "RunOptions", "RunSpec", "Source", "Task", "Transcript", "Usage",
-    "UserError", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare",
-    "debate", "events", "metric", "run", "score", "stream",
+    "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Cut", "Debate", "Digest",
+    "Estimate", "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose",
+    "Question", "Reflection", "Round", "Run", "RunOptions", "RunSpec", "Scores", "Search", "Selection", "Source",
+    "SourceCounts", "StageUsage", "Stance", "Task", "Transcript", "Turn", "Usage", "UserError", "Verdict",
+    "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare", "debate",
+    "events", "metric", "run", "score", "stream",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
@@ -52,6 +52,17 @@ def say_json(json_text: str, *, end: str = "\n") -> None:
     except UnicodeEncodeError:
         shown = "".join(c if c.isascii() else _escaped(c) for c in shown)
     _write(shown + end, err=False)
+
+
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a plain table under these heads."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
 
 
 def as_text(table: RenderableType, width: int = _PIPED_WIDTH) -> str:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from madke.assets import asset
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
 
 pytestmark = pytest.mark.slow

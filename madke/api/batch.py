@@ -14,19 +14,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from madke.api.in_thread import finished
+from madke.concurrency import finished
 from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.transcript import Transcript
 from madke.knowledge.named import use_sources_file
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_json import read_spec
 from madke.runs.runner import play
 from madke.runs.spec import RunSpec
-from madke.runs.transcripts import read_transcripts
 from madke.tasks.base import Task
 from madke.variants import Variant
 
@@ -36,13 +35,22 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
-    """A run directory, with what is computed from it."""
+    """A run directory, with what is computed from it. :func:`run` returns one; ``Run(Path("DIR"))`` opens one.
+
+    ``run.failures`` says why questions failed; each one's ``transcript.final.error`` says it too.
+    """
 
     path: Path
     meter: Meter | None = None
     """What this process did for it; None for a run that was only opened."""
+
+    def __repr__(self) -> str:
+        counts = ""
+        if (meter := self.meter) is not None:
+            counts = f", {meter.resumed + meter.done} of {meter.total} questions done, {meter.failed} failed"
+        return f"Run({str(self.path)!r}{counts})"
 
     @property
     def spec(self) -> RunSpec:
@@ -73,11 +81,7 @@ class Run:
         return as_text(score_table([(self.path.name, self._scored)]))
 
     def report(self, file: str | Path) -> Path:
-        """Write the report page.
-
-        Returns:
-            The file.
-        """
+        """Write the report page; returns the file."""
         from madke.report.html import write_report
 
         write_report([self.path], file, scores=[self._scored])
@@ -188,11 +192,7 @@ async def arun(
 
 
 def check_pools(job: Job, pools: Path | None) -> None:
-    """Refuse a pool file that nobody would read, and sources that nobody would ask.
-
-    Raises:
-        UserError: One of them is given.
-    """
+    """Refuse a pool file that nobody would read, and sources that nobody would ask."""
     knowledge = job.protocol.knowledge
     if pools is None:
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,34 +11,36 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from madke.api.in_thread import finished
+from madke.concurrency import finished
 from madke.core.chat import Usage
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
 from madke.knowledge.named import use_sources_file
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
-from madke.runs.cast import guarded
+from madke.runs.cast import QualityEstimator, estimating, guarded, searching
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_pools import depth, from_thread, pool_of
-from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
-from madke.tasks import get_task
+from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Debate:
     """One question's debate, when it is over."""
 
     transcript: Transcript
+
+    def __repr__(self) -> str:
+        why = f", error={self.error!r}" if self.error else ""
+        return f"Debate({self.answer!r}, {self.transcript.status}, {len(self.transcript.rounds)} rounds{why})"
 
     @property
     def answer(self) -> str | None:
@@ -65,21 +66,13 @@ class Debate:
 
 @suggesting
 def ask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
-    """Debate one question; see :func:`aask`, which takes the same arguments. It works inside a running event loop."""
+    """Debate one question; see :func:`stream`, which takes the same arguments. It works inside a running event loop."""
     return finished(aask(question, **asked))
 
 
 @suggesting
 async def aask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
-    """Debate one question.
-
-    Args:
-        question: Its text, or a record or mapping with choices or gold answers.
-        asked: As :func:`stream`.
-
-    Raises:
-        UserError: As :func:`stream`.
-    """
+    """Debate one question; see :func:`stream`, which takes the same arguments."""
     async for event in stream(question, **asked):
         if isinstance(event, DebateFinished):
             return Debate(transcript=event.transcript)
@@ -169,26 +162,17 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
     estimator = QualityEstimator(job.spec.estimator) if job.spec.estimator is not None else None
-    search = None
     try:
         pool = await asyncio.to_thread(_retrieved, job, from_thread(events.put_nowait))
-        if knowledge is not None and knowledge.requery:
-            sources = job.sources()
-            served_by = {source.name: source.description for source in sources}
-            search = searching(LiveSearch(served_by, sources, depth(knowledge)), knowledge)
+        live = live_search(job)
         events.put_nowait(PoolReady(question=question.id, pool=pool))
-        await debate(
+        await job.debated(
             question,
-            job.protocol,
             guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
             pool,
-            task=get_task(question.task),
-            prompts=job.variant,
-            seed=job.spec.seed,
-            retrieve=search,
+            retrieve=searching(live, knowledge) if live and knowledge else None,
             estimate=estimating(estimator) if estimator else None,
             listen=events.put_nowait,
-            clock=time.monotonic,
         )
     finally:
         await job.close_models(models)

@@ -59,15 +59,8 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Retrieve a pool of passages for every question, and write a pool file.
 
-    Args:
-        questions: As for :func:`madke.run`.
-        out: The file.
-        sources: As for :func:`madke.stream`.
-        dataset: As for :func:`madke.run`, with the rest.
-        ids: See there.
-        limit: See there.
-        sample_seed: See there.
-        k: Passages of each source.
+    ``questions``, ``dataset``, ``ids``, ``limit`` and ``sample_seed`` are as for :func:`madke.run`, ``sources`` as for
+    :func:`madke.stream`; each is asked for ``k`` passages.
 
     Returns:
         Source name -> for how many questions it found something, or failed.

@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from madke.cli import options as shared
-from madke.cli.console import resumable
-from madke.cli.outputs import question_files, refuse_own_files
+from madke.cli import flags
+from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json
+from madke.runs.options import RunOptions
+from madke.terminal import console, say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
+    from madke.experiments.plan import Load, Planned
     from madke.experiments.setting import Setting
+    from madke.llm.prices import Prices
     from madke.report.tables import Table
-    from madke.runs.options import RunOptions
 
 
-@shared.run_options("engine", "address", "retry_failed", "retry_degraded")
+@flags.taking("task ids limit sample_seed prompts estimator", left_out="engine address retry_failed retry_degraded")
 def command(
+    asked: dict[str, Any],
     options: RunOptions,
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a shipped recipe.")
@@ -38,7 +40,6 @@ def command(
             help="Questions: our own JSONL, or NAME=PATH for a published dataset as its owners ship it. Repeatable.",
         ),
     ] = None,
-    task: shared.Task = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Who debates where the recipe says nothing. Default: its own.")
     ] = None,
@@ -46,17 +47,10 @@ def command(
         list[Path] | None,
         typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
     ] = None,
-    ids: shared.Ids = None,
-    limit: shared.Limit = None,
-    sample_seed: shared.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often, where no arm says it.")] = 1,
     seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
-    prompts: shared.Prompts = None,
-    estimator: shared.Estimator = None,
-    reply_tokens: Annotated[
-        int | None, typer.Option(min=1, help="--plan: tokens that a reply is taken to have. Default: 150.")
-    ] = None,
-    plan: shared.Plan = False,
+    reply_tokens: Annotated[int, typer.Option(min=1, help="--plan: tokens that a reply is taken to have.")] = 150,
+    plan: flags.Plan = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
 ) -> None:
     """Run every arm of a recipe over frozen pools and one call store, compare them, and write a report.
@@ -64,8 +58,6 @@ def command(
     What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
-    from madke.cli.planning import refuse_limits
-    from madke.experiments.plan import REPLY_TOKENS
     from madke.experiments.setting import read_setting
 
     if recipe is None:
@@ -77,41 +69,23 @@ def command(
         if options.replay:
             raise UserError("--replay asks nobody, so there is nothing to plan; leave out --plan")
         refuse_limits(options)
-    setting = read_setting(
-        recipe,
-        data or (),
-        model=model,
-        pools=pools or (),
-        task=task,
-        ids=ids,
-        limit=limit,
-        sample_seed=sample_seed,
-        repeats=repeats,
-        seed=seed,
-        prompts=prompts,
-        estimator=estimator,
-    )
+    setting = read_setting(recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **asked)
     if out is not None and not plan:
         _refuse_own_files(out, setting, [Path(text.rpartition("=")[2]) for text in data or ()], options)
     setting.check(options)
     if plan:
-        _show_plan(setting, options, reply_tokens or REPLY_TOKENS, as_json=as_json)
+        _show_plan(setting, options, reply_tokens, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
-    _run(setting, out, options, reply_tokens or REPLY_TOKENS)
+    _run(setting, out, options, reply_tokens)
 
 
 def _list_recipes() -> None:
-    from rich.table import Table
-
     from madke.experiments.recipe import read_recipe, recipe_files
 
-    table = Table("recipe", "what", "after")
-    for name in recipe_files():
-        recipe = read_recipe(name)
-        table.add_row(name, recipe.title, recipe.source)
-    console().print(table)
+    recipes = {name: read_recipe(name) for name in recipe_files()}
+    say_table(("recipe", "what", "after"), [(name, each.title, each.source) for name, each in recipes.items()])
 
 
 def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options: RunOptions) -> None:
@@ -119,20 +93,19 @@ def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options
 
     files = [file for path in data for file in question_files(path)]
     files += [*source_paths(setting.all_specs), *setting.pools, *filter(None, (options.prices, setting.file))]
-    refuse_own_files(out, [path for path in files if path.is_file()])
+    refuse_own_files(out, files)
 
 
 def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from madke.cli.planning import show_plans
     from madke.experiments.plan import Planner, planned
-    from madke.llm.prices import read_prices
     from madke.report.experiment_tables import published_table
+    from madke.runs.runner import prices_of
 
     for error in setting.unknown_sources():
         say(f"madke: --pools, or a source, is missing: {error}", err=True)
-    prices = read_prices(options.prices) if options.prices else {}
+    prices = prices_of(options)
     plans = planned(setting, Planner(prices=prices, reply_tokens=reply_tokens))
     if as_json:
         say_json(json.dumps([asdict(plan) for plan in plans]))
@@ -154,12 +127,11 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
 
 
 def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) -> None:
-    from madke.cli.planning import show_plans
-    from madke.cli.sources import listening
+    from madke.cli.progress import listening, resumable
     from madke.experiments.ablation import run_experiment
-    from madke.llm.prices import read_prices
+    from madke.runs.runner import prices_of
 
-    prices = read_prices(options.prices) if options.prices else {}
+    prices = prices_of(options)
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -186,7 +158,7 @@ def _show_results(done: Ablation) -> None:
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
-    from madke.runs.services import SERVICE_STAGES
+    from madke.runs.cast import SERVICE_STAGES
     from madke.scoring.arms import open_results
 
     recipe, folders = done.setting.recipe, [*done.arms.values()]
@@ -221,3 +193,59 @@ def _show_unfinished(done: Ablation, options: RunOptions) -> None:
         again = f"{f'a higher {done.budget.reached}' if done.budget.reached else which} goes on"
         say(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
         raise typer.Exit(1)
+
+
+def refuse_limits(options: RunOptions) -> None:
+    """Refuse limits beside ``--plan``."""
+    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
+        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
+
+
+def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:
+    """Print what runs take, from the shortest debates to the longest, and how the figures come about."""
+    from rich.table import Table
+
+    from madke.experiments.plan import Load
+    from madke.report.experiment_tables import planned_range
+
+    table = Table("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for plan in plans:
+        priced = bool(prices) and not plan.unpriced
+        table.add_row(plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, priced))
+    if len(plans) > 1:
+        least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
+        table.add_section()
+        table.add_row("together", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
+    console().print(table)
+    notes = [
+        "From debates that end as early as they can to debates that never settle, if no call fails. Tokens are those "
+        f"of the paid calls, estimated: four characters for one in prompts, {reply_tokens} a reply."
+    ]
+    if len(plans) > 1:
+        notes.append(
+            "A call that an earlier run makes too, with the same prompt for the same purpose, is paid once; replies "
+            "that happen to be alike make more of them. What an earlier run does not come to, a later one pays."
+        )
+    if assumed := [plan.name for plan in plans if plan.assumed_passages]:
+        which = "" if len(assumed) == len(plans) else f" of {', '.join(assumed)}"
+        notes.append(f"Passages{which} are assumed, a hundred words each: no pool file holds them yet.")
+    if sized := [f"{p.name} {planned_range(*p.debaters)}" for p in plans if p.debaters]:
+        notes.append(f"Debaters that cost what another run will have cost, as estimated: {', '.join(sized)}.")
+    unpriced = sorted({model for plan in plans for model in plan.unpriced})
+    if unpriced and prices:
+        notes.append(f"No price for {', '.join(unpriced)}.")
+    if not prices:
+        notes.append("No prices are given (--prices), so there is no cost.")
+    say("\n".join(notes))
+
+
+def _cells(least: Load, most: Load, priced: bool) -> list[str]:
+    from madke.report.experiment_tables import planned_range
+
+    figures = [
+        planned_range(getattr(least, name), getattr(most, name))
+        for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
+    ]
+    return [*figures, planned_range(least.cost, most.cost, digits=2) if priced else "-"]

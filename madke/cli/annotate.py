@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from madke.cli import arm_paths, options
+from madke.cli import flags
+from madke.cli.paths import Data, Paths, open_arms
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -18,15 +19,15 @@ app = typer.Typer(
 
 @app.command()
 def sheet(
-    paths: arm_paths.Paths,
+    paths: Paths,
     out: Annotated[Path, typer.Option(help="The sheet, a .csv; its key is written beside it as .key.json.")],
     sample: Annotated[
         int | None, typer.Option(min=1, help="Only this many questions, drawn at random, the same of every arm.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the draw and of the rows' order.")] = 0,
-    data: arm_paths.Data = None,
-    dataset: options.Dataset = None,
-    task: options.Task = None,
+    data: Data = None,
+    dataset: flags.Dataset = None,
+    task: flags.Task = None,
 ) -> None:
     """Write a blind sheet: a row for each different answer to a question, in random order, whose it is left out.
 
@@ -36,7 +37,7 @@ def sheet(
     """
     from madke.report.annotation import write_sheet
 
-    key_file, key = write_sheet(arm_paths.open_arms(paths, data, dataset, task), out, sample=sample, seed=seed)
+    key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed)
     say(f"sheet: {out}: {len(key.rows)} answers; to fill: {', '.join(key.scales)}")
     say(f"key: {key_file}: keep it away from those who fill the sheet")
 
@@ -66,7 +67,5 @@ def read(
     for table in human_tables(found):
         console().print(rich_table(table))
     if found.ungraded:
-        say(
-            f"{found.ungraded} of {len(opened.rows)} rows are not graded in full: scores are of the others, and "
-            "abstentions weigh more than they should"
-        )
+        left_out = "scores are of the others, and abstentions weigh more than they should"
+        say(f"{found.ungraded} of {len(opened.rows)} rows are not graded in full: {left_out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from importlib import import_module
 from typing import NoReturn
 
 import typer
@@ -74,8 +75,6 @@ def main() -> None:
         if error.errno in DISK_FULL:
             _complain("the disk is full; make room, and the same command goes on from here")
         _complain(f"{error.filename or 'writing'}: {error.strerror or error}")
-    except UnicodeEncodeError:
-        _complain("a text or a file name holds half characters that are not UTF-8")
     except Exception:
         # A bug; its message may quote anything.
         say(without_keys(traceback.format_exc()), err=True, end="")
@@ -89,25 +88,7 @@ def _complain(message: str) -> NoReturn:
 
 
 def _register() -> None:
-    from madke.cli import (
-        ablate,
-        annotate,
-        ask,
-        compare,
-        datasets,
-        doctor,
-        index,
-        pool,
-        protocols,
-        report,
-        run,
-        score,
-    )
-
-    for verb in (ask, run, ablate, score, compare, report, doctor):
-        app.command(name=verb.__name__.rpartition(".")[2])(verb.command)
-    app.add_typer(protocols.app, name="protocols")
-    app.add_typer(datasets.app, name="datasets")
-    app.add_typer(pool.app, name="pool")
-    app.add_typer(index.app, name="index")
-    app.add_typer(annotate.app, name="annotate")
+    for verb in ("ask", "run", "ablate", "score", "compare", "report", "doctor"):
+        app.command(name=verb)(import_module(f"madke.cli.{verb}").command)
+    for group in ("protocols", "datasets", "pool", "index", "annotate"):
+        app.add_typer(import_module(f"madke.cli.{group}").app, name=group)

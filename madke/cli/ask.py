@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from madke.cli import options as shared
+from madke.cli import flags
+from madke.runs.options import RunOptions
 from madke.terminal import say, say_json
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
     from madke.runs.job import Job
-    from madke.runs.options import RunOptions
 
-_OF_RUNS = (
-    "prices",
-    "max_cost",
-    "token_budget",
-    "deadline",
-    "engine",
-    "address",
-    "replay",
-    "retry_failed",
-    "retry_degraded",
-)
+_OF_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 """Options that a debate of its own has no use for."""
 
 
-@shared.run_options(*_OF_RUNS)
+@flags.taking("task protocol sources model cast estimator settings prompts", left_out=_OF_RUNS)
 def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or the claim to check.")],
+    asked: dict[str, Any],
     options: RunOptions,
-    task: shared.Task = None,
     choice: Annotated[list[str] | None, typer.Option(help="An option of a multiple choice; repeat for each.")] = None,
-    protocol: shared.Protocol = "madke",
-    sources: shared.Sources = None,
-    model: shared.Model = "offline",
-    cast: shared.Cast = None,
-    estimator: shared.Estimator = None,
     seed: Annotated[
         int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")
     ] = None,
-    settings: shared.Settings = None,
-    prompts: shared.Prompts = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over freshly retrieved knowledge and print the debate as text."""
@@ -52,18 +35,7 @@ def command(
     from madke.report.debate_text import debate_text
     from madke.runs.job import prepared
 
-    job = prepared(
-        [{"id": "ask", "question": question, "choices": tuple(choice or ())}],
-        protocol=protocol,
-        prompts=prompts,
-        settings=shared.settings_of(settings),
-        model=model,
-        cast=shared.cast_overrides(cast),
-        sources=sources,
-        task=task,
-        estimator=estimator,
-        seed=seed,
-    )
+    job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **asked)
     transcript = asyncio.run(_transcript(job, options))
     for line in job.spent:
         say(line, err=True)
@@ -77,12 +49,12 @@ def command(
 
 async def _transcript(job: Job, options: RunOptions) -> Transcript:
     from madke.api.one_question import told
-    from madke.cli.sources import show_source
+    from madke.cli.progress import show_source
     from madke.core.events import DebateFinished, SourceOpened
 
     async for event in told(job, options):
         if isinstance(event, SourceOpened):
-            show_source(event)
+            show_source(event.name, event.spec, event.description)
         if isinstance(event, DebateFinished):
             return event.transcript
     raise AssertionError("a debate ends with its transcript")

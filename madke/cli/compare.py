@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import arm_paths, options
+from madke.cli import flags
+from madke.cli.paths import Data, Paths, open_arms
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from madke.scoring.arms import Results
     from madke.scoring.paired import PairedTest
 
+    Shown = Sequence[ComparedQuestion]
+    Tests = Sequence[PairedTest]
+
 
 def command(
-    paths: arm_paths.Paths,
+    paths: Paths,
     question: Annotated[
         str | None, typer.Option(help="Show the debates of this question id side by side, and nothing else.")
     ] = None,
@@ -41,9 +45,9 @@ def command(
         bool,
         typer.Option("--all-pairs", help="Test each two of more than three runs, not only each with the first."),
     ] = False,
-    data: arm_paths.Data = None,
-    dataset: options.Dataset = None,
-    task: options.Task = None,
+    data: Data = None,
+    dataset: flags.Dataset = None,
+    task: flags.Task = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
 ) -> None:
     """Compare runs over the questions that all of them hold: answers, scores, and which of two is better.
@@ -55,7 +59,7 @@ def command(
     """
     from madke.report.comparison import compare_runs
 
-    results = arm_paths.open_arms(paths, data, dataset, task)
+    results = open_arms(paths, data, dataset, task)
     if len(results) < 2:
         raise UserError(f"compare takes two runs or more, found {len(results)}; `madke report` shows one")
     if question is not None:
@@ -80,7 +84,7 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
     from madke.report.comparison import compare
     from madke.report.debate_text import debate_columns
 
-    debates = {arm.name: _debates_of(question, arm) for arm in results}
+    debates = {arm.name: debates_of(arm, question) for arm in results}
     (compared,) = compare(debates).questions
     if as_json:
         say_json(json.dumps(asdict(compared), ensure_ascii=False))
@@ -90,19 +94,15 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
     screen.print(debate_columns(compared, first, screen.width))
 
 
-def _debates_of(question: str, arm: Results) -> list[Transcript]:
+def debates_of(arm: Results, question: str) -> list[Transcript]:
+    """The debates of a question, its repeats in the order in which they ended."""
     found = [transcript for transcript in arm.transcripts() if transcript.id == question]
     if not found:
         raise UserError(f"holds no question {question!r}", file=arm.path)
     return found
 
 
-def _show_json(
-    comparison: Comparison,
-    shown: Sequence[ComparedQuestion],
-    tests: Sequence[PairedTest],
-    across: Sequence[PairedTest],
-) -> None:
+def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
     import json
     from dataclasses import asdict
 
@@ -120,12 +120,7 @@ def _show_json(
     say_json(json.dumps(found, ensure_ascii=False))
 
 
-def _show_tables(
-    comparison: Comparison,
-    shown: Sequence[ComparedQuestion],
-    tests: Sequence[PairedTest],
-    across: Sequence[PairedTest],
-) -> None:
+def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
     from madke.report.comparison import NO_ROOM, cost_table, paired_table
     from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table

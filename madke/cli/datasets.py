@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import options
-from madke.cli.outputs import question_files, refuse_overwriting
+from madke.cli import flags
+from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json
+from madke.terminal import console, say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
@@ -34,9 +34,6 @@ def _list(
         return
     import json
 
-    from rich import box
-    from rich.table import Table
-
     from madke.data.cards import cards
     from madke.data.formats import FORMATS, READERS, get_format
 
@@ -46,13 +43,9 @@ def _list(
             record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
             say_json(json.dumps(record, ensure_ascii=False))
         return
-    table = Table("name", "dataset", "task", "questions", "licence", box=box.SIMPLE_HEAD)
-    for name, task, card in known:
-        table.add_row(name, card.title, task, _sizes(card), card.licence)
-    for name in READERS:
-        if name not in FORMATS:
-            table.add_row(name, f"reader of {READERS.code(name)}", "", "", "")
-    console().print(table)
+    rows = [(name, card.title, task, _sizes(card), card.licence) for name, task, card in known]
+    rows += [(name, f"reader of {READERS.code(name)}", "", "", "") for name in READERS if name not in FORMATS]
+    say_table(("name", "dataset", "task", "questions", "licence"), rows)
 
 
 @app.command()
@@ -86,11 +79,7 @@ def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tup
     hub = card.hugging_face
     lines = [
         (name, f"{card.title}. {card.about}"),
-        ("paper", card.paper),
-        ("owner", card.owner),
-        ("licence", card.licence),
-        ("get it", card.get),
-        ("files", card.files),
+        *((field, getattr(card, field)) for field in ("paper", "owner", "licence", "get", "files")),
         ("splits", _sizes(card)),
         ("task", f"{task} ({', '.join(metrics)})"),
         ("scored", card.scored),
@@ -135,9 +124,9 @@ def convert(
         ),
     ] = None,
     task: Annotated[str | None, typer.Option("--task", "-t", help="The answer format, not the dataset's own.")] = None,
-    ids: options.Ids = None,
-    limit: options.Limit = None,
-    sample_seed: options.SampleSeed = None,
+    ids: flags.Ids = None,
+    limit: flags.Limit = None,
+    sample_seed: flags.SampleSeed = None,
 ) -> None:
     """Write a published dataset, or a sample of it, as our JSONL; what --dataset reads is the same."""
     from madke.data.dataset import read_published

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from madke.cli import options
-from madke.cli.console import resumable
-from madke.cli.outputs import refuse_overwriting
+from madke.cli import flags
+from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json
+from madke.terminal import say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.indexing.corpus import Counts
@@ -41,8 +40,8 @@ def passages(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes that clean, beside the one that reads. Default: one a core.")
     ] = None,
-    engine: options.Engine = "local",
-    address: options.Address = None,
+    engine: flags.Engine = "local",
+    address: flags.Address = None,
 ) -> None:
     """Cut Wikipedia or books into disjoint passages of 100 words, as DPR does, ready for `madke index build`.
 
@@ -50,6 +49,7 @@ def passages(
     """
     import os
 
+    from madke.cli.progress import resumable
     from madke.indexing.corpus import read_folder
     from madke.indexing.passages.builder import build_passages
     from madke.workers import open_workers
@@ -67,7 +67,9 @@ def passages(
         manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
     if before is not None and before.finished and before.manifest == manifest:
         say(f"{out}: finished before, nothing to do")
-    _show_counts(manifest.counts, kind)
+    for name, count in manifest.counts.model_dump().items():
+        if count or name in ("pages", "articles", "passages"):
+            say(f"  {name.replace('_', ' '):<24}{count:>14,}")
     say(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
 
 
@@ -87,18 +89,6 @@ def _progress() -> Iterator[Callable[[Counts], None]]:
 
     with now_and_then() as show:
         yield lambda counts: show(told(counts))
-
-
-def _show_counts(counts: Counts, kind: str) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table("files" if kind == "text" else "pages", "", box=box.SIMPLE_HEAD, show_header=False)
-    table.columns[1].justify = "right"
-    for name, count in counts.model_dump().items():
-        if count or name in ("pages", "articles", "passages"):
-            table.add_row(name.replace("_", " "), f"{count:,}")
-    console().print(table)
 
 
 @app.command("fetch")
@@ -121,7 +111,7 @@ def fetch(
         return
     if name is None:
         raise UserError("name a published index; `madke index fetch --list` shows them")
-    from madke.cli.progress import counter
+    from madke.cli.progress import counter, resumable
     from madke.knowledge.fetch import fetch as brought
 
     with resumable():
@@ -130,16 +120,13 @@ def fetch(
 
 
 def _show_published(recipes: Path | None) -> None:
-    from rich import box
-    from rich.table import Table
-
     from madke.knowledge.fetch import published_indexes
 
-    table = Table("name", "download", "on disk", "documents", "what it is", box=box.SIMPLE_HEAD)
+    rows = []
     for name, index in published_indexes(recipes).items():
         sizes = (f"{size / 1e9:,.1f} GB" for size in (index.size, index.unpacked))
-        table.add_row(name, *sizes, f"{index.documents:,}", index.about)
-    console().print(table)
+        rows.append((name, *sizes, f"{index.documents:,}", index.about))
+    say_table(("name", "download", "on disk", "documents", "what it is"), rows)
 
 
 @app.command()
@@ -189,11 +176,11 @@ def build(
     vectors: Annotated[
         Path | None, typer.Option(help="dense: keep the vectors here, for another index without encoding again.")
     ] = None,
-    engine: options.Engine = "local",
-    address: options.Address = None,
+    engine: flags.Engine = "local",
+    address: flags.Address = None,
 ) -> None:
     """Index a corpus. The same command again resumes, or finds that nothing is left to do."""
-    from madke.cli.progress import counter
+    from madke.cli.progress import counter, resumable
     from madke.indexing.build import build_index
     from madke.indexing.index_folder import DenseSettings
 

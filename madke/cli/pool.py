@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from madke.cli import options
-from madke.cli.console import resumable
-from madke.cli.outputs import question_files, refuse_overwriting
-from madke.cli.sources import open_sources, show_found, show_spent
+from madke.cli import flags
+from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import say
 
@@ -26,14 +24,14 @@ def _root() -> None:
 def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
     out: Annotated[Path, typer.Option(help="The pool file to write.")],
-    sources: options.Sources = "wiki,google",
+    sources: flags.Sources = "wiki,google",
     k: Annotated[int, typer.Option("--k", min=1, max=10_000, help="Passages asked of each source.")] = 10,
-    dataset: options.Dataset = None,
-    ids: options.Ids = None,
-    limit: options.Limit = None,
-    sample_seed: options.SampleSeed = None,
-    engine: options.Engine = "local",
-    address: options.Address = None,
+    dataset: flags.Dataset = None,
+    ids: flags.Ids = None,
+    limit: flags.Limit = None,
+    sample_seed: flags.SampleSeed = None,
+    engine: flags.Engine = "local",
+    address: flags.Address = None,
 ) -> None:
     """Ask every source for every question and write everything that came back.
 
@@ -41,9 +39,9 @@ def build(
     the nodes ask indexes and files of results, which each must have at the same path; this machine asks Serper.
     The same command again goes on where a build was stopped.
     """
-    from madke.cli.progress import counter
+    from madke.cli.progress import counter, resumable, show_found, show_source
     from madke.data import read_dataset
-    from madke.knowledge.named import resolve, source_paths, source_specs
+    from madke.knowledge.named import open_source, resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
     from madke.knowledge.source_spec import asked_here
     from madke.workers import open_workers
@@ -53,7 +51,10 @@ def build(
     questions = read_dataset(data, dataset=dataset, ids=ids, limit=limit, sample_seed=sample_seed)
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
-    opened = open_sources(specs)
+    opened = []
+    for name, spec in specs.items():
+        opened.append(open_source(name, spec))
+        show_source(name, spec, opened[-1].description)
     remote = {}
     if engine != "local":
         resolved = {name: resolve(name, spec) for name, spec in specs.items()}
@@ -61,5 +62,7 @@ def build(
     with resumable(), open_workers(engine, address=address, gpus=True) as workers:
         found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
     show_found(found)
-    show_spent(opened)
+    for source in opened:
+        if hasattr(source, "spent"):
+            say(source.spent.line(), err=True)
     say(f"pools: {out}")

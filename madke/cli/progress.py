@@ -1,4 +1,7 @@
-"""Progress on stderr, by Rich: one line that is redrawn on a terminal, a plain line every half a minute elsewhere."""
+"""What a command tells on stderr while it works, and how it ends when somebody presses Ctrl-C.
+
+By Rich: one line that is redrawn on a terminal, a plain line every half a minute elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import asyncio
 import atexit
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from madke.core.events import Event, Listener, RunProgress
+import typer
+
+from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from madke.core.knowledge import SourceCounts
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
@@ -25,14 +31,62 @@ _PACE_SECONDS = 600.0
 
 
 @contextmanager
-def run_progress(what: str = "questions") -> Iterator[Listener]:
+def resumable() -> Iterator[None]:
+    """Ctrl-C ends the command with status 130 (SIGTERM: 143) and says that nothing finished is lost."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        say("madke: interrupted; the same command again goes on from there", err=True)
+        raise typer.Exit(exit_status(interrupt)) from None
+
+
+def exit_status(interrupt: KeyboardInterrupt) -> int:
+    """128 and the number of the signal, as shells report it."""
+    return int(getattr(interrupt, "exit_status", 130))
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    """A listener that shows what serves each source, how far the pools are, and how far the run is."""
+    retrieved = counter("retrieved")
+    with run_progress() as progress:
+
+        def listen(event: Event) -> None:
+            if isinstance(event, SourceOpened):
+                show_source(event.name, event.spec, event.description)
+            elif isinstance(event, PoolProgress):
+                retrieved(event.done, event.total)
+            elif isinstance(event, PoolsReady):
+                show_found(event.found)
+            else:
+                progress(event)
+
+        yield listen
+
+
+def show_source(name: str, spec: str | None, description: str) -> None:
+    """Say what serves a source."""
+    from madke.knowledge.named import is_sample
+
+    sample = "; the shipped sample, --sources names your own" if is_sample(name, spec) else ""
+    say(f"source {name}: {description}{sample}", err=True)
+
+
+def show_found(found: Mapping[str, SourceCounts]) -> None:
+    """Say for how many questions each source found something, and for how many it failed."""
+    for name, count in found.items():
+        say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
+
+
+@contextmanager
+def run_progress() -> Iterator[Listener]:
     """A listener that shows :class:`madke.core.events.RunProgress` while the block runs, and once more when it ends."""
-    line = _Line(what)
+    line = _Line("questions")
     latest: RunProgress | None = None
 
     def show(progress: RunProgress, *, last: bool) -> None:
-        done, extra = progress.resumed + progress.done, _extra(progress)
-        line.show(f"{done:,}/{progress.total:,} {what}, {extra}", extra, done=done, total=progress.total, last=last)
+        done, extra = progress.resumed + progress.done, counts(progress)
+        line.show(f"{done:,}/{progress.total:,} questions, {extra}", extra, done=done, total=progress.total, last=last)
 
     def listen(event: Event) -> None:
         nonlocal latest
@@ -47,7 +101,7 @@ def run_progress(what: str = "questions") -> Iterator[Listener]:
             show(latest, last=True)
 
 
-def _extra(progress: RunProgress) -> str:
+def counts(progress: RunProgress) -> str:
     """What stands behind bar and time left."""
     parts = [f"{progress.calls / progress.at if progress.at else 0.0:.1f} calls/s", f"{progress.in_flight} in flight"]
     if progress.cost is not None:
@@ -114,12 +168,7 @@ def now_and_then() -> Iterator[Callable[[str], None]]:
 
 
 class _Line:
-    """One line of progress.
-
-    Args:
-        what: What is counted.
-        stays: Whether its last state is left on a terminal.
-    """
+    """One line of progress; ``stays`` says whether its last state is left on a terminal."""
 
     def __init__(self, what: str, *, stays: bool = True) -> None:
         self._what = what
@@ -128,25 +177,11 @@ class _Line:
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def show(
-        self,
-        text: str,
-        extra: str | None = None,
-        *,
-        done: int | None = None,
-        total: int | None = None,
-        last: bool = False,
+        self, text: str, extra: str = "", *, done: int | None = None, total: int | None = None, last: bool = False
     ) -> None:
-        """Show the present state.
-
-        Args:
-            text: All of it, in words.
-            extra: What a bar does not say; by default nothing, and all of it where there is no bar.
-            done: Drawn as a bar on a terminal; None draws the text alone.
-            total: None draws a bar that only shows that something goes on.
-            last: Whether this is the end.
-        """
+        """Show the present state: all of it in words (``text``), or ``done`` as a bar and what it does not say."""
         if sys.stderr.isatty():
-            self._draw(text if done is None else extra or "", done, total)
+            self._draw(text if done is None else extra, done, total)
             if last:
                 self.stop()
         elif last or time.monotonic() >= self._due:
@@ -154,7 +189,6 @@ class _Line:
             say(text, err=True)
 
     def stop(self) -> None:
-        """Draw no more."""
         if self._drawn is not None:
             self._drawn[0].stop()
             self._drawn = None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from madke.cli import arm_paths, options
-from madke.cli.outputs import question_files, refuse_overwriting
+from madke.cli import flags
+from madke.cli.compare import debates_of
+from madke.cli.paths import Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import say
 
@@ -25,7 +26,7 @@ _TABLES = ("scores", "tests")
 
 
 def command(
-    paths: arm_paths.Paths,
+    paths: Paths,
     question: Annotated[
         str | None, typer.Option(help="Print the debates of this question id as text; write nothing.")
     ] = None,
@@ -45,9 +46,9 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Write every answer too, a line each: .jsonl, .csv or .parquet."),
     ] = None,
-    data: arm_paths.Data = None,
-    dataset: options.Dataset = None,
-    task: options.Task = None,
+    data: Data = None,
+    dataset: flags.Dataset = None,
+    task: flags.Task = None,
 ) -> None:
     """Write one self-contained HTML page: what was run, scores, tests, figures, and every debate to read."""
     if question is not None:
@@ -55,9 +56,10 @@ def command(
             raise UserError(
                 "--question prints debates and writes nothing; leave out --out, --figures, --tables and --answers"
             )
-        _show_debates(arm_paths.open_arms(paths, data, dataset, task), question)
+        _show_debates(open_arms(paths, data, dataset, task), question)
         return
     from madke.report.html import write_report
+    from madke.report.tables import write_answers
     from madke.scoring.scored import scores_of
 
     page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
@@ -65,7 +67,7 @@ def command(
     written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in _TABLES if tables}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
-    results = arm_paths.open_arms(paths, data, dataset, task)
+    results = open_arms(paths, data, dataset, task)
     scores = {arm.name: scores_of(arm) for arm in results}
     title, source, published = _experiment(paths)
     own = write_report(results, page, scores=[*scores.values()], title=title, source=source, tables=published)
@@ -75,7 +77,8 @@ def command(
     if tables is not None:
         _write_tables(own, page.parent / "tables", tables)
     if answers is not None:
-        _write_answers(results, answers)
+        write_answers(results, answers)
+        say(f"answers: {answers}")
 
 
 def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
@@ -111,20 +114,11 @@ def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
         say(f"table: {path}")
 
 
-def _write_answers(results: Sequence[Results], path: Path) -> None:
-    from madke.report.tables import write_answers
-
-    write_answers(results, path)
-    say(f"answers: {path}")
-
-
 def _show_debates(results: Sequence[Results], question: str) -> None:
     from madke.report.debate_text import debate_text
 
     for arm in results:
-        found = [transcript for transcript in arm.transcripts() if transcript.id == question]
-        if not found:
-            raise UserError(f"holds no question {question!r}", file=arm.path)
+        found = debates_of(arm, question)
         for transcript in found:
             several = len(results) > 1 or len(found) > 1
             where = f"== {arm.path}, repeat {transcript.repeat}\n" if several else ""

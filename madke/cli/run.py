@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from madke.cli import options as shared
-from madke.cli.outputs import question_files, refuse_own_files
+from madke.cli import flags
+from madke.cli.paths import question_files, refuse_own_files
+from madke.runs.options import RunOptions
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from madke.llm.prices import Prices
     from madke.runs.job import Job
     from madke.runs.meter import Meter
-    from madke.runs.options import RunOptions
 
 
 _REASONS = 3
 """How many reasons of failed questions are shown, the commonest first."""
 
 
-@shared.run_options()
+@flags.taking("task protocol model cast sources estimator dataset ids limit sample_seed settings prompts")
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
     out: Annotated[Path, typer.Option(help="The run directory; the same command again resumes it.")],
+    asked: dict[str, Any],
     options: RunOptions,
-    task: shared.Task = None,
-    protocol: shared.Protocol = "madke",
-    model: shared.Model = "offline",
-    cast: shared.Cast = None,
     pools: Annotated[Path | None, typer.Option(help="A pool file; without one, pools are built into OUT.")] = None,
-    sources: shared.Sources = None,
     given: Annotated[
         Path | None,
         typer.Option(
@@ -43,18 +38,11 @@ def command(
             "whose first round is taken over.",
         ),
     ] = None,
-    estimator: shared.Estimator = None,
-    dataset: shared.Dataset = None,
-    ids: shared.Ids = None,
-    limit: shared.Limit = None,
-    sample_seed: shared.SampleSeed = None,
     repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often.")] = 1,
     seed: Annotated[
         int, typer.Option(help="Sampling seed; each call derives its own. A negative one leaves it to the server.")
     ] = 0,
-    settings: shared.Settings = None,
-    prompts: shared.Prompts = None,
-    plan: shared.Plan = False,
+    plan: flags.Plan = False,
 ) -> None:
     """Debate every question of a dataset; write transcripts, calls, scores and a report into OUT.
 
@@ -65,27 +53,10 @@ def command(
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    job = prepared(
-        data,
-        protocol=protocol,
-        prompts=prompts,
-        settings=shared.settings_of(settings),
-        model=model,
-        cast=shared.cast_overrides(cast),
-        sources=sources,
-        task=task,
-        dataset=dataset,
-        ids=ids,
-        limit=limit,
-        sample_seed=sample_seed,
-        given=given,
-        estimator=estimator,
-        seed=seed if seed >= 0 else None,
-        repeats=repeats,
-    )
+    job = prepared(data, given=given, seed=seed if seed >= 0 else None, repeats=repeats, **asked)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (given, options.prices))]
-    refuse_own_files(out, [path for path in read if path.is_file()])
+    refuse_own_files(out, read)
     if plan:
         _show_plan(job, pools, out, options)
     else:
@@ -93,8 +64,7 @@ def command(
 
 
 def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
-    from madke.cli.console import exit_status
-    from madke.cli.sources import listening
+    from madke.cli.progress import exit_status, listening
     from madke.runs.directory import RunDirectory
     from madke.runs.runner import account, play
 
@@ -114,17 +84,17 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
 
 
 def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
-    from madke.cli.planning import refuse_limits, show_plans
+    from madke.cli.ablate import refuse_limits, show_plans
     from madke.experiments.plan import REPLY_TOKENS, Planner
-    from madke.llm.prices import read_prices
     from madke.runs.run_pools import RunPools
+    from madke.runs.runner import prices_of
 
     refuse_limits(options)
     own = out / "pools.jsonl"
     file = pools or (own if own.exists() else None)
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
-    prices = read_prices(options.prices) if options.prices else {}
+    prices = prices_of(options)
     show_plans([Planner(prices=prices).plan(job.variant.name, job, pool_of)], prices, REPLY_TOKENS)
 
 
@@ -147,7 +117,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
         retried = options.retry_failed and not options.replay
         again = "the same command again" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
-        _show_reasons(scores.failures)
+        for reason, count in list(scores.failures.items())[:_REASONS]:
+            say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
         say(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
@@ -156,8 +127,3 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
         say(f"not done: {out / 'unfinished.jsonl'}", err=True)
     if scores.failed or meter.left_over:
         raise typer.Exit(1)
-
-
-def _show_reasons(failures: Mapping[str, int]) -> None:
-    for reason, count in list(failures.items())[:_REASONS]:
-        say(f"  {count} x {reason}", err=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke.cli import arm_paths, options
-from madke.cli.outputs import question_files, refuse_overwriting
+from madke.cli import flags
+from madke.cli.paths import Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
     from madke.scoring.grading import Grader
     from madke.scoring.scores import Scores
 
+    ByName = Mapping[str, Scores]
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
 _TABLES, _ANSWERS = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
 
 
 def command(
-    paths: arm_paths.Paths,
-    data: arm_paths.Data = None,
-    dataset: options.Dataset = None,
-    task: options.Task = None,
+    paths: Paths,
+    data: Data = None,
+    dataset: flags.Dataset = None,
+    task: flags.Task = None,
     grader: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +62,7 @@ def command(
             "and cost.",
         ),
     ] = False,
-    prices: options.Prices = None,
+    prices: flags.Prices = None,
     by_dataset: Annotated[
         bool,
         typer.Option(
@@ -94,18 +96,20 @@ def command(
     """
     from madke.files import replacing
     from madke.llm.prices import read_prices
-    from madke.report.tables import write_answers
+    from madke.report.score_tables import score_table_by_dataset, score_table_of
+    from madke.report.tables import write_answers, write_table
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
-    _check_endings([*((path, _TABLES) for path in tables or ()), *([(predictions, _ANSWERS)] if predictions else [])])
+    _check_endings(tables or (), _TABLES)
+    _check_endings([predictions] if predictions else (), _ANSWERS)
     commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
     script = Path(grader.removeprefix("scripted/")) if grader and grader.startswith("scripted/") else None
     refuse_overwriting(written, [*paths, *question_files(data), prices, script], own="metrics.json")
     priced = read_prices(prices) if prices else {}
-    arms = arm_paths.open_arms(paths, data, dataset, task)
+    arms = open_arms(paths, data, dataset, task)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out is for the scores of one PATH, found {len(arms)}; --json prints them all")
     failed = _ask_outside(arms, _grader(grader, base_url, concurrency), commands)
@@ -114,7 +118,10 @@ def command(
     if out is not None:
         with replacing(out) as file:
             file.write(scores_to_json(scores[arms[0].name]))
-    _write_tables(tables or (), arms, scores, apart)
+    if tables:
+        table = score_table_by_dataset(arms, apart) if apart else score_table_of(arms, scores)
+        for path in tables:
+            write_table(table, path)
     if predictions is not None:
         write_answers(arms, predictions)
     if as_json:
@@ -126,29 +133,14 @@ def command(
         raise typer.Exit(1)
 
 
-def _check_endings(files: Iterable[tuple[Path, Sequence[str]]]) -> None:
+def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
     """Refuse a file that could not be written before a grader is paid for."""
-    for path, endings in files:
+    for path in files:
         if path.suffix not in endings:
             raise UserError(f"expected a file that ends in {' or '.join(endings)}", file=path)
 
 
-def _write_tables(
-    files: Sequence[Path],
-    arms: Sequence[Results],
-    scores: Mapping[str, Scores],
-    apart: Mapping[str, Mapping[str, Scores]],
-) -> None:
-    from madke.report.score_tables import score_table_by_dataset, score_table_of
-    from madke.report.tables import write_table
-
-    if files:
-        table = score_table_by_dataset(arms, apart) if apart else score_table_of(arms, scores)
-        for path in files:
-            write_table(table, path)
-
-
-def _show_json(scores: Mapping[str, Scores], apart: Mapping[str, Mapping[str, Scores]]) -> None:
+def _show_json(scores: ByName, apart: Mapping[str, ByName]) -> None:
     from madke.scoring.scores import scores_to_json
 
     for name, found in scores.items():
@@ -159,13 +151,7 @@ def _show_json(scores: Mapping[str, Scores], apart: Mapping[str, Mapping[str, Sc
             say_json(scores_to_json(found, indent=None).decode(), end="")
 
 
-def _show(
-    arms: Sequence[Results],
-    scores: Mapping[str, Scores],
-    apart: Mapping[str, Mapping[str, Scores]],
-    *,
-    details: bool,
-) -> None:
+def _show(arms: Sequence[Results], scores: ByName, apart: Mapping[str, ByName], *, details: bool) -> None:
     from madke.report.score_tables import of_dataset, score_details, score_table
 
     rows = [(of_dataset(arm, dataset), found) for arm, each in apart.items() for dataset, found in each.items()]
@@ -176,15 +162,11 @@ def _show(
 
 def _ask_outside(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:
     """Let scorers and the grader judge; how many answers have no grade because their calls failed."""
-    from madke.cli.console import resumable
-    from madke.cli.progress import showing
+    from madke.cli.progress import counts, resumable, showing
     from madke.scoring.scored import ask_outside
 
     def line(meter: Meter) -> str:
-        return (
-            f"graded: {meter.done:,}/{meter.total:,} answers, {meter.calls_per_second:.1f} calls/s, "
-            f"{meter.tokens:,} tokens, {meter.retries} retries, {meter.failed_calls} calls failed"
-        )
+        return f"graded: {meter.done:,}/{meter.total:,} answers, {counts(meter.progress())}"
 
     with resumable():
         return ask_outside(arms, grader, commands, watch=lambda meter: showing(lambda: line(meter)))

@@ -11,7 +11,8 @@ from typing import Any
 class Question:
     """One question (or claim) of a dataset."""
 
-    id: str
+    id: str = ""
+    """Unique within its dataset. Without one, :func:`madke.run` and :func:`madke.ask` make one from the text."""
     question: str
     """The text; also the retrieval query, verbatim."""
     answers: tuple[str, ...] = ()

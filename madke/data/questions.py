@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -113,3 +113,8 @@ def question_to_json(question: Question) -> bytes:
     }
     kept = {key: value for key, value in item.items() if value or key not in ("choices", "metadata")}
     return json.dumps(kept, ensure_ascii=False).encode()
+
+
+def question_of(item: Mapping[str, Any], task: str | None) -> Question:
+    """A question from the fields of its line; see :func:`read_questions`."""
+    return _question(validated(item, _Line), task)

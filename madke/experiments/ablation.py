@@ -16,8 +16,7 @@ from madke.experiments.experiment import opened, read_experiment
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.experiments.setting import Data, Setting, read_setting
-from madke.runs.budget import Budget
-from madke.runs.meter import Meter
+from madke.runs.meter import Budget, Meter
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.runner import account
 from madke.scoring.scored import score_run

@@ -20,14 +20,13 @@ from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
 from madke.runs.job import with_given
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
 from madke.runs.run_json import read_spec
 from madke.runs.run_pools import depth, lines_of
 from madke.runs.runner import Account, play
-from madke.runs.transcripts import read_outcomes, read_transcripts
 
 FILE, FORMAT = "experiment.json", 2
 

@@ -1,47 +1,51 @@
-"""Who plays which role: models opened by name, behind the call store, the retries and the limiter."""
+"""Whom a debate asks: models by name, behind store, retries and limiter; live sources; and a quality estimator.
+
+Sources and estimator are each a :class:`madke.core.chat.ChatModel` here, so that the call store answers for them as for
+any model: what they said once is resumed and replayed, without a network and without the estimator's program.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import resource
-from collections.abc import Mapping
+import shlex
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from madke.core.chat import ChatModel
+from madke.command_scorer import CommandScorer, Item
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
-from madke.engine.protocol import Protocol, role_key
-from madke.llm import (
-    MODEL_FORMS,
-    WITH_ENDPOINT,
-    CallStore,
-    Limited,
-    Limiter,
-    Limits,
-    Models,
-    Retrying,
-    Stored,
-    kind_of,
-    names_code,
-    open_model,
-    probe,
-    refuse_two_addresses,
-)
+from madke.core.knowledge import Hits, Source
+from madke.core.question import Question
+from madke.engine.protocol import Knowledge, Protocol, role_key
+from madke.engine.scene import Estimate, Retrieve
+from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
+from madke.knowledge.pools import retrieve
+from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, open_model
+from madke.llm.endpoints import Models, probe, refuse_two_addresses
+from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
 from madke.runs.meter import Meter, Metered
+from madke.runs.run_pools import pool_of
+
+SERVICE_STAGES = ("search", "estimate")
+"""Stages whose calls no model answers: nobody is paid for them."""
 
 _OTHER_FILES = 256
 """Open files that are no connections: indexes, the call store, libraries; generously."""
 
+_log = logging.getLogger(__name__)
+
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
-    """The name of the model that plays each role.
+    """The name of the model that plays each role: the protocol's own or ``model``, and ``overrides`` above both.
 
-    Args:
-        protocol: Its debaters may name models of their own.
-        model: Everybody else's.
-        overrides: Role -> model, above both. Roles are matched without case, spaces, hyphens and underscores:
-            ``debater-1`` is ``Debater 1``.
-
-    Raises:
-        UserError: An override names a role that the protocol does not have, or the protocol names code
-            (``module:object``): a folder of prompts may be anybody's, so only the command line reaches code.
+    Roles are matched without case, spaces, hyphens and underscores: ``debater-1`` is ``Debater 1``. A protocol that
+    names code (``module:object``) is refused: a folder of prompts may be anybody's.
     """
     for debater in protocol.cast:
         if debater.model and names_code(debater.model):
@@ -74,18 +78,8 @@ def open_models(
 ) -> dict[str, ChatModel]:
     """Role -> model, one model for all roles of a name. Close each with :func:`madke.llm.close`.
 
-    Endpoints are probed: one that is not there is found in less than five seconds, before anything is paid.
-
-    Args:
-        names: Role -> model name.
-        base_url: The endpoint of the models that have none of their own.
-        replay: Models are only named, never asked: no endpoint and no key is needed.
-        models: The entries of ``models.yaml``; see :func:`madke.llm.open_model`.
-        probed: False leaves the probe to the caller.
-
-    Raises:
-        UserError: A model cannot be opened, a name leads to two addresses, an endpoint is not there, or a base URL is
-            given and no model has an endpoint.
+    Under ``replay`` models are only named: no endpoint and no key is needed. Else endpoints are probed, unless
+    ``probed`` is False: one that is not there is found before anything is paid.
     """
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
@@ -111,17 +105,10 @@ def guarded(
     meter: Meter | None = None,
     payer: str = "",
 ) -> dict[str, ChatModel]:
-    """The models behind limiter, retries, meter and call store (the last two where given), from the inside out.
+    """The models of all roles behind limiter, retries, meter and call store, from the inside out.
 
-    The meter is inside the store: it counts what is asked of models now, not what the store remembers.
-
-    Args:
-        models: Role -> model.
-        limiter: One limiter for each endpoint, or one for all.
-        store: Where calls are looked up and written.
-        replay: Answer from the store alone.
-        meter: Where calls are counted.
-        payer: Names the run among those that share the store.
+    The meter is inside the store: it counts what is asked of models now, not what the store remembers. ``payer`` names
+    the run among those that share the store; under ``replay`` the store alone answers.
     """
 
     def guard(model: ChatModel) -> ChatModel:
@@ -135,11 +122,7 @@ def guarded(
 
 
 def allow_connections(concurrency: int) -> None:
-    """Raise this process's soft limit of open files where so many connections need it.
-
-    Raises:
-        UserError: The system's hard limit is below that.
-    """
+    """Raise this process's soft limit of open files where so many connections need it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = concurrency + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -149,3 +132,148 @@ def allow_connections(concurrency: int) -> None:
             f"--concurrency {concurrency} needs {needed} open files, and this system allows {hard} (ulimit -Hn)"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+class _Service(ABC):
+    """Answers one batch of requests at a time; those that come meanwhile are the next batch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
+        self._busy = asyncio.Lock()
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request, together with those that wait."""
+        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        async with self._busy:
+            # Whoever is about to ask in this step of the loop joins the batch.
+            await asyncio.sleep(0)
+            if not answer.done():
+                await self._next_batch()
+        return answer.result()
+
+    async def _next_batch(self) -> None:
+        batch, self._waiting = self._waiting, []
+        started = time.monotonic()
+        try:
+            completions = await self._answer([request for request, _ in batch])
+            seconds = time.monotonic() - started
+            for (_, answer), completion in zip(batch, completions, strict=True):
+                answer.set_result(replace(completion, seconds=seconds))
+        finally:
+            # Without a result (Ctrl-C, a bug) nobody may wait for one.
+            for _, answer in batch:
+                answer.cancel()
+
+    @abstractmethod
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """A completion for each request; what fails is a value."""
+
+
+class LiveSearch(_Service):
+    """Sources as a model: a query in, a line of a pool file out, which holds everything that they returned.
+
+    One batch of searches runs at a time, in one thread: sources need not stand several. A search fails if every source
+    failed.
+
+    Args:
+        served_by: Source name -> what serves it, fingerprints included; the store keeps answers of others apart.
+        sources: The open sources, in that order; none for a replay.
+        k: Passages that each is asked for.
+    """
+
+    def __init__(self, served_by: Mapping[str, str], sources: Sequence[Source], k: int) -> None:
+        super().__init__(f"search {json.dumps([k, dict(served_by)], ensure_ascii=False)}")
+        self.served_by = served_by
+        self._sources = sources
+        self._k = k
+
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        queries = [Question(id=r.purpose.question, question=r.messages[0].content) for r in requests]
+        try:
+            records = await asyncio.to_thread(retrieve, queries, self._sources, self._k)
+        except UserError as error:
+            return [_failed(str(error)) for _ in requests]
+        return [self._completion(record) for record in records]
+
+    def _completion(self, record: PoolRecord) -> Completion:
+        for source, reason in record.partial.items():
+            _log.warning("a search of source %s for %r failed: %s", source, record.question, reason)
+        if len(record.partial) == len(self._sources):
+            return _failed(_reasons(record.partial))
+        return Completion(text=record_to_json(record).decode())
+
+
+class QualityEstimator(_Service):
+    """An external command that scores candidate answers, as a model: a question and its candidates in, scores out.
+
+    Under ``replay`` its command is only named, and its program need not be there.
+    """
+
+    def __init__(self, command: str, *, replay: bool = False) -> None:
+        super().__init__(f"estimator {command}")
+        self._scorer = CommandScorer(command)
+        program = shlex.split(command)[0]
+        if not replay and shutil.which(program) is None:
+            raise UserError(f"--estimator {command!r}: there is no program {program!r}")
+
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        items = [[Item(source=asked[0], candidate=text) for text in asked[1:]] for asked in map(_texts, requests)]
+        try:
+            scores = iter(await self._scorer.ascores([item for asked in items for item in asked]))
+        except UserError as error:
+            return [_failed(str(error)) for _ in requests]
+        return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
+
+
+def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
+    """The search of :func:`madke.engine.debate.debate`, by a :class:`LiveSearch`, behind a call store or not.
+
+    What it finds is chosen like a pool, of those sources that the debater may see.
+    """
+
+    async def search(query: str, purpose: Purpose) -> Hits:
+        completion = await model.complete(_request(purpose, query))
+        if completion.outcome != "ok":
+            return Hits(error=completion.error)
+        sources = (knowledge.per_debater_sources or {}).get(purpose.agent, knowledge.sources)
+        pool = pool_of(record_from_json(completion.text), knowledge, sources=sources)
+        failed = len(pool.partial) == len(sources)
+        return Hits(error=_reasons(pool.partial)) if failed else Hits(passages=pool.passages)
+
+    return search
+
+
+def estimating(model: ChatModel) -> Estimate:
+    """The estimator of :func:`madke.engine.debate.debate`, by a :class:`QualityEstimator`, behind a call store or not.
+
+    It raises UserError where the command failed. Equal candidates of a question are scored once, whatever the repeat.
+    """
+
+    async def estimate(question: Question, candidates: Sequence[str]) -> list[float]:
+        purpose = Purpose(question=question.id, stage="estimate", agent="estimator", round=1)
+        completion = await model.complete(_request(purpose, question.question, *candidates))
+        if completion.outcome != "ok":
+            raise UserError(completion.error or "it gave no reason")
+        scores: list[float] = json.loads(completion.text)
+        return scores
+
+    return estimate
+
+
+def _request(purpose: Purpose, *texts: str) -> ChatRequest:
+    messages = tuple(Message(role="user", content=text) for text in texts)
+    return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
+
+
+def _texts(request: ChatRequest) -> list[str]:
+    return [message.content for message in request.messages]
+
+
+def _failed(reason: str) -> Completion:
+    return Completion(outcome="failed", error=reason, finish_reason="error")
+
+
+def _reasons(failures: Mapping[str, str]) -> str:
+    return "; ".join(f"{source}: {reason}" for source, reason in failures.items())

@@ -4,53 +4,64 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
+
+from pydantic import ValidationError
+from pydantic_core import from_json
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
+from madke.core.transcript import from_json as transcript_from_json
 from madke.files import alone_with, foreign, is_held, replacing, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files
 from madke.runs.spec import RunSpec
-from madke.runs.transcripts import Key, OutcomeLine, read_outcomes
+
+Key = tuple[str, int]
+"""Question id and repeat."""
+
+_log = logging.getLogger(__name__)
 
 _POOLS = "pools.jsonl"
 
 _MADE_BEFORE = {"lock", _POOLS, asking_folder(_POOLS)}
 """What a run that was stopped before it wrote ``run.json`` may have left."""
 
-_OURS = {
-    "run.json",
-    _POOLS,
-    "transcripts.jsonl",
-    "unfinished.jsonl",
-    "metrics.json",
-    "external.json",
-    "report.html",
-}
+_WHOLE = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
+_OURS = {_POOLS, *_WHOLE.split()}
 """What is written whole or not at all in a run directory."""
+
+
+class OutcomeLine(NamedTuple):
+    """What a line of the transcripts says of its question."""
+
+    key: Key
+    failed: bool
+    degraded: bool
+
+    def kept(self, options: RunOptions) -> bool:
+        """Whether it stays when the run goes on. A degraded debate lost a debater, a verdict or a search."""
+        return not (options.retry_failed if self.failed else self.degraded and options.retry_degraded)
 
 
 class RunDirectory:
     """The directory of one run, open for writing. Use it as a context manager, then :meth:`begin`.
 
-    Entering takes the lock, so that everything which is put into the directory, pools too, has one writer. A
-    directory that was made for a run which did not begin is removed again.
+    Entering takes the lock, so that everything which is put into the directory, pools too, has one writer; it is
+    refused where the directory is in use or holds something else. A directory that was made for a run which did not
+    begin is removed again.
 
     Args:
         path: The directory; made if missing.
         replay: Make all transcripts anew from the calls that are stored; they take the old ones' place at the end.
-
-    Raises:
-        UserError: The directory is in use, holds something else than a run, or cannot be written; under ``replay``,
-            it holds no calls.
     """
 
     def __init__(self, path: Path, *, replay: bool = False) -> None:
@@ -67,47 +78,30 @@ class RunDirectory:
     @property
     def begun(self) -> bool:
         """Whether it holds a run."""
-        return _is_run(self.path)
+        return (self.path / "run.json").is_file()
 
     def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
-        """What has no outcome yet, repeat by repeat. It can be asked for before :meth:`begin`.
-
-        Args:
-            questions: The dataset.
-            repeats: How often each question is debated.
-            options: Say which questions with an outcome are to be done again.
-
-        Raises:
-            UserError: A line of the directory is no transcript.
-        """
+        """What has no outcome yet, or is to be done again, repeat by repeat. It can be asked before :meth:`begin`."""
         done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(options)}
-        return [
-            (question, repeat)
-            for repeat in range(repeats)
-            for question in questions
-            if (question.id, repeat) not in done
-        ]
+        asked = ((question, repeat) for repeat in range(repeats) for question in questions)
+        return [(question, repeat) for question, repeat in asked if (question.id, repeat) not in done]
 
     def begin(
         self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str, *, work: bool = True
     ) -> None:
         """Check that the directory is this run's, and begin a session in ``run.json``. Then comes :meth:`resume`.
 
-        Args:
-            spec: The run, with its pools. It may have more or fewer questions than the directory knows.
-            endpoints: Model name -> where and how it is asked.
-            files: Where its calls and pools are.
-            started: When this command began: ISO 8601, UTC.
-            work: Whether there is anything to do. If not, nothing is written.
-
-        Raises:
-            UserError: The directory belongs to another run.
+        The run may have more or fewer questions than the directory knows. Without ``work`` nothing is written.
         """
-        if _is_run(self.path):
+        if self.begun:
             before = read_spec(self.path)
             _refuse_other(self.path, before, spec)
+            held, asked = len(before.questions), len(spec.questions)
+            if held != asked:
+                then = "the others are debated too" if held < asked else "scores are of all of them"
+                _log.warning("%s holds a run of %d questions, %d are asked for; %s", self.path, held, asked, then)
             spec = spec.extended(before)
-        self._works = self._replayed is None and (work or not _is_run(self.path))
+        self._works = self._replayed is None and (work or not self.begun)
         if self._works:
             begin_session(self.path, spec, endpoints, files, started)
 
@@ -115,12 +109,6 @@ class RunDirectory:
         """See which questions are done, and open the transcripts for more.
 
         A last line that a kill cut off is dropped; so are the questions that will be debated again.
-
-        Args:
-            options: Say which these are.
-
-        Raises:
-            UserError: A line is no transcript.
         """
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
@@ -135,16 +123,7 @@ class RunDirectory:
             self._file = self._replayed.open("wb")
 
     def end(self, session: Session | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
-        """Write what this command did into ``run.json``; list what has no outcome yet in ``unfinished.jsonl``.
-
-        Args:
-            session: What it did; None: nothing.
-            left: Question ids and repeats without an outcome; where there are none, there is no such file.
-            endpoints: Model name -> where and how it was asked.
-
-        Raises:
-            UserError: The directory cannot be written to.
-        """
+        """Write what this command did into ``run.json``; list what has no outcome yet in ``unfinished.jsonl``."""
         if not self._works:
             return  # a replay asks nobody, and may be refused at the end
         self.check_lock()
@@ -158,9 +137,6 @@ class RunDirectory:
 
         Returns:
             Whether it is an outcome. A question that had none before, and whose calls a replay does not find, has none.
-
-        Raises:
-            UserError: The file cannot be written (a full disk), or as :meth:`check_lock`.
         """
         assert self._file is not None, "resume() comes first"
         self.check_lock()
@@ -178,11 +154,7 @@ class RunDirectory:
         return True
 
     def check_lock(self) -> None:
-        """Check that this command still holds the directory.
-
-        Raises:
-            UserError: The lock was removed or replaced, so that another command may write here too.
-        """
+        """Refuse to go on where the lock was removed or replaced, so that another command may write here too."""
         if not is_held(self.path / "lock", self._lock):
             raise UserError(
                 "its lock was removed or replaced while this command was writing; it stops, so that no two commands "
@@ -191,9 +163,9 @@ class RunDirectory:
             )
 
     def __enter__(self) -> Self:
-        if self._replayed is not None and not (_is_run(self.path) and run_files(self.path).calls.is_file()):
+        if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no calls to replay: there is no calls.sqlite of a run", file=self.path)
-        if not _is_run(self.path) and (others := foreign(self.path, _MADE_BEFORE, _OURS)):
+        if not self.begun and (others := foreign(self.path, _MADE_BEFORE, _OURS)):
             raise UserError(f"holds no run, but {others[0]!r}; choose another --out", file=self.path)
         self._made = not self.path.exists()
         self._lock = self._held.enter_context(alone_with(self.path / "lock", self._busy()))
@@ -259,10 +231,6 @@ class RunDirectory:
             new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
 
 
-def _is_run(path: Path) -> bool:
-    return (path / "run.json").is_file()
-
-
 def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
     old, new = before.questions.keys(), spec.questions.keys()
     if not (old <= new or new <= old):
@@ -271,3 +239,46 @@ def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
     if different := before.differences(spec):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         raise UserError(f"holds another run: {different[0]}{more}; choose another --out", file=path)
+
+
+def read_transcripts(path: Path) -> Iterator[Transcript]:
+    """The transcripts of a run directory, in the order in which they finished.
+
+    Raises:
+        UserError: There is no such run, or a line other than a cut-off last one is no transcript.
+    """
+    file = path / "transcripts.jsonl"
+    if not file.is_file():
+        raise UserError("is not a run directory: there is no transcripts.jsonl in it", file=path)
+    for number, line in _whole(file):
+        if line is None:
+            return
+        try:
+            yield transcript_from_json(line)
+        except ValidationError:
+            raise _no_transcript(file, number) from None
+
+
+def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
+    """Each line's outcome, without a look at the rest of it; None for a last line that was cut off."""
+    for number, line in _whole(path):
+        if line is None:
+            yield None
+            return
+        try:
+            record = from_json(line)
+            key = (str(record["id"]), int(record["repeat"]))
+            yield OutcomeLine(key, record["status"] == "failed", record.get("degraded") is True)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise _no_transcript(path, number) from None
+
+
+def _whole(path: Path) -> Iterator[tuple[int, bytes | None]]:
+    """(1-based number, line) of each line; None for a last one that was cut off."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield number, line if line.endswith(b"\n") else None
+
+
+def _no_transcript(path: Path, number: int) -> UserError:
+    return UserError("is not a transcript", file=path, line=number)

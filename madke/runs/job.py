@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -13,18 +14,22 @@ from typing import cast as typing_cast
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.events import Listener, SourceOpened
-from madke.core.knowledge import Source
+from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.data import Given, first_rounds, read_dataset, read_given
+from madke.data.questions import question_of
 from madke.data.sampling import sample
+from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.knowledge import named
 from madke.knowledge.asking import close_sources
-from madke.knowledge.named import open_source, parse_sources
+from madke.knowledge.named import open_source
 from madke.llm import as_chat_model, close, read_models
 from madke.runs.cast import open_models, role_models
+from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec, question_hashes
-from madke.runs.transcripts import read_transcripts
 from madke.tasks import TASKS, code_of, get_task
 from madke.tasks.base import Task
 from madke.variants import Variant, load_variant
@@ -43,10 +48,7 @@ Sources = str | Source | Sequence[Source] | Mapping[str, "str | Source | None"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_LISTS = ("answers", "choices")
-"""Fields of a question that are lists of texts."""
-
-_USUAL_TASK = Question(id="", question="").task
+_USUAL_TASK = Question(question="").task
 """The task of a question that names none."""
 
 
@@ -66,11 +68,7 @@ class Job:
     _opened: list[Source] = field(default_factory=list)
 
     def sources(self, listen: Listener | None = None) -> Sequence[Source]:
-        """Every source of the protocol, opened once.
-
-        Args:
-            listen: Hears of each that is opened.
-        """
+        """Every source of the protocol, opened once; ``listen`` hears of each that is."""
         for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
             source = open_source(name, self.own_sources.get(name, spec))
             self._opened.append(source)
@@ -83,19 +81,35 @@ class Job:
         close_sources(source for source in self._opened if source.name not in self.own_sources)
 
     def open_models(self, options: RunOptions, *, replay: bool = False) -> dict[str, ChatModel]:
-        """Role -> model, those that came by name opened; see :func:`madke.runs.cast.open_models`.
-
-        Args:
-            options: Say where endpoints are.
-            replay: Models are only named, never asked.
-
-        Raises:
-            UserError: A model cannot be opened.
-        """
+        """Role -> model, those that came by name opened; see :func:`madke.runs.cast.open_models`."""
         names = {role: name for role, name in self.spec.models.items() if name not in self.own_models}
         entries = read_models(options.models_file)
         opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
         return {role: opened.get(role) or self.own_models[name] for role, name in self.spec.models.items()}
+
+    async def debated(
+        self,
+        question: Question,
+        cast: Mapping[str, ChatModel],
+        pool: KnowledgePool,
+        *,
+        repeat: int = 0,
+        **services: Any,
+    ) -> Transcript:
+        """One debate of the run, by models behind whatever guards them; ``services`` as :func:`debate` takes them."""
+        return await debate(
+            question,
+            self.protocol,
+            cast,
+            pool,
+            task=get_task(question.task),
+            prompts=self.variant,
+            repeat=repeat,
+            seed=self.spec.seed,
+            given=self.given.of(question.id, repeat) if self.given else (),
+            clock=time.monotonic,
+            **services,
+        )
 
     async def close_models(self, models: Mapping[str, ChatModel]) -> None:
         """Close those that came by name; the caller's own objects are the caller's."""
@@ -103,8 +117,7 @@ class Job:
             await close(model)
 
     @property
-    def protocol(self) -> Protocol:
-        """The run's protocol."""
+    def protocol(self) -> Protocol:  # noqa: D102
         return self.variant.protocol
 
     @property
@@ -132,12 +145,9 @@ def prepared(
     seed: int | None = 0,
     repeats: int = 1,
 ) -> Job:
-    """Everything that a run needs, read and checked before anything is asked; see :func:`madke.run`.
-
-    Raises:
-        UserError: Something is not there or cannot be so.
-    """
-    task_name = _task_name(task)
+    """Everything that a run needs, read and checked before anything is asked; see :func:`madke.arun`."""
+    # An object is known by its name from here on.
+    task_name = None if task is None else TASKS.name_of(task)
     questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
     specs, own_sources = source_specs(sources, variant.protocol.sources)
@@ -178,17 +188,7 @@ def prepared(
 def configured(
     variant: Variant, specs: Mapping[str, str | None], fields: Mapping[str, Any], *, given: bool = False
 ) -> tuple[Variant, dict[str, str | None]]:
-    """A variant over these sources, with fields of its protocol set; and the sources that this leaves.
-
-    Args:
-        variant: As it was loaded.
-        specs: Source name -> specification.
-        fields: For :meth:`madke.variants.Variant.with_settings`; they may name other sources.
-        given: The first round comes from outside.
-
-    Raises:
-        UserError: The protocol cannot be so.
-    """
+    """A variant over these sources, with fields of its protocol set; and the sources that this leaves."""
     settings = {**fields, "given": True} if given else fields
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)
@@ -198,7 +198,7 @@ def configured(
 
 
 def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, estimator: str | None) -> None:
-    """Refuse, before anything is asked, what cannot be debated for want of something, and what nobody would use."""
+    """Fail early on missing inputs and unused options."""
     if protocol.given and not given:
         raise UserError("the protocol takes its first round from outside; madke run --given FILE names it")
     if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
@@ -209,19 +209,10 @@ def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: boo
         raise UserError(f"--estimator is for finish = rerank; this protocol has finish = {protocol.finish}")
 
 
-def _task_name(task: str | Task | None) -> str | None:
-    """The name of a task; an object is known by its own from here on."""
-    return None if task is None else TASKS.name_of(task)
-
-
 def questions_of(
     data: Data, *, dataset: str | None, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
-    """The questions of a file, or of the caller's own records, as far as they are asked for.
-
-    Raises:
-        UserError: One of them is none, or two have one id.
-    """
+    """The questions of a file, or of the caller's own records, as far as they are asked for."""
     if isinstance(data, str) and " " in data and not Path(data).exists():
         raise UserError(f"{data!r} is no file; to ask questions, give a list of texts")
     if isinstance(data, str | Path):
@@ -235,36 +226,23 @@ def questions_of(
 
 
 def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:
-    """A question of the caller's. One without an id has one that is made from its text."""
-    if isinstance(item, str):
-        item = {"question": item}
-    if isinstance(item, Mapping):
-        text = str(item.get("question", ""))
-        record: dict[str, Any] = {"id": sha256(text.encode("utf-8", "replace")).hexdigest()[:12], **item}
-        if "golden_answers" in record:  # the name of question files
-            record["answers"] = record.pop("golden_answers")
-        lists: dict[str, Any] = {name: _texts(record[name], number) for name in _LISTS if name in record}
-        try:
-            item = Question(**{**record, **lists})
-        except TypeError as error:
-            raise UserError(f"question {number}: {error}") from None
-    for name in _LISTS:
-        _texts(getattr(item, name), number)
-    if item.task == _USUAL_TASK:
-        item = replace(item, task=task or ("choice" if item.choices else _USUAL_TASK))
-    if not item.question.strip():
-        raise UserError(f"question {number} is empty")
-    if any("\ud800" <= character <= "\udfff" for character in item.question):
-        raise UserError(f"question {number} is not UTF-8 text")
-    if wrong := get_task(item.task).check(item):
-        raise UserError(f"question {item.id!r}: {wrong}")
-    return item
-
-
-def _texts(value: Any, number: int) -> tuple[str, ...]:
-    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
-        raise UserError(f"question {number}: expected a list of texts, found {value!r}")
-    return tuple(value)
+    """A question of the caller's, as a line of a question file; one without an id has one made from its text."""
+    if isinstance(item, Question):
+        item = {each.name: getattr(item, each.name) for each in fields(item)}
+    record: dict[str, Any] = {"question": item} if isinstance(item, str) else dict(item)
+    if "answers" in record:
+        record["golden_answers"] = record.pop("answers")
+    for name in ("golden_answers", "choices"):
+        if isinstance(record.get(name), tuple):
+            record[name] = list(record[name])
+    if record.get("task") == _USUAL_TASK:
+        del record["task"]
+    if record.get("id", "") == "":
+        record["id"] = sha256(str(record.get("question")).encode("utf-8", "replace")).hexdigest()[:12]
+    try:
+        return question_of(record, task)
+    except UserError as error:
+        raise UserError(f"question {number}: {error}") from None
 
 
 def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
@@ -277,25 +255,19 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
 
 def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and the sources that came as objects."""
-    if sources is None:
-        return dict.fromkeys(usual), {}
-    if isinstance(sources, str):
-        return ({} if sources.strip() == "none" else parse_sources(sources)), {}
+    if sources is None or isinstance(sources, str):
+        return named.source_specs(sources, usual), {}
     if hasattr(sources, "search"):
         sources = [typing_cast(Source, sources)]
-    named: dict[str, str | Source | None] = {}
-    named.update(
-        sources
-        if isinstance(sources, Mapping)
-        else {getattr(source, "name", str(source)): source for source in sources}
-    )
-    own = {name: source for name, source in named.items() if source is not None and not isinstance(source, str)}
+    all_of: dict[str, str | Source | None] = {}
+    all_of.update(sources if isinstance(sources, Mapping) else {getattr(one, "name", str(one)): one for one in sources})
+    own = {name: source for name, source in all_of.items() if source is not None and not isinstance(source, str)}
     for name, source in own.items():
         for needed in ("name", "description", "search"):
             if not hasattr(source, needed):
                 raise UserError(f"the source {name!r} has no {needed!r}; expected a name, a description and a search")
-    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in named.items()}
-    specs |= {name: f"object {_qualified(source)}" for name, source in own.items()}
+    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in all_of.items()}
+    specs |= {name: f"object {type(source).__module__}.{type(source).__qualname__}" for name, source in own.items()}
     return specs, own
 
 
@@ -307,10 +279,6 @@ def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
     if own.setdefault(chat.name, chat) is not chat and own[chat.name] is not model:
         raise UserError(f"two models have the name {chat.name!r}; name them apart")
     return chat.name
-
-
-def _qualified(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _first_rounds(given: Path | None, questions: Sequence[Question], protocol: Protocol, repeats: int) -> Given | None:

@@ -1,17 +1,20 @@
-"""What a run has done so far, for the progress line."""
+"""How much runs may use, and what a run has done so far."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
-from madke.core.errors import CallError
+from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
+from madke.core.errors import CallError, UserError
+from madke.core.events import RunProgress
 from madke.engine.parse import CUT
 from madke.llm import Limiter, Limits
-from madke.runs.budget import Budget
+from madke.llm.models import UNPAID, kind_of
+from madke.llm.prices import Prices, cost, price_of
 from madke.runs.run_json import Session
 
 HOPELESS = 20
@@ -22,6 +25,48 @@ once the bound is twice their number, since one short failure can hit all of the
 HOPELESSLY_CUT = 3
 """Calls of one model in a row that reach ``max_tokens`` without visible text before no further question begins: it
 reasons for longer than it may, and would in every question that is left."""
+
+_COUNTED = ("failed", "calls", "failed_calls", "retries", "prompt_tokens", "cached_tokens", "completion_tokens")
+
+
+@dataclass(kw_only=True, slots=True)
+class Budget:
+    """What may be used, and what is used; the runs of an experiment draw on one.
+
+    No question begins once a limit is reached. Those under way are finished, so it is passed by what they use.
+    """
+
+    prices: Prices
+    max_cost: float | None = None
+    """In the currency of the prices; None: no limit."""
+    max_tokens: int | None = None
+    """Prompt and completion tokens; None: no limit."""
+    cost: float = 0.0
+    tokens: int = 0
+
+    def check(self, models: Iterable[str]) -> None:
+        """Refuse a limit of cost where the calls of a model have no price."""
+        for name in models:
+            if self.max_cost is not None and price_of(name, self.prices) is None and kind_of(name) not in UNPAID:
+                known = f"holds prices for {', '.join(self.prices)}" if self.prices else "is not given"
+                raise UserError(f"--max-cost needs the price of {name!r}; --prices {known}")
+
+    def pay(self, model: str, usage: Usage) -> float:
+        """Count a call, or the sum of several, that a model made; what it cost, 0 without a price."""
+        price = price_of(model, self.prices)
+        charged = cost(usage, price) if price else 0.0
+        self.tokens += usage.prompt_tokens + usage.completion_tokens
+        self.cost += charged
+        return charged
+
+    @property
+    def reached(self) -> str | None:
+        """The limit that is reached, as its option is called; None while more may begin."""
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            return "--max-cost"
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return "--token-budget"
+        return None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -65,13 +110,7 @@ class Meter:
         self.started = self.clock()
 
     def count(self, model: str, completion: Completion, *, service: bool = False) -> None:
-        """Add a call that has ended.
-
-        Args:
-            model: The model's own name.
-            completion: What came back.
-            service: It is a search, or an estimator: debates go on without them.
-        """
+        """Add a call that has ended. A ``service`` is a search, or an estimator: debates go on without them."""
         if self.budget is not None:
             self.cost += self.budget.pay(model, completion.usage)
         self.calls += 1
@@ -94,27 +133,26 @@ class Meter:
         self.retries += 1
 
     @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens of all calls."""
-        return self.prompt_tokens + self.completion_tokens
-
-    @property
     def stopped(self) -> str | None:
         """Why no further question may begin; None while they may."""
         return self.ended or (self.budget.reached if self.budget is not None else None)
 
-    @property
-    def calls_per_second(self) -> float:
-        """Calls that ended a second of wall time."""
-        elapsed = self.clock() - self.started
-        return self.calls / elapsed if elapsed > 0 else 0.0
+    def _counts(self) -> dict[str, Any]:
+        """What :class:`madke.core.events.RunProgress` and :class:`madke.runs.run_json.Session` both say."""
+        return {name: getattr(self, name) for name in _COUNTED}
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimate from the pace so far; None before the first question ended."""
-        if not self.done:
-            return None
-        return (self.clock() - self.started) / self.done * (self.total - self.resumed - self.done)
+    def progress(self) -> RunProgress:
+        """What was counted so far, for listeners."""
+        return RunProgress(
+            at=self.clock() - self.started,
+            done=self.done,
+            total=self.total,
+            resumed=self.resumed,
+            too_long=self.too_long,
+            cost=self.budget.cost if self.budget is not None and self.budget.prices else None,
+            in_flight=self.limiter.state().in_flight if self.limiter is not None else 0,
+            **self._counts(),
+        )
 
     def session(self) -> Session:
         """What was counted, for ``run.json``."""
@@ -123,46 +161,15 @@ class Meter:
             seconds=round(self.clock() - self.started, 3),
             ended=(self.stopped if self.left_over else self.ended) or "finished",
             questions=self.done,
-            failed=self.failed,
             left_over=self.left_over,
-            calls=self.calls,
-            failed_calls=self.failed_calls,
-            retries=self.retries,
-            prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            completion_tokens=self.completion_tokens,
             cost=self.cost if priced else None,
             concurrency=asdict(self.limiter.state()) if self.limiter is not None else None,
+            **self._counts(),
         )
-
-    def line(self) -> str:
-        """The counters in one line of plain text."""
-        left = self.seconds_left
-        parts = [
-            f"{self.resumed + self.done}/{self.total} questions",
-            f"{self.calls_per_second:.1f} calls/s",
-            f"{self.tokens:,} tokens",
-            f"{self.retries} retries",
-            f"{self.failed_calls} calls and {self.failed} questions failed",
-        ]
-        if self.limiter is not None:
-            state = self.limiter.state()
-            parts.insert(2, f"{state.in_flight} of {state.limit} calls at once")
-        if self.budget is not None and self.budget.prices:
-            parts.append(f"cost {self.budget.cost:.4g}")
-        if self.too_long:
-            parts.append(f"{self.too_long} prompts too long")
-        return ", ".join(parts) + (f", {left:.0f} s left" if left is not None else "")
 
 
 class Metered:
-    """A model whose calls are counted.
-
-    Args:
-        model: Who is asked.
-        meter: Where they are counted.
-        service: See :meth:`Meter.count`.
-    """
+    """A model whose calls are counted; ``service`` as in :meth:`Meter.count`."""
 
     def __init__(self, model: ChatModel, meter: Meter, *, service: bool = False) -> None:
         self.name = model.name

@@ -1,17 +1,11 @@
 """The cast's models on the nodes of a Ray cluster, each with an endpoint or a GPU of its own.
 
-Debates are played in this process, as ever; only model calls travel. Each has to come home when it has ended in any
-case, so that it is stored before it is used and never paid for twice, and a call that is asked costs this process no
-more than one that is streamed home. In return the call store, retries, limits, searches and the estimator are those of
-any run, and a node that is lost takes nothing with it but the calls that it was asked just then: they are asked of
-another, and the questions go on. The price: this process's CPU, some 2 ms a call, bounds what a cluster can do
-(``eval/benchmarks/ray_run.py``).
+Debates are played in this process; only model calls travel, and each comes home when it has ended, so that it is stored
+before it is used. A node that is lost loses the calls that it was asked just then: they are asked of another.
 
-A node's ``openai/`` or ``azure/`` model asks the endpoint in the environment in which Ray was started *there*
-(``OPENAI_BASE_URL``), with the key of that environment: keys do not travel, nor does the environment of this machine.
-``--base-url`` is for all nodes. A model is recorded, and its calls are kept, under the name that it has *here*,
-whichever node's endpoint answered: which node that is, is chance. Paths (``hf/FOLDER``, ``scripted/FILE``) are each
-node's own.
+A node asks the endpoint in the environment in which Ray was started *there* (``OPENAI_BASE_URL``), with the key of that
+environment: keys do not travel; ``--base-url`` is for all nodes. A model is recorded under the name that it has *here*,
+whichever node answered. Paths (``hf/FOLDER``, ``scripted/FILE``) are each node's own.
 """
 
 from __future__ import annotations
@@ -27,8 +21,8 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.llm import MODEL_FORMS, AtEndpoint, Models, endpoints_of, kind_of, read_models
-from madke.llm.endpoints import OPENAI_URL
+from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of
+from madke.llm.models import kind_of
 from madke.runs.cast import open_models
 from madke.versions import versions
 from madke.workers.ray_cluster import cause, connected, same_versions
@@ -39,7 +33,7 @@ _Answer = tuple[Completion | dict[str, Any], float]
 """A completion, or the fields of a CallError; and for how many seconds the model should not be asked."""
 
 _RESTARTS = 3
-"""So often a worker whose process ended is started again; one that a model kills each time must not go on forever."""
+"""Of a worker whose process ended; one that a model kills each time must not go on forever."""
 _ASKED = 2
 """Workers that a call is asked of at most, where the first is lost with it: it may be what killed them."""
 _PATIENCE = 30.0
@@ -62,24 +56,13 @@ def ray_models(
     There is one worker for each GPU where a model is ``hf/`` and there are GPUs, else one for each node that has CPUs;
     an ``hf/`` model without a GPU takes all CPUs of its node. All calls of a question are asked of one worker while it
     is there, for its server's prefix cache; a question that begins goes to the one with the fewest calls under way.
+    A worker whose process ended is started again while its node lives; a call raises UserError when none is left.
 
-    The models raise :class:`madke.core.errors.CallError` as those of ``open_model`` do, and UserError when no worker is
-    left. A worker whose process ended is started again while its node lives.
-
-    Args:
-        names: Role -> model name.
-        base_url: The endpoint of the models that have one, for every node; None leaves it to each node.
-        address: See :func:`madke.workers.ray_cluster.connected`.
-        concurrency: Calls under way at once; all of them may be one worker's.
-        models: The entries of ``models.yaml``, which travel to the nodes; the keys that they name do not.
-
-    Raises:
-        UserError: The cluster cannot be used, or a node cannot open a model, or would take another one for it.
+    The entries of ``models.yaml`` travel to the nodes; the keys that they name do not. Without ``base_url`` each node
+    has an endpoint of its own. All ``concurrency`` calls may be one worker's.
     """
     if "human" in map(kind_of, names.values()):
         raise UserError("--engine ray: a human answers at this terminal, not on a node; leave the engine out")
-    if models is None and any(kind_of(name) not in MODEL_FORMS for name in names.values()):
-        models = read_models()
     here = open_models(names, base_url=base_url, replay=True, models=models)
     expected = {name: here[role] for role, name in names.items()}
     with connected(address) as ray:
@@ -188,7 +171,7 @@ class _OnNodes:
 
     @property
     def hold(self) -> float:
-        """Seconds for which no call should begin, see :class:`madke.llm.Limited`."""
+        """See :class:`madke.llm.Limited`."""
         return max(0.0, self._free_at - time.monotonic())
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -214,8 +197,8 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
             self._opened: dict[str, ChatModel] = {}
 
         async def open(self) -> dict[str, tuple[str, str | None]]:
-            """The models' own names, and where they are asked."""
-            from madke.llm import endpoints_of
+            """Model -> its own name, and where it is asked."""
+            from madke.llm.endpoints import endpoints_of
 
             opened = self._models()
             at = endpoints_of(opened.values())
@@ -227,7 +210,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
         async def probe(self) -> None:
             """See to it that the endpoints are there."""
             from madke.core.errors import UserError
-            from madke.llm import probe
+            from madke.llm.endpoints import probe
 
             try:
                 probe(self._models().values())
@@ -317,7 +300,7 @@ def _got(ray: Any, answer: Any, worker: _Worker) -> Any:
 
 
 def _compare(node: str, name: str, here: ChatModel, there: str, address: str | None) -> None:
-    """See to it that calls of a node's model can be kept under its name here; say where its endpoint is another."""
+    """Refuse a model whose calls cannot be kept under its name here; say where its endpoint is another."""
     if here.name != there:
         raise UserError(f"Ray: the node {node} has {there} where this one has {here.name}; give every node the same")
     known = endpoints_of([here]).get(there, {}).get("address")

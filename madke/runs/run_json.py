@@ -40,14 +40,14 @@ class Session:
     failed: int
     left_over: int
     calls: int
-    """Calls that were made; those that the call store answered are not among them."""
+    """Without those that the call store answered."""
     failed_calls: int
     retries: int
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
     cost: float | None
-    """In the currency of the price file; None without one."""
+    """None without prices."""
     concurrency: Mapping[str, float] | None
     """How many calls the limiter let through at once: :class:`madke.llm.LimiterState`."""
 
@@ -56,7 +56,7 @@ def read_spec(path: Path) -> RunSpec:
     """The description of the run in a directory.
 
     Raises:
-        UserError: ``run.json`` is missing or is not one of ours.
+        UserError: ``run.json`` is missing or is not one of ours; so do all functions here.
     """
     try:
         return RunSpec.model_validate(_record(path)["spec"])
@@ -65,12 +65,8 @@ def read_spec(path: Path) -> RunSpec:
 
 
 def run_files(path: Path) -> RunFiles:
-    """Where a run's calls and pools are, as its last session says; they may have been moved or removed since.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours.
-    """
-    sessions = _record(path)["sessions"]
+    """Where a run's calls and pools are, as its last session says; they may have been moved or removed since."""
+    sessions = sessions_of(path)
     said = sessions[-1].get("files", {}) if sessions else {}
     pools = said.get("pools")
     return RunFiles(
@@ -79,83 +75,49 @@ def run_files(path: Path) -> RunFiles:
 
 
 def endpoints_before(path: Path) -> Mapping[str, Any]:
-    """Where the run's models were asked: model name -> ``address`` and ``dialect``.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours.
-    """
+    """Where the run's models were asked: model name -> ``address`` and ``dialect``."""
     endpoints: Mapping[str, Any] = _record(path)["endpoints"]
     return endpoints
 
 
 def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
-    """What each command did, the first one first; see :class:`Session`.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours.
-    """
+    """What each command did, the first one first; see :class:`Session`."""
     sessions: Sequence[Mapping[str, Any]] = _record(path)["sessions"]
     return sessions
 
 
 def tokens_of_sessions(path: Path) -> int:
-    """Prompt and completion tokens that all commands counted.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours.
-    """
+    """Prompt and completion tokens that all commands counted."""
     counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
     return sum(count for count in counted if isinstance(count, int))
 
 
 def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str) -> None:
-    """Write what the run is now, and that a command begins to work on it.
-
-    Args:
-        path: The run's directory.
-        spec: What the run is.
-        endpoints: Model name -> where and how it is asked.
-        files: Where its calls and pools are.
-        started: ISO 8601, UTC.
-
-    Raises:
-        UserError: The directory cannot be written to.
-    """
-    record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"sessions": []}
+    """Write what the run is now, and that a command begins to work on it at ``started`` (ISO 8601, UTC)."""
+    record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"endpoints": {}, "sessions": []}
+    pools = None if files.pools is None else os.path.relpath(files.pools, path)
     session = {
         "started": started,
-        "files": {
-            "calls": os.path.relpath(files.calls, path),
-            "pools": None if files.pools is None else os.path.relpath(files.pools, path),
-        },
+        "files": {"calls": os.path.relpath(files.calls, path), "pools": pools},
         "versions": versions(),
     }
-    _write(
-        path,
-        {
-            "format": FORMAT,
-            "spec": spec.model_dump(mode="json"),
-            "endpoints": {**record.get("endpoints", {}), **endpoints},
-            "sessions": [*record["sessions"], session],
-        },
-    )
+    written = {
+        "format": FORMAT,
+        "spec": spec.model_dump(mode="json"),
+        "endpoints": {**record["endpoints"], **endpoints},
+        "sessions": [*record["sessions"], session],
+    }
+    _write(path, written)
 
 
 def end_session(path: Path, session: Session | None, endpoints: Mapping[str, Any]) -> None:
-    """Complete the last session; None removes it, where the command had nothing to do.
-
-    Args:
-        path: The run's directory.
-        session: What the command did.
-        endpoints: Model name -> where and how it was asked in the end: a dialect is found out on the way.
-
-    Raises:
-        UserError: ``run.json`` is missing or is not one of ours, or the directory cannot be written to.
-    """
+    """Complete the last session with what the command did; None removes it, where the command had nothing to do."""
     record = _record(path)
     *before, last = record["sessions"]
-    kept = [*before, last] if session is None and not before else before
-    sessions = kept if session is None else [*before, {**last, **asdict(session)}]
+    if session is not None:
+        last = {**last, **asdict(session)}
+    sessions = before if session is None and before else [*before, last]
+    # A dialect is found out on the way.
     _write(path, {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
 
 
@@ -167,11 +129,10 @@ def _record(path: Path) -> dict[str, Any]:
         raise UserError(f"cannot be read: {error.strerror}", file=file) from None
     except ValueError:
         record = None
-    if isinstance(record, dict) and record.get("format", 1) != FORMAT:
-        found = record.get("format", 1)
-        raise UserError(
-            f"is of format {found!r}, and this version of madke reads {FORMAT}; choose another --out", file=file
-        )
+    found = record.get("format", 1) if isinstance(record, dict) else FORMAT
+    if found != FORMAT:
+        expected = f"this version of madke reads {FORMAT}; choose another --out"
+        raise UserError(f"is of format {found!r}, and {expected}", file=file)
     if not isinstance(record, dict) or not _is_sound(record):
         raise UserError("does not describe a run", file=file)
     return record

@@ -5,29 +5,32 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
 from madke.core.errors import UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source, SourceCounts
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
-from madke.files import fingerprint, replacing
-from madke.knowledge.pool_file import PoolLines, PoolRecord, pool_records, sources_in
+from madke.files import replacing
+from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
 from madke.knowledge.pools import build_pools, load_pool
-from madke.runs.directory import RunDirectory
-from madke.runs.job import Job
 from madke.runs.spec import RunSpec, question_hash, short_hash
+
+if TYPE_CHECKING:
+    from madke.runs.directory import RunDirectory
+    from madke.runs.job import Job
 
 _log = logging.getLogger(__name__)
 
 RETRIEVED = 10
 """Passages that are asked of each source (or ``per_source``, if that is more): spares for removed duplicates."""
-
 
 _MORE = "pools.more.jsonl"
 """Where the pools of questions that come later are built."""
@@ -53,15 +56,7 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
 class RunPools:
     """The pool of each question under one protocol's knowledge settings, read from the file when it is asked for.
 
-    Args:
-        file: A pool file; None for a protocol without knowledge.
-        knowledge: The protocol's settings.
-        questions: Each must have a record in the file.
-        known: A run whose lines of the pool file were checked before; where they are the same, they are not checked
-            again.
-
-    Raises:
-        UserError: The file is wrong, lacks a question, or holds nothing of a source that is asked for.
+    Each question must have a line in the file; those that are the same in the run ``known`` are not checked again.
     """
 
     def __init__(
@@ -75,15 +70,18 @@ class RunPools:
         """Chosen source -> what served it when the pools were built."""
         self.hashes: Mapping[str, str] = {}
         """Question id -> hash of its line."""
-        self._state = _state(file)
-        self._sha256 = fingerprint(file) if file else None
         self._file = file
         self._knowledge = knowledge
-        self._lines: PoolLines | None = None
         if file is None or knowledge is None:
             return
-        lines = lines_of(file, {question.id for question in questions})
+        try:
+            lines = lines_of(file, {question.id for question in questions})
+        except OSError as error:
+            raise UserError(f"cannot be read: {error.strerror or error}", file=file) from None
         self.hashes = {id_: found for id_, (found, _) in lines.items()}
+        self._starts = {id_: start for id_, (_, start) in lines.items()}
+        # A compressed file cannot be read from its middle.
+        self._unpacked = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else None
         if (
             known is not None
             and all(known.questions.get(q.id) == question_hash(q) for q in questions)
@@ -94,40 +92,31 @@ class RunPools:
             self.sources = known.sources
         else:
             self.sources = _checked(file, knowledge, questions)
-        self._lines = PoolLines(file, self.hashes, {id_: start for id_, (_, start) in lines.items()})
 
     def of(self, question: Question) -> KnowledgePool:
-        """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered."""
-        if self._lines is None or self._knowledge is None:
-            return EMPTY_POOL
-        record = self._lines[question.id]
-        self.check()
-        return pool_of(record, self._knowledge)
-
-    def check(self) -> None:
-        """Check that the file still is what it was; it is read again only where it may have changed.
+        """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered.
 
         Raises:
-            UserError: It was replaced or changed. No pool was read from the new file.
+            UserError: Its line is not what it was when the run began.
         """
-        if self._file is None or (state := _state(self._file)) == self._state:
-            return
-        if fingerprint(self._file) != self._sha256:
+        if self._file is None or self._knowledge is None:
+            return EMPTY_POOL
+        line = self._line(self._file, self._starts[question.id])
+        if short_hash(line.strip()) != self.hashes[question.id]:
+            found = "was replaced or changed while this run read it; no debate used the new one"
             raise UserError(
-                f"was replaced or changed while this run read it. All debates so far used the file with SHA-256 "
-                f"{self._sha256}; put it back and give the same command again, or choose another --out",
+                f"{found}: put the old one back and give the same command again, or choose another --out",
                 file=self._file,
             )
-        self._state = state
+        return pool_of(record_from_json(line), self._knowledge)
 
-
-def _state(file: Path | None) -> tuple[int, ...] | None:
-    """What changes with the content of a file, or when it is replaced."""
-    try:
-        found = file.stat() if file else None
-    except OSError:
-        return None
-    return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    def _line(self, file: Path, start: int) -> bytes:
+        try:
+            with file.open("rb") if self._unpacked is None else BytesIO(self._unpacked) as lines:
+                lines.seek(start)
+                return lines.readline()
+        except OSError:
+            return b""
 
 
 def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
@@ -169,40 +158,12 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
     return {source: asked[source] for source in knowledge.sources}
 
 
-def build_run_pools(
-    file: Path,
-    questions: Sequence[Question],
-    knowledge: Knowledge,
-    sources: Callable[[], Sequence[Source]],
-    progress: Callable[[int, int], None],
-) -> dict[str, SourceCounts]:
-    """Retrieve a run's own pools into ``file``, for those questions that it does not hold yet.
-
-    Returns:
-        Source name -> what it found for them.
+async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
+    """The pool file in the run directory, with what it lacks retrieved.
 
     Raises:
-        UserError: A source cannot work, or the file cannot be written.
+        UserError: A source cannot work, or the file is missing or cannot be written.
     """
-    if not file.exists():
-        return build_pools(questions, sources(), depth(knowledge), file, progress=progress)
-    held = lines_of(file, {question.id for question in questions})
-    lacking = [question for question in questions if question.id not in held]
-    if not lacking:
-        return {}
-    more = file.with_name(_MORE)
-    found = build_pools(lacking, sources(), depth(knowledge), more, progress=progress)
-    with replacing(file) as whole:
-        whole.write(file.read_bytes())
-        whole.write(more.read_bytes())
-    more.unlink()
-    return found
-
-
-async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
-    """The pool file in the run directory, with what it lacks retrieved."""
-    knowledge = job.protocol.knowledge
-    assert knowledge is not None
     file = directory.path / "pools.jsonl"
     if directory.begun and not file.exists():
         raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
@@ -211,22 +172,35 @@ async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *,
     if not directory.begun:
         # Pools without a run are left of one that was stopped; nothing says what they were built from.
         file.unlink(missing_ok=True)
-    later = None if tell is None else from_thread(tell)
-
-    def progress(done: int, total: int) -> None:
-        if later is not None:
-            later(PoolProgress(question="", done=done, total=total))
-
-    def opened() -> Sequence[Source]:
-        return job.sources(later)
-
-    found = await asyncio.to_thread(build_run_pools, file, job.questions, knowledge, opened, progress)
+    found = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
     for name, count in found.items():
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
     if found and tell is not None:
         tell(PoolsReady(question="", found=found))
     return file
+
+
+def _retrieve_missing(job: Job, file: Path, tell: Listener) -> dict[str, SourceCounts]:
+    """Retrieve the pools that the file lacks into it; what each source found for them."""
+    assert job.protocol.knowledge is not None
+    lacking, made = job.questions, file
+    if file.exists():
+        held = lines_of(file, {question.id for question in job.questions})
+        lacking, made = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
+    if not lacking:
+        return {}
+
+    def progress(done: int, total: int) -> None:
+        tell(PoolProgress(question="", done=done, total=total))
+
+    found = build_pools(lacking, job.sources(tell), depth(job.protocol.knowledge), made, progress=progress)
+    if made != file:
+        with replacing(file) as whole:
+            whole.write(file.read_bytes())
+            whole.write(made.read_bytes())
+        made.unlink()
+    return found
 
 
 def from_thread(listen: Listener) -> Listener:

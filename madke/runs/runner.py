@@ -14,30 +14,27 @@ from pathlib import Path
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolReady, RunProgress, heedless
+from madke.core.events import Listener, PoolReady, heedless
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
 from madke.engine.scene import Estimate, Retrieve
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, endpoints_of, moved, read_models
-from madke.llm.prices import read_prices
-from madke.runs.budget import Budget
-from madke.runs.cast import allow_connections, guarded
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
+from madke.llm.endpoints import endpoints_of, moved
+from madke.llm.prices import Prices, read_prices
+from madke.runs.cast import LiveSearch, QualityEstimator, allow_connections, estimating, guarded, searching
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import HOPELESS, Meter, Metered
+from madke.runs.meter import HOPELESS, Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
-from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, seconds_until, until_stopped
-from madke.tasks import get_task
 
 _log = logging.getLogger(__name__)
 
 _TOLD_EVERY = 0.5
-"""Seconds between two :class:`RunProgress`."""
+"""Seconds between two :class:`madke.core.events.RunProgress`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +50,14 @@ class Account:
     """Until when calls begin, in seconds of :func:`time.monotonic`; None: until all is done."""
 
 
-def account(options: RunOptions) -> Account:
-    """The account that a command's options open.
+def prices_of(options: RunOptions) -> Prices:
+    """The prices of the price file and, below them, of ``models.yaml``."""
+    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
 
-    Raises:
-        UserError: The price file or the deadline is wrong.
-    """
-    prices = {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
-    budget = Budget(prices=prices, max_cost=options.max_cost, max_tokens=options.token_budget)
+
+def account(options: RunOptions) -> Account:
+    """The account that a command's options open."""
+    budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
     if options.deadline is None:
         return Account(budget=budget)
     # Seconds of a clock that nobody sets.
@@ -79,22 +76,12 @@ async def play(
 ) -> Meter:
     """Debate every question that the directory does not hold yet.
 
-    Args:
-        job: What is debated, and by whom.
-        directory: An entered directory; it begins here.
-        options: How.
-        pools: A pool file. None: the run's own, which is built if need be.
-        shared: What the run shares with others.
-        listen: Hears how far pools and run are, and the events of all debates.
-        signals: Whether SIGINT, SIGTERM and SIGHUP end the run without losing a call that is paid for.
+    The directory is entered before and begins here. Without a pool file the run's own is built. With ``signals``,
+    SIGINT, SIGTERM and SIGHUP end the run as :class:`madke.runs.stopping.Interrupted`, without losing a call.
 
     Returns:
         The counters; ``meter.stopped`` says what ended the run early, ``meter.left_over`` how many questions have no
         outcome for that.
-
-    Raises:
-        UserError: The directory belongs to another run; a pool, a model, a source or the call store cannot be used.
-        Interrupted: A signal stopped the run; all that had ended is kept.
     """
     started = datetime.now(UTC)
     tell = None if listen is None else heedless(listen)
@@ -112,7 +99,7 @@ async def play(
             file = await own_pools(job, directory, tell, replay=options.replay)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(file, job.protocol.knowledge, job.questions, before)
-        live = _live_search(job, before, tell, replay=options.replay)
+        live = live_search(job, before, tell, replay=options.replay)
         spec = job.spec.model_copy(
             update={
                 "models": {role: model.name for role, model in models.items()},
@@ -190,7 +177,6 @@ class _Run:
         told = asyncio.create_task(self._tell_now_and_then())
         try:
             await self._played(pending, signals=signals)
-            self.pools.check()
         except BaseException as error:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # the disk is full, say: what happened first is what counts
@@ -232,20 +218,8 @@ class _Run:
         pool = self.pools.of(question)
         if self.listen is not None:
             self.listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        return await debate(
-            question,
-            job.protocol,
-            cast,
-            pool,
-            task=get_task(question.task),
-            prompts=job.variant,
-            repeat=repeat,
-            seed=job.spec.seed,
-            given=job.given.of(question.id, repeat) if job.given else (),
-            retrieve=self.retrieve,
-            estimate=self.estimate,
-            listen=self.listen,
-            clock=time.monotonic,
+        return await job.debated(
+            question, cast, pool, repeat=repeat, retrieve=self.retrieve, estimate=self.estimate, listen=self.listen
         )
 
     def _catch_up(self, budget: Budget) -> None:
@@ -269,27 +243,8 @@ class _Run:
 
     def tell(self) -> None:
         """Tell the listener how far the run is."""
-        meter = self.meter
         if self.listen is not None:
-            self.listen(
-                RunProgress(
-                    question="",
-                    at=meter.clock() - meter.started,
-                    done=meter.done,
-                    total=meter.total,
-                    resumed=meter.resumed,
-                    failed=meter.failed,
-                    calls=meter.calls,
-                    failed_calls=meter.failed_calls,
-                    too_long=meter.too_long,
-                    retries=meter.retries,
-                    prompt_tokens=meter.prompt_tokens,
-                    cached_tokens=meter.cached_tokens,
-                    completion_tokens=meter.completion_tokens,
-                    cost=meter.budget.cost if meter.budget is not None and meter.budget.prices else None,
-                    in_flight=self.limiter.state().in_flight,
-                )
-            )
+            self.listen(self.meter.progress())
 
 
 async def run_batch(
@@ -301,18 +256,10 @@ async def run_batch(
     workers: int,
     drain: Callable[[], Coroutine[None, None, None]],
 ) -> None:
-    """Debate questions, each in the repeat (0-based) that stands with it.
+    """Debate questions, each in the repeat (0-based) that stands with it, until the meter says why to stop.
 
-    Args:
-        pending: What is to be done; taken one by one, so that no more than one state per worker is in memory.
-        play: Debates one question.
-        directory: Where transcripts go.
-        meter: Its counts of questions are updated here. Where it says why to stop, no further question begins.
-        workers: Questions under way at once.
-        drain: Lets no call begin any more and waits for those under way, before an error in one debate ends the others.
-
-    Raises:
-        UserError: The directory or the call store cannot be written any more. What had finished is in them.
+    They are taken one by one, so that no more than one state per worker is in memory. ``drain`` waits for the calls
+    under way before an error in one debate ends the others.
     """
     # One iterator shared by all workers: each takes the next question when it is free.
     left = iter(pending)
@@ -361,7 +308,9 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
     yield job.open_models(options, replay=named_only)
 
 
-def _live_search(job: Job, before: RunSpec | None, tell: Listener | None, *, replay: bool) -> LiveSearch | None:
+def live_search(
+    job: Job, before: RunSpec | None = None, tell: Listener | None = None, *, replay: bool = False
+) -> LiveSearch | None:
     """Who makes the searches of debaters, where they may search.
 
     A replay opens no source: what they were is what its run says.

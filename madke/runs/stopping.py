@@ -36,16 +36,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal ended the run; everything is closed and stored.
-
-    Args:
-        number: The signal.
-    """
+    """A signal ended the run; everything is closed and stored. ``exit_status`` is as shells report it."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         super().__init__()
         self.exit_status = 128 + number
-        """As shells report it."""
 
 
 async def until_stopped(
@@ -67,7 +62,7 @@ async def until_stopped(
         Whether the batch ended by itself; False: its time was over.
 
     Raises:
-        Interrupted: A signal came (SIGINT, SIGTERM, SIGHUP).
+        Interrupted: A signal came.
     """
     loop = asyncio.get_running_loop()
     work = loop.create_task(batch)
@@ -105,12 +100,7 @@ async def until_stopped(
 
 
 async def drained(*limiters: Limits | Limiter, told: bool = True) -> None:
-    """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`.
-
-    Args:
-        limiters: What calls wait for.
-        told: Say what is waited for. An error is one line by itself.
-    """
+    """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`."""
     for limiter in limiters:
         limiter.close()
     under_way = sum(limiter.state().in_flight for limiter in limiters)
@@ -144,16 +134,7 @@ def _handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
 
 
 def seconds_until(text: str, now: datetime) -> float:
-    """The seconds from now until a deadline.
-
-    Args:
-        text: A duration (``90s``, ``45m``, ``1h30m``), a time of day, the next one (``06:30``), or an ISO 8601 date and
-            time, local if it names no time zone.
-        now: The present; without a time zone, by this machine's clock.
-
-    Raises:
-        UserError: It is none of these, or is over.
-    """
+    """The seconds from now until a deadline: see the help text of :attr:`madke.RunOptions.deadline`."""
     text = text.strip()
     if text and (duration := _DURATION.fullmatch(text)):
         hours, minutes, seconds = (float(part or 0) for part in duration.groups())

@@ -18,9 +18,9 @@ from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn
 from madke.engine.parse import answer_of, without_reasoning
 from madke.files import read_jsonl, refuse_repeated
+from madke.runs.directory import read_transcripts
 from madke.runs.run_json import read_spec
 from madke.runs.spec import RunSpec
-from madke.runs.transcripts import read_transcripts
 from madke.scoring.debate_rows import NO_SHARES, NOTHING_SAID, Row, Said, joined, of_one_arm, over_repeats, row
 from madke.scoring.metrics import METRICS, metrics_of
 from madke.scoring.rounds import round_rows

@@ -19,7 +19,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.files import replacing
-from madke.runs.transcripts import Key
+from madke.runs.directory import Key
 from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import question_of

@@ -1,8 +1,7 @@
 """The nodes of a Ray cluster.
 
-This process must run on one of them, and madke and its extras must be installed on each, in the same versions, on
-which the bytes of a result depend; Ray itself compares only its own version and Python's. Ray lets the arithmetic of a
-task run in as many threads as the task has CPUs; the last bits of a sum depend on their number.
+This process must run on one of them. The bytes of a result depend on the versions of madke and its extras, which must
+be the same on each, and on the threads of a task, as many as it has CPUs.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ _ENOUGH = 512
 
 @contextmanager
 def _fault_signals_kept() -> Iterator[None]:
-    """Whoever handled memory faults before the block handles them after it.
+    """Keep the handlers of memory faults, which Ray replaces as it connects and disconnects.
 
-    The Java virtual machine faults on purpose, many times a second. Ray takes the signals of faults when it connects,
-    and lets go of them when it disconnects; either would end a process in which Lucene is open.
+    The Java virtual machine faults on purpose: without its handlers a process ends in which Lucene is open.
     """
     libc = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
@@ -47,7 +45,7 @@ def _fault_signals_kept() -> Iterator[None]:
 
 
 _RETRIES = 3
-"""Of a task that was lost with its worker or node (Ray's default); one that kills its worker must not go on forever."""
+"""Of a task that was lost with its worker or node; one that kills its worker must not go on forever."""
 _SECONDS = 5.0
 """How long the cluster's head may take to accept a connection; Ray itself would try for two minutes."""
 # Ray warns without the first that a later version will hide GPUs; clusters that are started here report to nobody.
@@ -56,7 +54,7 @@ _SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED
 
 @contextmanager
 def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
-    """The nodes of a cluster as workers, see :func:`connected` and :func:`madke.workers.open_workers`."""
+    """See :func:`madke.workers.open_workers`."""
     with connected(address) as ray:
         yield _Cluster(ray, gpus=gpus)
 
@@ -65,11 +63,7 @@ def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
 def connected(address: str | None) -> Iterator[Any]:
     """The package ``ray``, connected to the cluster at ``address``, that of ``RAY_ADDRESS``, or one started here.
 
-    Where this process is connected to a cluster already, that connection is used, and left open. Whatever is printed
-    during the block, by Ray above all, goes to stderr.
-
-    Raises:
-        UserError: ray is missing, nothing answers there, or it runs other versions of Ray or Python.
+    A connection that is there already is used, and left open. Whatever is printed during the block goes to stderr.
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -92,10 +86,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
-    """A check that a node makes before its first work, which raises UserError where its versions are others.
-
-    It travels whole and names nothing of madke: where that is missing, it can say so. See :func:`cause`.
-    """
+    """A check that a node makes before its first work. It travels whole, and can say so where madke is missing."""
 
     def check() -> None:
         from madke.core.errors import UserError

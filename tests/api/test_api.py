@@ -99,6 +99,27 @@ def test_the_same_debate_through_api_command_line_and_stream(tmp_path, monkeypat
     assert by_run.spec == madke.api.batch.Run(tmp_path / "cli").spec
 
 
+def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path):
+    class Refusing(Counting):
+        async def complete(self, request):
+            raise madke.CallError("HTTP 400: no", retryable=False)
+
+    debate = madke.ask("Which is deeper?", model=Counting(), protocol="cot")
+    assert repr(debate) == "Debate('Lake Baikal', ok, 1 rounds)"
+    assert isinstance(debate.transcript.rounds[0], madke.Round)
+    assert isinstance(debate.transcript.rounds[0].turns[0], madke.Turn)
+    run = madke.run(["Which is deeper?"], model=Refusing(), protocol="cot", out=tmp_path / "out")
+    assert repr(run) == f"Run({str(tmp_path / 'out')!r}, 1 of 1 questions done, 1 failed)"
+    ((reason, count),) = run.failures.items()
+    assert (count, "HTTP 400: no" in reason) == (1, True)
+
+
+def test_a_question_needs_no_id():
+    questions = [madke.Question(question="Which is deeper?"), madke.Question(question="Which is colder?")]
+    run = madke.run(questions, model=Counting(), protocol="cot")
+    assert len({transcript.id for transcript in run.transcripts()} - {""}) == 2
+
+
 def test_it_works_inside_a_running_event_loop():
     async def notebook():
         debate = madke.ask("Which is deeper?", model=Counting(), protocol="cot")
@@ -116,19 +137,22 @@ def test_own_sources_are_asked_once_a_question(coroutine):
     assert {entry.title for transcript in run.transcripts() for entry in transcript.pool} == {"Baikal"}
 
 
-def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path):
+def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path, caplog):
     model, source = Counting(), Searching()
     questions = [f"Which lake is the deepest, in survey {n}?" for n in range(4)]
     same = {"model": model, "sources": [source], "out": tmp_path / "out"}
     madke.run(questions, limit=2, **same)
     calls, kept = len(model.asked), (tmp_path / "out" / "transcripts.jsonl").read_bytes()
+    assert "holds a run" not in caplog.text
     run = madke.run(questions, **same)
+    assert "holds a run of 2 questions, 4 are asked for; the others are debated too" in caplog.text
     assert len(model.asked) == 2 * calls
     assert source.queries == questions
     assert (tmp_path / "out" / "transcripts.jsonl").read_bytes().startswith(kept)
     assert [*run.spec.questions] == [transcript.id for transcript in run.transcripts()]
     assert run.scores == {}
     madke.run(questions, limit=1, **same)
+    assert "holds a run of 4 questions, 1 are asked for; scores are of all of them" in caplog.text
     assert (len(model.asked), len(source.queries)) == (2 * calls, 4)
 
 
@@ -145,13 +169,13 @@ def test_other_texts_or_another_model_are_refused(tmp_path):
 
 
 def test_what_cannot_be_asked_is_told(tmp_path):
-    with pytest.raises(madke.UserError, match="question 1 is empty"):
+    with pytest.raises(madke.UserError, match=r"question 1: .*question"):
         madke.ask(" ", model=Counting())
     with pytest.raises(madke.UserError, match="two questions have the same id"):
         madke.run(["Why?", "Why?"], model=Counting())
     with pytest.raises(madke.UserError, match="there is no question"):
         madke.run([], model=Counting())
-    with pytest.raises(madke.UserError, match=r"question 1: .*unexpected keyword argument 'answer'"):
+    with pytest.raises(madke.UserError, match="question 1: unknown key 'answer'; did you mean 'golden_answers'"):
         madke.run([{"question": "Why?", "answer": "so"}], model=Counting())
     with pytest.raises(madke.UserError, match="two models have the name 'counting'"):
         madke.ask("Why?", model={"*": Counting(), "judge": Counting()})

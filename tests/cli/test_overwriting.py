@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from madke.cli.outputs import refuse_overwriting
+from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
 from madke.files import fingerprint
 from tests.data.published import FILES, HOTPOT, write

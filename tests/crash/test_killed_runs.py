@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from madke.llm import CallStore
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
@@ -223,20 +223,6 @@ def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path
         before.rename(pools)
         assert madke(*command).returncode == 0
         assert len(outcomes(out)) == 12
-
-
-def test_a_pool_file_that_is_replaced_after_the_last_pool_was_read_is_noticed_at_the_end(tmp_path):
-    out, pools = tmp_path / "out", tmp_path / "pools.jsonl"
-
-    def change():
-        (tmp_path / "new.jsonl").write_bytes(pools.read_bytes().replace(b"1,642 metres", b"9,999 metres"))
-        (tmp_path / "new.jsonl").rename(pools)
-
-    with in_mid_run(change) as server:
-        stopped = madke(*run(tmp_path, server, out, n=2))
-        assert (stopped.returncode, stopped.stdout) == (2, "")
-        assert "was replaced or changed while this run read it" in stopped.stderr
-        assert len(outcomes(out)) == 2
 
 
 def test_a_pool_file_that_is_copied_over_itself_is_the_same(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from madke.core.chat import Usage
 from madke.core.errors import UserError
 from madke.llm.prices import Price, cost, price_of, read_prices
-from madke.runs.budget import Budget
+from madke.runs.meter import Budget
 
 MINI = Price(prompt=0.15, cached=0.075, completion=0.6)
 USAGE = Usage(prompt_tokens=1_000_000, cached_tokens=400_000, completion_tokens=500_000)

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from madke.cli import ablate
 from madke.core.errors import UserError
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
 

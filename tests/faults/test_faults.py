@@ -18,11 +18,10 @@ from madke.core.transcript import to_json
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
 from madke.llm.transport import MAX_REPLY
 from madke.runs import cast
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.options import RunOptions
 from madke.runs.runner import play
-from madke.runs.transcripts import read_transcripts
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import LastWords, chat, error, openai_server
 

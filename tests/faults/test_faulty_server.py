@@ -9,11 +9,10 @@ from random import Random
 
 from madke.llm import OpenAIChat, Retrying
 from madke.runs import cast
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.options import RunOptions
 from madke.runs.runner import play
-from madke.runs.transcripts import read_transcripts
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
 

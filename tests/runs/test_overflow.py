@@ -3,7 +3,7 @@
 import json
 
 from madke.llm import CallStore
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
 from tests.support.dataset import stage_of, write_dataset
 from tests.support.openai_server import chat, error, openai_server

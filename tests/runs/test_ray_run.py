@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import OpenAIServer, openai_server

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from madke.llm import CallStore
-from madke.runs.transcripts import read_transcripts
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import chat, error, openai_server

@@ -14,7 +14,7 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.llm import CallStore, Stored
-from madke.runs.services import LiveSearch, QualityEstimator, estimating, searching
+from madke.runs.cast import LiveSearch, QualityEstimator, estimating, searching
 
 QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")
 

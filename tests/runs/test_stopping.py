@@ -18,14 +18,13 @@ from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
-from madke.engine.protocol import Knowledge
 from madke.llm import Limited, Limiter
-from madke.runs.directory import RunDirectory
+from madke.runs.directory import RunDirectory, read_transcripts
+from madke.runs.job import prepared
 from madke.runs.meter import HOPELESS, Meter
-from madke.runs.run_pools import build_run_pools
+from madke.runs.run_pools import own_pools
 from madke.runs.runner import run_batch
 from madke.runs.stopping import drained, seconds_until, until_stopped
-from madke.runs.transcripts import read_transcripts
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
@@ -369,13 +368,12 @@ class Interrupted:
 
 def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path):
     questions = [Question(id=str(n), question=f"Question {n}?", answers=("a",)) for n in range(501)]
-    out, knowledge = tmp_path / "out", Knowledge(sources=("wiki",))
+    out = tmp_path / "out"
 
     def retrieve(source):
         with RunDirectory(out) as directory:
-            build_run_pools(
-                directory.path / "pools.jsonl", questions, knowledge, lambda: [source], lambda done, total: None
-            )
+            job = prepared(questions, sources=[source])
+            asyncio.run(own_pools(job, directory, None, replay=False))
 
     with pytest.raises(KeyboardInterrupt):
         retrieve(Interrupted())

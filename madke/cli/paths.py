@@ -1,12 +1,28 @@
-"""Refuse outputs that would overwrite inputs or run files, before anything is asked."""
+"""The files and folders that commands read, and those that they must not write."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from madke.core.errors import UserError
+
+if TYPE_CHECKING:
+    from madke.scoring.arms import Results
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH...",
+        help="Run directories, experiments (all of their arms), and files of answers from elsewhere: JSON lines of id "
+        "and answer, or of id and output, raw model text; other keys are ignored. Files need --data.",
+    ),
+]
+Data = Annotated[Path | None, typer.Option(help="The questions that files of answers from elsewhere belong to.")]
 
 _RECORDS = ("run.json", "experiment.json")
 """A folder that holds one of them is a run's, or an experiment's."""
@@ -19,18 +35,46 @@ _OWN = frozenset(
 """What runs and experiments keep in their folders."""
 
 
+def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
+    """The results at the paths, in order; of an experiment its reference first, then its other arms.
+
+    A task that is ``module:object`` may then be named by the results, too.
+    """
+    from madke.data import read_dataset
+    from madke.scoring.arms import open_results
+    from madke.tasks import TASKS
+
+    is_code = task is not None and ":" in task
+    if task is not None and is_code:
+        TASKS[task]
+    if data is None and (dataset is not None or (task is not None and not is_code)):
+        raise UserError(f"--{'dataset' if dataset is not None else 'task'} says how --data is read; name --data")
+    questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
+    return open_results(list(_arms(paths)), questions)
+
+
+def _arms(paths: Sequence[Path]) -> Iterator[Path]:
+    from madke.experiments.experiment import is_experiment, read_experiment
+
+    for path in paths:
+        if not is_experiment(path):
+            yield path
+            continue
+        recipe, folders = read_experiment(path)
+        if not folders:
+            raise UserError("is an experiment of which no arm has begun; run `madke ablate` first", file=path)
+        yield from sorted(folders, key=lambda folder: folder.name != recipe.reference)
+
+
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], *, own: str = "") -> None:
     """Refuse outputs that are inputs, or each other, or what a run or an experiment keeps in its folder.
 
     Links count as what they lead to.
 
     Args:
-        outputs: What each is called -> the file; None where there is none.
+        outputs: What each is called -> the file.
         inputs: Files that are read, runs, experiments, and other folders, of which every file counts.
         own: The name of the one file in a run's folder that the command is there to write.
-
-    Raises:
-        UserError: An output must not be written.
     """
     held = {_identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
     before: dict[object, str] = {}
@@ -43,21 +87,16 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path
             raise UserError(f"{name} would overwrite what this command reads; choose another file", file=path)
         real = Path(os.path.realpath(path))
         if real.name in _OWN and real.name != own and _is_ours(real.parent):
-            raise UserError(
-                f"{name} would overwrite a record of the run in {real.parent}; choose another file", file=path
-            )
+            found = f"{name} would overwrite a record of the run in {real.parent}; choose another file"
+            raise UserError(found, file=path)
         before[_identity(path)] = name
 
 
 def refuse_own_files(folder: Path, inputs: Iterable[Path]) -> None:
-    """Refuse inputs of a command that writes into a run's or an experiment's folder, where they are what it writes.
-
-    Raises:
-        UserError: An input would be overwritten.
-    """
+    """Refuse inputs of a command that writes into a run's or an experiment's folder, where they are what it writes."""
     own = {_identity(folder / name) for name in _OWN}
     for path in inputs:
-        if _identity(path) in own:
+        if path.is_file() and _identity(path) in own:
             found = f"is read by this command, which writes a file of that name into {folder}; choose another --out"
             raise UserError(found, file=path)
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import Field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from madke.core.errors import UserError
+from madke.runs.options import RunOptions
 from madke.tasks import TASKS
 
+
+def of_runs(name: str) -> Any:
+    """A field of :class:`madke.RunOptions` as an option: its flag, help text and bound."""
+    said = {each.name: each.metadata for each in fields(RunOptions)}[name]
+    flag = said["flag"] or f"--{name.replace('_', '-')}"
+    return typer.Option(flag, help=said["help"], min=said["ge"], metavar=said["metavar"] or None)
+
+
+BaseUrl = Annotated[str | None, of_runs("base_url")]
+Prices = Annotated[Path | None, of_runs("prices")]
+Address = Annotated[str | None, of_runs("address")]
 Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="A folder of your own variants, searched first.")]
 Settings = Annotated[
@@ -37,15 +48,6 @@ Model = Annotated[
         "-m",
         help="offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human, a name of models.yaml, or "
         "module:object of yours.",
-    ),
-]
-BaseUrl = Annotated[
-    str | None, typer.Option(help="Endpoint of openai/ and azure/ models, e.g. http://localhost:8000/v1.")
-]
-Prices = Annotated[
-    Path | None,
-    typer.Option(
-        help="A YAML file of prices for a million tokens: openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."
     ),
 ]
 Cast = Annotated[
@@ -87,60 +89,64 @@ Estimator = Annotated[
 Engine = Annotated[
     Literal["local", "ray"], typer.Option(help="Who does the work: this machine, or the nodes of a Ray cluster.")
 ]
-Address = Annotated[
-    str | None,
-    typer.Option(help="ray: the cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or a cluster of this machine."),
-]
 
 
-def run_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command every field of :class:`madke.runs.options.RunOptions` as an option, and one argument ``options``.
+_SHARED: Mapping[str, tuple[Any, Any]] = {
+    "task": (Task, None),
+    "protocol": (Protocol, "madke"),
+    "model": (Model, "offline"),
+    "cast": (Cast, None),
+    "sources": (Sources, None),
+    "estimator": (Estimator, None),
+    "dataset": (Dataset, None),
+    "ids": (Ids, None),
+    "limit": (Limit, None),
+    "sample_seed": (SampleSeed, None),
+    "settings": (Settings, None),
+    "prompts": (Prompts, None),
+}
+"""What several verbs ask of a run's description, with what it is where nothing is said."""
+
+
+def taking(shared: str, *, left_out: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command options that others have too, and the arguments ``asked`` and ``options`` that hold them.
 
     Args:
-        left_out: Fields that the command does not have.
+        shared: Names of shared options; ``asked`` is a mapping of them, as :func:`madke.runs.job.prepared` takes it.
+        left_out: Fields of :class:`madke.RunOptions` that the command does not have.
     """
-    from madke.runs.options import RunOptions
-
     types = get_type_hints(RunOptions)
-    taken_fields = {each.name: each for each in fields(RunOptions) if each.name not in left_out}
+    kept = {each.name: each for each in fields(RunOptions) if each.name not in left_out.split()}
+    described = {name: _SHARED[name] for name in shared.split()}
+    described |= {name: (Annotated[types[name], of_runs(name)], each.default) for name, each in kept.items()}
 
     def given_to(command: Callable[..., None]) -> Callable[..., None]:
-        # What RunOptions is need not be imported for the others to be read.
-        others = {name: hint for name, hint in command.__annotations__.items() if name != "options"}
-        hints = get_type_hints(SimpleNamespace(__annotations__=others), command.__globals__, include_extras=True)
-        own = [
-            parameter.replace(annotation=hints[parameter.name])
-            for parameter in signature(command).parameters.values()
-            if parameter.name != "options"
+        hints = get_type_hints(command, include_extras=True)
+        own = signature(command).parameters.values()
+        parameters = [
+            each.replace(annotation=hints[each.name]) for each in own if each.name not in ("asked", "options")
         ]
-        taken = [
-            Parameter(
-                name, Parameter.POSITIONAL_OR_KEYWORD, default=each.default, annotation=_option(each, types[name])
-            )
-            for name, each in taken_fields.items()
-        ]
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        parameters += [Parameter(name, kind, default=usual, annotation=a) for name, (a, usual) in described.items()]
 
         @wraps(command)
         def wrapper(**given: Any) -> None:
             from madke.knowledge.named import use_sources_file
 
-            options = RunOptions(**{name: given.pop(name) for name in taken_fields})
+            options = RunOptions(**{name: given.pop(name) for name in kept})
             if options.sources_file is not None:
                 use_sources_file(options.sources_file)
-            command(**given, options=options)
+            asked = {name: given.pop(name) for name in shared.split()}
+            for name, read in (("settings", settings_of), ("cast", cast_overrides)):
+                if name in asked:
+                    asked[name] = read(asked[name])
+            command(**given, asked=asked, options=options)
 
-        wrapper.__signature__ = Signature([*own, *taken])  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *taken]}
+        wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return wrapper
 
     return given_to
-
-
-def _option(each: Field[Any], kind: Any) -> Any:
-    """A field as an option: its flag, help text and bound."""
-    said = each.metadata
-    flag = said["flag"] or f"--{each.name.replace('_', '-')}"
-    return Annotated[kind, typer.Option(flag, help=said["help"], min=said["ge"], metavar=said["metavar"] or None)]
 
 
 def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:
