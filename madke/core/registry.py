@@ -139,6 +139,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
 def qualified_name(value: object) -> str:
     """``module:object`` of a function or a class; of another object that of its class."""
+    while isinstance(value, partial):
+        value = value.func
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}:{named.__qualname__}"
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import re
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
-from madke.core.registry import Registry
+from madke.core.registry import Registry, qualified_name
 from madke.llm.endpoints import Models, read_models
 from madke.llm.human import HumanChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
@@ -133,13 +131,13 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
 
 
 def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
-    """A ChatModel from an object of yours.
+    """A ChatModel from an object of yours. What it raises is a failed call, and the batch goes on.
 
     Args:
         model: A ChatModel; its class; a function without parameters that makes one; or a function of chat messages
             (a list of ``{"role", "content"}``) to the reply's text, sync (it runs in a thread) or async. A text may
             have a ``usage`` (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do; None is an empty
-            reply. What a function raises is a failed call, tried again if it is an OSError or says a passing status.
+            reply. A call that raises is tried again if it is an OSError or says a passing status.
         name: What its calls are known by. Default: its own ``name``, else ``module:qualified name``.
 
     Raises:
@@ -156,9 +154,9 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
             raise UserError(f"the model {qualified_name(model)} has no name; expected a text that identifies it")
         if not inspect.iscoroutinefunction(model.complete):
             raise UserError(f"the model {own}: complete(request) must be asynchronous (async def)")
-        return model if name in (None, own) else _Named(model, name)
+        return OwnModel(model, name or own)
     if callable(model):
-        return FunctionChat(model, name or qualified_name(model))
+        return OwnModel(model, name or qualified_name(model))
     raise UserError(f"{name or model!r} is no model; expected one with name and complete, or a function of messages")
 
 
@@ -173,65 +171,64 @@ def _makes_models(thing: Any) -> bool:
     return all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters)
 
 
-class _Named:
-    """A model under another name."""
+class OwnModel:
+    """Code of yours as a ChatModel: an object with ``complete``, or a function; see :func:`as_chat_model`."""
 
-    def __init__(self, model: ChatModel, name: str) -> None:
+    def __init__(self, own: Any, name: str) -> None:
         self.name = name
-        self._model = model
-        self.complete = model.complete
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self._model, attribute)
-
-
-def qualified_name(thing: Any) -> str:
-    """``module:qualified name`` of a function or class; of another object, that of its class."""
-    while isinstance(thing, functools.partial):
-        thing = thing.func
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}:{named.__qualname__}"
-
-
-class FunctionChat:
-    """A function of messages to text as a ChatModel; see :func:`as_chat_model`."""
-
-    def __init__(self, function: Callable[[list[dict[str, str]]], Any], name: str) -> None:
-        self.name = name
-        self._function = function
-        call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
-        self._later = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        self._own = own
+        self._is_function = not hasattr(own, "complete")
+        call = getattr(own, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
+        self._later = inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(call)
         # The loop's own threads are a few for each CPU; these mostly wait for a network.
         self._threads = ThreadPoolExecutor(_THREADS, "model")
 
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        return getattr(self._own, attribute)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OwnModel) and other._own is self._own and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     async def complete(self, request: ChatRequest) -> Completion:
-        """Call the function; CallError if it raises, or returns no text."""
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        """Ask it; CallError if it raises, or returns no reply."""
         started = time.monotonic()
         try:
-            if self._later:
-                said = self._function(messages)
-            else:
-                said = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
-            if inspect.isawaitable(said):
-                said = await said
+            said = await self._ask(request)
         except (CallError, UserError):
             raise
         except Exception as error:
             status = getattr(error, "status_code", 0)
             passing = isinstance(error, OSError) or status in (408, 409, 429) or status >= 500
-            raise CallError(f"{self.name}: {type(error).__name__}: {error}", retryable=passing) from error
+            reason = " ".join(f"{self.name}: {type(error).__name__}: {error}".split())
+            raise CallError(reason, retryable=passing) from error
         if isinstance(said, Completion):
             return said
-        if said is not None and not isinstance(said, str):
-            raise CallError(f"{self.name} returned {type(said).__name__}, expected a text", retryable=False)
+        if not self._is_function or not isinstance(said, str | None):
+            expected = "a text" if self._is_function else "a Completion"
+            raise CallError(f"{self.name} returned {type(said).__name__}, expected {expected}", retryable=False)
         text = str(said or "")
         counted = getattr(said, "usage", None)
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
         return Completion(text=text, usage=usage, seconds=time.monotonic() - started)
 
+    async def _ask(self, request: ChatRequest) -> Any:
+        if not self._is_function:
+            return await self._own.complete(request)
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        if self._later:
+            return await self._own(messages)
+        said = await asyncio.get_running_loop().run_in_executor(self._threads, self._own, messages)
+        return await said if inspect.isawaitable(said) else said
+
     async def aclose(self) -> None:
-        """Let the threads go, once those at work are done."""
+        """Close the object, if it can be; let the threads go, once those at work are done."""
+        if isinstance(self._own, Closable):
+            await self._own.aclose()
         self._threads.shutdown(wait=False)
         self._threads = ThreadPoolExecutor(_THREADS, "model")
 
