@@ -21,12 +21,10 @@ from madke.llm.prices import Price
 from madke.llm.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
-
 PROBE_SECONDS = 4.0
 """For which a connection is tried before an endpoint counts as not there."""
 _ANSWER_SECONDS = 0.9
 """For which an answer is waited for, to see that it is HTTP; a connected server that is slower is there."""
-
 _FILE = "models.yaml"
 _VARIABLE = "MADKE_MODELS"
 _OURS = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
@@ -34,11 +32,7 @@ _OURS = {"model", "messages", "stream", "stream_options", "temperature", "seed",
 
 
 class ModelEntry(BaseModel):
-    """What ``models.yaml`` says of one model.
-
-    ``key``, ``headers`` and ``python`` count only in a file that was named (``--models-file``, ``MADKE_MODELS``): one
-    that lies in the working directory may be somebody else's.
-    """
+    """What ``models.yaml`` says of a model; ``key``, ``headers`` and ``python`` count only in a file that was named."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -47,16 +41,14 @@ class ModelEntry(BaseModel):
     base_url: str | None = None
     """Up to and with ``/v1``; by default that of ``openai/`` models."""
     key: str | None = None
-    """The environment variable that holds the key, never the key. By default ``OPENAI_API_KEY``, if the address has
-    the origin of the base URL of ``openai/`` models."""
+    """The environment variable that holds the key. By default ``OPENAI_API_KEY``, if the address has the origin of the
+    base URL of ``openai/`` models."""
     headers: dict[str, str] = {}
     """Header -> the environment variable that holds its value."""
     concurrency: PositiveInt | None = None
-    """Calls in flight at most; by default the run's."""
+    """Calls in flight at most; by default the run's, as for ``rpm`` and ``tpm``."""
     rpm: PositiveInt | None = None
-    """Calls a minute at most."""
     tpm: PositiveInt | None = None
-    """Tokens a minute at most."""
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds that one attempt may take."""
     extra_body: dict[str, Any] = {}
@@ -100,11 +92,7 @@ class Models:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self, name: str) -> ModelEntry | None:
-        """The entry of a model; None if there is none.
-
-        Raises:
-            UserError: The entry has what only a named file may have.
-        """
+        """The entry of a model, if there is one; a UserError if it has what only a named file may have."""
         entry = self.entries.get(name)
         if entry is not None and not self.named:
             wrong = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
@@ -115,16 +103,12 @@ class Models:
 
     @property
     def prices(self) -> dict[str, Price]:
-        """Name -> price, of the entries that have one."""
+        """Of the entries that have one."""
         return {name: entry.price for name, entry in self.entries.items() if entry.price is not None}
 
 
 def read_models(file: Path | None = None) -> Models:
-    """The entries of a file, else of that which ``MADKE_MODELS`` names, else of ``./models.yaml`` if there is one.
-
-    Raises:
-        UserError: A file that was named is missing, a file is no YAML mapping, or an entry in it is wrong.
-    """
+    """The entries of a file, else of that which ``MADKE_MODELS`` names, else of ``./models.yaml`` if there is one."""
     from madke.yaml_file import read_entries, validated
 
     named = file or (Path(variable) if (variable := os.environ.get(_VARIABLE)) else None)
@@ -148,15 +132,11 @@ class Endpoint:
     address: str
     """The base URL."""
     limited_as: str
-    """Models with an equal one share a limiter: those of an address, or the model of one entry."""
+    """Models with an equal one share a limiter: those of an address, or of one entry."""
     key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    concurrency: int | None = None
-    rpm: int | None = None
-    tpm: int | None = None
-    timeout: float | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
-    dialect: Dialect = field(default_factory=Dialect)
+    entry: ModelEntry = field(default_factory=ModelEntry)
+    """Limits, timeout, dialect, further fields."""
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
@@ -190,8 +170,8 @@ def openai_endpoint(
         at: The model's own address.
         base_url: That of models without one.
         entry: What ``models.yaml`` says.
+        named: Whether its file was named: if not, the address gets a key only as the base URL itself.
         needs_key: False for a model that will not be called.
-        named: Whether the entry's file was named: if not, its address gets a key only as the base URL itself.
 
     Raises:
         UserError: An address is no URL, or a key or a header is needed and its variable is not set.
@@ -217,21 +197,12 @@ def openai_endpoint(
         limited_as=name if entry.model_fields_set & {"concurrency", "rpm", "tpm"} else address,
         key=key,
         headers={header: value for header, value in headers.items() if value is not None},
-        concurrency=entry.concurrency,
-        rpm=entry.rpm,
-        tpm=entry.tpm,
-        timeout=entry.timeout,
-        extra_body=entry.extra_body,
-        dialect=entry.dialect,
+        entry=entry,
     )
 
 
 def from_environment(variable: str) -> str | None:
-    """The key in a variable; None where it is not set.
-
-    Raises:
-        UserError: It holds characters that no key has.
-    """
+    """The key in a variable; None where it is not set."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
         raise UserError(f"{variable} holds characters that no key has; set it again")
@@ -280,11 +251,7 @@ def moved(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[
 
 
 def refuse_two_addresses(models: Iterable[object]) -> None:
-    """See to it that a model's name leads to one address.
-
-    Raises:
-        UserError: Two of these models have one name and two addresses: their calls could not be told apart.
-    """
+    """UserError if two models have one name and two addresses: their calls could not be told apart."""
     addresses: dict[str, str] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
@@ -295,12 +262,9 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 
 def probe(models: Iterable[object]) -> None:
-    """See to it that every endpoint is there, in at most five seconds; any HTTP answer shows that it is.
+    """UserError if an endpoint is not there, in at most five seconds; any HTTP answer shows that it is.
 
     ``GET base_url/models`` is asked, without a key.
-
-    Raises:
-        UserError: One is not there; with its address and the reason.
     """
     found = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
     if found:
@@ -319,7 +283,6 @@ def probe(models: Iterable[object]) -> None:
 
 
 def _ask(address: str, reasons: dict[str, str]) -> None:
-    """Note why a server counts as not there; nothing where it is there, or where that cannot be found out."""
     import httpx2
 
     try:

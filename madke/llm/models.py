@@ -44,7 +44,7 @@ _CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tr
 """Names that people give without the kind."""
 
 _THREADS = 256
-"""Of one synchronous function at most: calls at once."""
+"""Calls at once of one synchronous function."""
 
 
 def kind_of(name: str) -> str:
@@ -66,12 +66,10 @@ def split_address(name: str) -> tuple[str, str | None]:
 def open_model(
     name: str, *, base_url: str | None = None, replay: bool = False, models: Models | None = None
 ) -> ChatModel:
-    """The model of a name; close it with :func:`close`.
+    """The model of a name; close it with :func:`close`. No server is asked yet; weights of ``hf/`` models are loaded.
 
-    No server is asked yet; weights of an ``hf/`` model are loaded, and fetched where they are missing.
-
-    ``openai/``, ``azure/`` and ``hf/`` models raise :class:`madke.core.errors.CallError` for a failed attempt:
-    wrap them as ``Stored(Retrying(Limited(model, limiter)), store)``.
+    It raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as
+    ``Stored(Retrying(Limited(model, limiter)), store)``.
 
     Args:
         name: One of :data:`MODEL_FORMS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
@@ -82,8 +80,7 @@ def open_model(
         models: The entries; by default those of :func:`madke.llm.read_models`, if the name is of no other form.
 
     Raises:
-        UserError: No such model, a missing key or endpoint, a bad script file, weights that cannot be loaded, or a
-            variable of the environment (``MADKE_TIMEOUT``, ``MADKE_TRANSPORT``) with a value that it cannot have.
+        UserError: No such model, a missing key or endpoint, a bad script file, or weights that cannot be loaded.
     """
     kind = kind_of(name)
     if kind not in MODEL_FORMS:

@@ -1,8 +1,7 @@
 """Errors as OpenAI-compatible servers word them, in the body of any status, and what follows from them.
 
 An error ends an attempt, is an outcome of the call, or tells how the server wants its requests: its dialect. The
-wordings of refusals are those of OpenAI, vLLM, Mistral, Gemini, Anthropic's compatible endpoint, Ollama, llama.cpp, TGI
-and some gateways; ``tests/llm/test_dialects.py`` has them.
+wordings of refusals are in ``tests/llm/test_dialects.py``.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ from madke.core.errors import CallError
 
 _RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
-
 _OVERLOADED = (429, 503, 529)
 """Too many requests; no capacity now; Anthropic's status for no capacity."""
-
 _PAYMENT = re.compile(
     r"insufficient_?(?:quota|credits?|balance|funds)|exceeded_current_quota|billing|payment_required|arrear"
     r"|out_of_credits?|credits?_(?:exhausted|depleted|balance)"
@@ -86,16 +83,10 @@ class ServerError:
     """Its code, type and status where those are words, in lower case."""
     param: str
     message: str
-    """The server's own words, with those of the provider behind it."""
 
     @classmethod
     def read(cls, status: int, body: Any) -> Self:
-        """The error in a body of any shape.
-
-        Args:
-            status: The response's.
-            body: The JSON value, or its ``error``.
-        """
+        """The error in a body (the JSON value, or its ``error``) of any shape."""
         # Gemini puts its errors into a list.
         body = body[0] if isinstance(body, list) and len(body) == 1 else body
         inner = field(body, "error") or body
@@ -111,10 +102,7 @@ class ServerError:
 
 
 def outcome_of(error: ServerError) -> Outcome | None:
-    """``filtered`` or ``too_long`` where the server does not take this very prompt, else None.
-
-    A limit of tokens per minute is another matter; its status is 429.
-    """
+    """``filtered`` or ``too_long`` where the server does not take this very prompt, else None."""
     if "content_filter" in error.names:
         return "filtered"
     if error.status == 429 or "rate_limit_exceeded" in error.names:
@@ -123,15 +111,10 @@ def outcome_of(error: ServerError) -> Outcome | None:
 
 
 def read_failure(error: ServerError, where: str, *, retry_after: float | None = None) -> CallError:
-    """The failed attempt.
+    """The failed attempt; ``where`` begins the reason.
 
     408, 409, 429 and 5xx may succeed later, unless nobody pays for the account. Under a status of 200 the error's own
     code decides. One that is unknown may pass.
-
-    Args:
-        error: What the server said.
-        where: What the reason begins with.
-        retry_after: Seconds that the server asks to wait.
     """
     retryable = error.status in _RETRYABLE or error.status >= 500
     if error.status == 200:
@@ -172,7 +155,7 @@ def _status(value: Any) -> int | None:
 
 
 def _message(body: Any) -> str:
-    """The server's own words in an error's body, and those of the provider behind it (OpenRouter's ``raw``)."""
+    """The server's own words, and those of the provider behind it (OpenRouter's ``raw``)."""
     message = field(body, "message") or field(body, "detail") or body
     try:
         said = as_text(message) if isinstance(message, str) else json.dumps(message, default=str)
@@ -225,12 +208,7 @@ class Dialect(BaseModel):
         return self.model_dump(exclude_defaults=True)
 
     def after(self, error: ServerError, sent: Mapping[str, Any]) -> Dialect | None:
-        """The dialect in which a refused request may be taken; None where the refusal is about something else.
-
-        Args:
-            error: The refusal.
-            sent: The request's JSON.
-        """
+        """The dialect in which a refused request may be taken; None where the refusal is about something else."""
         if error.status not in REFUSALS:
             return None
         said = _plain(f"{' '.join(sorted(error.names))} {error.param} {error.message}")
@@ -248,16 +226,12 @@ class Dialect(BaseModel):
         elif "stream" not in sent and _ONLY_STREAM.search(said):
             change = {"stream": True}
         elif refused := _refused(said, sent):
-            change = self._without(refused)
+            instead = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "none"}
+            change = {"max_tokens": instead[refused]} if refused in instead else {refused: False}
         elif bound and _TOO_MANY.search(said):
             most = _largest_below(said, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
         return self.model_copy(update=change) if change else None
-
-    def _without(self, refused: str) -> dict[str, Any]:
-        if refused == "max_tokens":
-            return {"max_tokens": "max_completion_tokens"}
-        return {"max_tokens": "none"} if refused == "max_completion_tokens" else {refused: False}
 
 
 def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -272,7 +246,7 @@ def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, s
 
 
 def missing_field(error: ServerError, sent: Mapping[str, Any]) -> str | None:
-    """A field that the server wants and that the request does not have; None where it misses none."""
+    """A field that the server wants and that the request does not have, if it misses one."""
     if error.status not in REFUSALS:
         return None
     found = (name for match in _MISSING.finditer(_plain(error.message)) for name in match.groups() if name)
@@ -353,7 +327,7 @@ def _number(match: re.Match[str] | None) -> int | None:
 
 
 def _largest_below(said: str, bound: int) -> int | None:
-    """The bound that a refusal names: the largest number in it that is smaller than what was asked for."""
+    """The largest number in a refusal that is smaller than what was asked for."""
     found = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(said) if len(match[1]) < 12)
     limits = [
         number - bool(exclusive) for number, exclusive in found if _FEWEST <= number < bound and number not in REFUSALS

@@ -24,27 +24,24 @@ class RetryPolicy:
     attempts: int = 6
     """Requests at most, the first one included."""
     timeouts: int = 2
-    """Requests at most that are not answered in time: what was generated until then is lost, and may be charged."""
+    """Requests at most that are not answered in time: they may be charged."""
     empties: int = 3
     """Further requests at most after replies without text."""
     total_wait: float = 120.0
     """Seconds at most between all attempts of one call; a longer wait is not begun."""
     first_wait: float = 1.0
-    """Seconds before the second attempt; doubled for each further one."""
     longest_wait: float = 30.0
-    """Seconds at which the doubling ends."""
 
 
 class Retrying:
     """A model whose retryable failures are tried again, and whose calls never raise :class:`CallError`.
 
     The n-th wait is ``min(first_wait * 2**(n-1), longest_wait)``, less a random part of up to half of it. A server's
-    Retry-After is a lower bound of the wait, with up to ``first_wait`` on top, so that waiting clients do not return
-    all at once. A call that is given up is a completion with outcome ``failed`` and the last reason. Exceptions other
-    than CallError are bugs or bad input, and pass.
+    Retry-After is a lower bound, with up to ``first_wait`` on top, so that waiting clients do not return all at once.
+    A call that is given up is a completion with outcome ``failed`` and the last reason.
 
-    A reply without text is asked for again at once, each time with a seed derived from the call's own, unless it was
-    cut off at ``max_tokens``. It is the same logical call: the completion's usage and seconds are those of all replies.
+    A reply without text is asked for again at once, with another seed, unless it was cut off at ``max_tokens``. It is
+    the same logical call: usage and seconds are those of all replies.
 
     Args:
         model: Who is asked; it raises CallError for a failed attempt.
@@ -75,8 +72,7 @@ class Retrying:
         policy, asked = self._policy, request
         attempts = timeouts = empties = 0
         left = policy.total_wait
-        spent: Completion | None = None
-        """The replies without text so far, added up."""
+        spent: Completion | None = None  # the replies without text so far, added up
         while True:
             try:
                 said = checked(await self._model.complete(asked), request.max_tokens)

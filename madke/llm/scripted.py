@@ -28,10 +28,8 @@ class ScriptedChat:
     Args:
         replies: A sequence, given out in the order of the calls; or a mapping from :data:`ReplyKey`, in which the
             most specific key wins; or a function of the request, async if need be. A request that nothing answers
-            (also: the function says None) gets a failed completion which names its purpose.
+            gets a failed completion which names its purpose.
         name: The model's name.
-
-    Texts get an estimated usage, marked as such.
     """
 
     def __init__(self, replies: Replies, *, name: str = "scripted") -> None:
@@ -45,11 +43,8 @@ class ScriptedChat:
         """A model that follows the rules of a YAML file.
 
         The file holds a list of mappings with ``reply`` and any of ``stage``, ``agent``, ``round`` and ``question``
-        (an id). The first rule whose given fields all match the request answers it, as often as it matches. The
-        model's name holds a fingerprint of the file, so that an edited one is another model.
-
-        Raises:
-            UserError: The file cannot be read, or a rule in it is wrong.
+        (an id). The first rule whose given fields all match the request answers it. The model's name holds a
+        fingerprint of the file, so that an edited one is another model.
         """
         from madke.yaml_file import read_content, validated
 
@@ -74,11 +69,9 @@ class ScriptedChat:
         if inspect.isawaitable(reply):
             reply = await reply
         if reply is None:
-            purpose = request.purpose
-            error = (
-                f"the script has no reply for stage {purpose.stage!r}, agent {purpose.agent!r}, round {purpose.round}, "
-                f"question {purpose.question!r} (call {self.calls})"
-            )
+            p = request.purpose
+            about = f"stage {p.stage!r}, agent {p.agent!r}, round {p.round}, question {p.question!r}"
+            error = f"the script has no reply for {about} (call {self.calls})"
             return Completion(outcome="failed", error=error, finish_reason="error")
         if isinstance(reply, Exception):
             raise reply
@@ -97,12 +90,8 @@ class _Rule(BaseModel):
     question: str | None = None
 
     def matches(self, purpose: Purpose) -> bool:
-        return (
-            self.stage in (None, purpose.stage)
-            and self.agent in (None, purpose.agent)
-            and self.round in (None, purpose.round)
-            and self.question in (None, purpose.question)
-        )
+        given = self.model_dump(exclude={"reply"}, exclude_none=True)
+        return all(getattr(purpose, name) == value for name, value in given.items())
 
 
 class _Rules(RootModel[list[_Rule]]):
