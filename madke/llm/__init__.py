@@ -5,8 +5,7 @@ that waits for its next attempt holds no slot of the limiter.
 """
 
 from madke.llm.endpoints import AtEndpoint, Models, endpoints_of, moved, probe, read_models, refuse_two_addresses
-from madke.llm.human import HumanChat
-from madke.llm.limiter import Limited, Limiter, LimiterState, Limits
+from madke.llm.limiter import Limited, Limiter, Limits
 from madke.llm.models import (
     MODEL_FORMS,
     UNPAID,
@@ -18,28 +17,22 @@ from madke.llm.models import (
     open_model,
     split_address,
 )
-from madke.llm.openai_client import AzureChat, OpenAIChat
+from madke.llm.openai_client import OpenAIChat
 from madke.llm.retry import Retrying, RetryPolicy
 from madke.llm.scripted import ScriptedChat
-from madke.llm.store import CallStore, Recorded, Stored
-from madke.llm.transformers_chat import HFChat
+from madke.llm.store import CallStore, Stored
 
 __all__ = [
     "MODEL_FORMS",
     "UNPAID",
     "WITH_ENDPOINT",
     "AtEndpoint",
-    "AzureChat",
     "CallStore",
-    "HFChat",
-    "HumanChat",
     "Limited",
     "Limiter",
-    "LimiterState",
     "Limits",
     "Models",
     "OpenAIChat",
-    "Recorded",
     "RetryPolicy",
     "Retrying",
     "ScriptedChat",

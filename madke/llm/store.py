@@ -24,7 +24,7 @@ from madke.files import disk_full
 from madke.llm import call_rows
 from madke.llm.call_rows import COLUMNS, COUNTS, Damage, Recorded, call_key, read_record
 
-__all__ = ["CallStore", "Paid", "Recorded", "Stored", "call_key"]
+__all__ = ["CallStore", "Paid", "Stored", "call_key"]
 
 _log = logging.getLogger(__name__)
 
@@ -49,17 +49,14 @@ _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_
 
 
 class Paid(NamedTuple):
-    """Some calls of one model."""
+    """What some calls used."""
 
     calls: int
     usage: Usage
 
 
 class CallStore:
-    """An open call store. Close it, or use it as a context manager; several processes may have it open.
-
-    Args:
-        path: The file; made if missing, in a folder that exists.
+    """An open call store, made if missing. Close it, or use it as a context manager; processes may share it.
 
     Raises:
         UserError: The file is no call store, cannot be written, or has the format of another madke.
@@ -84,23 +81,16 @@ class CallStore:
         self._file = path.stat()
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
-        """The completion that was stored last under the key, or None; paid if ``payer`` made the call.
-
-        Args:
-            key: See :func:`call_key`.
-            payer: The run that asks.
-            only_ok: Pass over completions whose outcome is not ``ok``.
-        """
+        """The completion that was stored last under a :func:`call_key`, or None; paid if ``payer`` made the call."""
         column = call_rows.short_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
             row = self._db.execute(f"{_SELECT} {which}", (column, not only_ok)).fetchone()
             if row is None:
                 return None
-            found, _, made_by, *_ = row
-            if found != column:
+            if row[0] != column:
                 raise Damage("its index names another call")
-            return replace(call_rows.read_completion(read_record(row)), paid=made_by == payer)
+            return replace(call_rows.read_completion(read_record(row)), paid=row[2] == payer)
 
     async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
@@ -108,9 +98,6 @@ class CallStore:
         """Add a finished call of a run; it survives a kill of this process when this returns, or is cancelled.
 
         Calls that end in the same turn of the event loop are one transaction.
-
-        Raises:
-            UserError: The file was removed or replaced, or cannot be written.
         """
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
@@ -174,10 +161,7 @@ class CallStore:
             self._db.executemany(_INSERT, rows)
 
     def _is_there(self) -> bool:
-        try:
-            return os.path.samestat(self._file, self.path.stat())
-        except OSError:
-            return False
+        return self.path.exists() and os.path.samestat(self._file, self.path.stat())
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -200,14 +184,12 @@ class Stored:
     """A model whose calls go through a call store.
 
     A stored completion answers if its outcome is ``ok``; anything else is asked anew. It is ``paid`` if this run made
-    the call, and not if another run that shares the store did. Calls with equal keys that are under way at the same
-    time become one.
+    the call. Calls with equal keys that are under way at the same time become one.
 
     Args:
         model: Who is asked when the store has no answer.
         store: Where calls are looked up and written.
-        replay: Never ask the model: answer with whatever was stored last, errors included. What is not there is a
-            failed completion.
+        replay: Never ask the model: answer with whatever was stored last, errors included.
         payer: Names this run among those that share the store.
     """
 
@@ -246,7 +228,6 @@ class Stored:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """A connection to a store, made if missing; UserError for a file of another kind or of another madke."""
     db = sqlite3.connect(path, timeout=30)
     try:
         # Nothing may be written, not even the journal mode, before the file is known to be ours.
@@ -288,7 +269,7 @@ def _set_aside(path: Path) -> None:
 
 
 def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
-    """Copy each call and each text that is right; how many calls they were."""
+    """Copy each call and each text that is right; how many calls they are."""
     kept = 0
     for row in _readable(damaged, f"{_SELECT} WHERE id = ?"):
         with suppress(Damage):

@@ -7,8 +7,8 @@ from madke.core.errors import CallError, UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import debate
-from madke.llm import HFChat, close, open_model
-from madke.llm.transformers_chat import LocalModel, _Sampler
+from madke.llm import close, open_model
+from madke.llm.transformers_chat import HFChat, LocalModel, _Sampler
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose

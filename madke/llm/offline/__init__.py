@@ -34,13 +34,12 @@ _REMEMBERED = 50_000
 class OfflineChat:
     """The embedded model: no language model, but a reader that takes its answers out of the prompt's own text.
 
-    It reads the rendered messages, splits the passages into sentences, scores candidate spans with a sentence encoder
-    and fixed weights, and words what it found. It knows nothing that does not stand in the prompt, and says so where
-    that leaves it without an answer. At temperature 0 a reply depends on the messages alone; above, seeded noise on
-    the scores (from the request's seed and purpose) lets debaters differ.
+    It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and words
+    what it found. At temperature 0 a reply depends on the messages alone; above, seeded noise on the scores (from the
+    request's seed and purpose) lets debaters differ.
 
     Args:
-        encoder: Scores meaning; by default ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
+        encoder: By default ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
         cache: The SQLite file of sentence vectors; by default one in madke's cache folder.
     """
 
@@ -53,11 +52,7 @@ class OfflineChat:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="madke-offline")
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request.
-
-        Raises:
-            UserError: The sentence encoder is not installed.
-        """
+        """Answer one request; UserError if the sentence encoder is not installed."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._complete, request)
 
     async def aclose(self) -> None:
@@ -86,7 +81,6 @@ class OfflineChat:
 
 
 def _noise(request: ChatRequest) -> random.Random:
-    """A source of noise of its own for each call, the same in every process."""
     purpose = request.purpose
     key = [request.seed, purpose.question, purpose.stage, purpose.agent, purpose.round, purpose.sample, purpose.repeat]
     return random.Random(hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest())
@@ -103,14 +97,9 @@ def _ended(text: str, request: ChatRequest) -> tuple[str, str]:
 
 
 class Embeddings:
-    """Unit vectors of texts, from memory, from disk, or from the encoder, in this order.
+    """Unit vectors of texts, from memory, from a SQLite file that processes may share, or from the encoder.
 
-    Vectors are rounded to half precision before anything uses them, so that a fresh one and a cached one are equal.
-    Other weights of the same name have vectors of their own. Several processes may share the file.
-
-    Args:
-        encoder: Computes what is missing, all missing texts of one request in one call.
-        path: The SQLite file; made if missing.
+    They are rounded to half precision before anything uses them, so that a fresh one and a cached one are equal.
     """
 
     def __init__(self, encoder: Encoder, path: Path) -> None:

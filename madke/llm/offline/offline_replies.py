@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from madke.engine.parse import Marker, marked, parse_answer
 from madke.llm.offline.candidates import Candidate, answers
-from madke.llm.offline.evidence import rank_passages
-from madke.llm.offline.language import content, normal, same
+from madke.llm.offline.language import content, normal, rank_passages, same
 from madke.llm.offline.prompt_reader import Prompt
 
 if TYPE_CHECKING:
-    from madke.llm.offline.evidence import Embed
+    from madke.llm.offline.language import Embed
 
 _RELEVANT = 0.6
 """A passage below this score is no help; unrelated ones reach about 0.4."""
@@ -32,14 +31,7 @@ _QUOTED_WORDS = 45
 
 
 def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) -> str:
-    """The reply to a prompt.
-
-    Args:
-        prompt: What is asked, and of whom.
-        embed: Texts to unit vectors.
-        temperature: Scales the noise on the scores; at 0 the reply depends on the prompt alone.
-        rng: Where the noise comes from.
-    """
+    """The reply to a prompt; the temperature scales the noise on the scores."""
     match prompt.stage:
         case "select":
             return _selection(prompt, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))

@@ -75,12 +75,7 @@ _STAGES["[name]"] = "pick"
 
 
 def read_prompt(messages: Sequence[Message]) -> Prompt:
-    """What the messages ask.
-
-    Args:
-        messages: A rendered prompt. The user messages are read as one text; an assistant message counts as a reply of
-            the reader's own.
-    """
+    """What the messages ask. An assistant message is a reply of the reader's own."""
     text = _EXAMPLE.sub("", "\n\n".join(message.content for message in messages if message.role == "user"))
     body, _, closing = text.rpartition("\n\n")
     replies = [
