@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
@@ -27,8 +27,18 @@ _ANSWER_SECONDS = 0.9
 """For which an answer is waited for, to see that it is HTTP; a connected server that is slower is there."""
 _FILE = "models.yaml"
 _VARIABLE = "MADKE_MODELS"
+_LIMITS = {"concurrency", "rpm", "tpm"}
 _OURS = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
 """Fields of a request that ``extra_body`` cannot set: the protocol and the dialect do."""
+
+
+def _named_variable(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise ValueError("expected the name of an environment variable, never the key itself")
+    return name
+
+
+_Variable = Annotated[str, AfterValidator(_named_variable)]
 
 
 class ModelEntry(BaseModel):
@@ -40,10 +50,10 @@ class ModelEntry(BaseModel):
     """The model's name at the server; by default the entry's."""
     base_url: str | None = None
     """Up to and with ``/v1``; by default that of ``openai/`` models."""
-    key: str | None = None
+    key: _Variable | None = None
     """The environment variable that holds the key. By default ``OPENAI_API_KEY``, if the address has the origin of the
     base URL of ``openai/`` models."""
-    headers: dict[str, str] = {}
+    headers: dict[str, _Variable] = {}
     """Header -> the environment variable that holds its value."""
     concurrency: PositiveInt | None = None
     """Calls in flight at most; by default the run's, as for ``rpm`` and ``tpm``."""
@@ -66,17 +76,9 @@ class ModelEntry(BaseModel):
             raise ValueError(f"{min(ours)!r} is set by the protocol or by the dialect; leave it out")
         return value
 
-    @field_validator("key", "headers")
-    @classmethod
-    def _names_variables(cls, value: str | dict[str, str] | None) -> str | dict[str, str] | None:
-        names = value.values() if isinstance(value, dict) else [value] if value is not None else []
-        if any(not re.fullmatch(r"[A-Za-z_]\w*", name) for name in names):
-            raise ValueError("expected the name of an environment variable, never the key itself")
-        return value
-
     @model_validator(mode="after")
     def _one_place(self) -> ModelEntry:
-        if self.python and self.model_fields_set - {"python", "concurrency", "rpm", "tpm", "price"}:
+        if self.python and self.model_fields_set - {"python", "price", *_LIMITS}:
             raise ValueError("python names code of yours, which takes concurrency, rpm, tpm and price only")
         return self
 
@@ -167,14 +169,11 @@ def openai_endpoint(
 
     Args:
         name: The model's.
-        at: The model's own address.
-        base_url: That of models without one.
+        at: The model's own address; without one it is the entry's, else ``base_url``.
+        base_url: Default: ``OPENAI_BASE_URL``, else OpenAI's own. Its origin gets ``OPENAI_API_KEY``.
         entry: What ``models.yaml`` says.
         named: Whether its file was named: if not, the address gets a key only as the base URL itself.
         needs_key: False for a model that will not be called.
-
-    Raises:
-        UserError: An address is no URL, or a key or a header is needed and its variable is not set.
     """
     entry = entry or ModelEntry()
     default = checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=name)
@@ -189,16 +188,13 @@ def openai_endpoint(
             why = "is asked at OpenAI, which gets OPENAI_API_KEY only where it is the base URL too"
             raise UserError(f"{name} {why}; give the model a name and its key in {_FILE}")
         raise UserError(f"{variable} is not set, and {name} needs it; for a server without keys give its base URL")
-    headers = {header: from_environment(value) for header, value in entry.headers.items()}
-    if needs_key and (unset := [header for header, value in headers.items() if value is None]):
-        raise UserError(f"{entry.headers[unset[0]]} is not set, and {name} needs it for the header {unset[0]}")
-    return Endpoint(
-        address=address,
-        limited_as=name if entry.model_fields_set & {"concurrency", "rpm", "tpm"} else address,
-        key=key,
-        headers={header: value for header, value in headers.items() if value is not None},
-        entry=entry,
-    )
+    headers = {}
+    for header, named_in in entry.headers.items():
+        headers[header] = from_environment(named_in) or ""
+        if needs_key and not headers[header]:
+            raise UserError(f"{named_in} is not set, and {name} needs it for the header {header}")
+    limited_as = name if entry.model_fields_set & _LIMITS else address
+    return Endpoint(address=address, limited_as=limited_as, key=key, headers=headers, entry=entry)
 
 
 def from_environment(variable: str) -> str | None:

@@ -131,20 +131,17 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
     """A ChatModel from an object of yours. What it raises is a failed call, and the batch goes on.
 
     Args:
-        model: A ChatModel; its class; a function without parameters that makes one; or a function of chat messages
-            (a list of ``{"role", "content"}``) to the reply's text, sync (it runs in a thread) or async. A text may
-            have a ``usage`` (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do; None is an empty
-            reply. A call that raises is tried again if it is an OSError or says a passing status.
+        model: A ChatModel; its class; or a function of chat messages (a list of ``{"role", "content"}``) to the reply's
+            text, sync (it runs in a thread) or async. A text may have a ``usage`` (:class:`madke.core.chat.Usage`), as
+            those of :mod:`madke.adapters` do; None is an empty reply. A call that raises is tried again if it is an
+            OSError or says a passing status.
         name: What its calls are known by. Default: its own ``name``, else ``module:qualified name``.
 
     Raises:
-        UserError: The object is no model and makes none.
+        UserError: The object is no model.
     """
-    if _makes_models(model):
-        made = model()
-        if _makes_models(made):
-            raise UserError(f"{name or qualified_name(model)} makes no model; expected one with name and complete")
-        return as_chat_model(made, name or (None if hasattr(made, "complete") else qualified_name(model)))
+    if inspect.isclass(model):
+        model = model()
     if hasattr(model, "complete"):
         own = getattr(model, "name", None)
         if not isinstance(own, str) or not own:
@@ -155,17 +152,6 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
     if callable(model):
         return OwnModel(model, name or qualified_name(model))
     raise UserError(f"{name or model!r} is no model; expected one with name and complete, or a function of messages")
-
-
-def _makes_models(thing: Any) -> bool:
-    """Whether it is a class, or a function that takes nothing."""
-    if inspect.isclass(thing) or not callable(thing) or hasattr(thing, "complete"):
-        return inspect.isclass(thing)
-    try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (TypeError, ValueError):  # of some that are written in C
-        return False
-    return all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters)
 
 
 class OwnModel:

@@ -10,13 +10,14 @@ import re
 import time
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
-from madke.llm.endpoints import Endpoint, ModelEntry, checked_url, from_environment, openai_endpoint, origin
+from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.limiter import LONGEST_PAUSE
 from madke.llm.openai_wire import assembled, rates_wait, read_broken, read_completion, read_refusal
 from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
@@ -52,11 +53,11 @@ class OpenAIChat:
     Args:
         model: The model's name at the endpoint.
         base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
-        at, entry, named, needs_key: See :func:`madke.llm.endpoints.openai_endpoint`.
         name: By default ``openai/MODEL``.
         endpoint: Instead of all that says where: the endpoint itself.
         timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300.
         transport: Default: :func:`chosen_transport`.
+        **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
 
     def __init__(
@@ -64,19 +65,14 @@ class OpenAIChat:
         model: str,
         *,
         base_url: str | None = None,
-        at: str | None = None,
         name: str | None = None,
-        entry: ModelEntry | None = None,
-        named: bool = True,
         endpoint: Endpoint | None = None,
         timeout: float | None = None,
-        needs_key: bool = True,
         transport: Transport | None = None,
+        **where: Any,
     ) -> None:
         self.name = name or f"openai/{model}"
-        self.endpoint = endpoint or openai_endpoint(
-            self.name, at=at, base_url=base_url, entry=entry, named=named, needs_key=needs_key
-        )
+        self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
         self.dialect: Dialect = self.endpoint.entry.dialect
         self._told = self.dialect
         self._model = model
@@ -185,8 +181,8 @@ class AzureChat(OpenAIChat):
         deployment: The deployment's name.
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
         at: The deployment's own URL, which gets the key only if its origin is that of the endpoint.
-        api_version: Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
-        timeout, needs_key, transport: As for :class:`OpenAIChat`.
+        needs_key: False for a model that will not be called.
+        **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
     """
 
     def __init__(
@@ -195,22 +191,20 @@ class AzureChat(OpenAIChat):
         *,
         endpoint: str | None = None,
         at: str | None = None,
-        api_version: str | None = None,
-        timeout: float | None = None,
         needs_key: bool = True,
-        transport: Transport | None = None,
+        **options: Any,
     ) -> None:
         name = f"azure/{deployment}"
         url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("" if needs_key else at or _NOWHERE)
         if not url:
             raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and {name} needs it (or a base URL)")
         address = checked_url(at or url, model=name)
-        self._api_version = api_version or os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
         key = from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
-        place = Endpoint(address=address, limited_as=address, key=key)
-        super().__init__(deployment, name=name, endpoint=place, timeout=timeout, transport=transport)
+        super().__init__(
+            deployment, name=name, endpoint=Endpoint(address=address, limited_as=address, key=key), **options
+        )
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
@@ -218,7 +212,7 @@ class AzureChat(OpenAIChat):
         return AsyncAzureOpenAI(
             api_key=self.endpoint.key,
             azure_endpoint=self.endpoint.address,
-            api_version=self._api_version,
+            api_version=os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21",
             max_retries=0,
             http_client=http_client,
         )
@@ -246,10 +240,7 @@ def chosen_transport() -> Transport:
 def chosen_timeout() -> float:
     """Seconds that one attempt may take: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
     told = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
-    try:
-        seconds = float(told)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")
-    return seconds
+    with suppress(ValueError):
+        if 0 < (seconds := float(told)) < math.inf:
+            return seconds
+    raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")

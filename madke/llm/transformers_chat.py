@@ -169,7 +169,7 @@ class LocalModel:
         results = [self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)]
         left = [i for i, result in enumerate(results) if result is None]
         while left:
-            rows = self._fitting(left, prompts, requests)
+            rows = left[: self.batch_size]
             batch = self._generate([prompts[i] for i in rows], [requests[i] for i in rows])
             if batch is None:
                 self.batch_size = max(1, len(rows) // 2)
@@ -211,19 +211,6 @@ class LocalModel:
             return _SYSTEM_PROBE in self._render(chat)
         except TemplateError:
             return False
-
-    def _fitting(
-        self, left: Sequence[int], prompts: Sequence[Sequence[int]], requests: Sequence[ChatRequest]
-    ) -> list[int]:
-        """The first rows whose longest prompt and longest reply fit the context together: every row has as many."""
-        rows: list[int] = []
-        prompt = reply = 0
-        for i in left[: self.batch_size]:
-            prompt, reply = max(prompt, len(prompts[i])), max(reply, requests[i].max_tokens)
-            if rows and prompt + reply > self._context:
-                break
-            rows.append(i)
-        return rows
 
     def _generate(self, prompts: list[list[int]], requests: list[ChatRequest]) -> list[Completion | CallError] | None:
         """One batch; None where memory ran out and a smaller one may do."""

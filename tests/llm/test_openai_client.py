@@ -350,7 +350,8 @@ def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
     with openai_server(chat("from Azure")) as server:
         endpoint = server.url.removesuffix("/v1")
-        model = AzureChat("my-gpt", endpoint=endpoint, api_version="2025-01-01-preview")
+        monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2025-01-01-preview")
+        model = AzureChat("my-gpt", endpoint=endpoint)
         (said,) = ask(model, chat_request())
         (seen,) = server.requests
     assert said.text == "from Azure"

@@ -97,14 +97,6 @@ def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(tiny, mon
     assert seen == [requests[:8], requests[8:]]
 
 
-def test_rows_whose_prompt_and_reply_only_together_pass_the_context_are_batches_of_their_own(tiny, monkeypatch):
-    long, patient = greedy("x" * 200, max_tokens=2), greedy("Hi", max_tokens=60)
-    alone = ask(tiny, long, patient, batch_size=1)
-    seen = batches(monkeypatch)
-    assert [said.text for said in ask(tiny, long, patient)] == [said.text for said in alone]
-    assert seen == [[long], [patient]]
-
-
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError("Allocator: can't allocate memory: you")])
 def test_where_memory_runs_out_half_the_batch_is_tried_again(tiny, monkeypatch, caplog, error):
     requests = [greedy(str(i), max_tokens=4) for i in range(8)]
