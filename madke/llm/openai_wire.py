@@ -14,7 +14,7 @@ from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.engine.parse import checked
 from madke.llm.prices import estimated_usage
-from madke.llm.refusals import ServerError, as_text, field, outcome_of, read_failure, text_of
+from madke.llm.refusals import ServerError, as_text, field, refused, text_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,24 +40,16 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
         told = response
     if choice is None or told or finish_reason in _FAILED:
         default = "no choices in it" if choice is None else f"the finish reason is {finish_reason!r}"
-        error = ServerError.read(200, told or default)
-        if outcome := outcome_of(error):
-            return _refused(outcome, f"status 200 without a reply: {error.message}", attempts)
-        raise read_failure(error, "status 200 without a reply")
-    content, thoughts = _content(field(choice, "message", "content"))
-    refusal = text_of(choice, "message", "refusal")
-    reasoning = text_of(choice, "message", "reasoning_content") or text_of(choice, "message", "reasoning") or thoughts
-    outcome, reason = "ok", None
-    if finish_reason == "content_filter":
-        outcome, reason = "filtered", "the server's content filter cut the reply"
-    elif refusal:
-        outcome, reason = "refused", f"the model refused: {refusal}"
+        return refused(ServerError.read(200, told or default), "status 200 without a reply", attempts=attempts)
+    content, reasoning, refusal = _said(field(choice, "message"))
+    outcome: Outcome = "filtered" if finish_reason == "content_filter" else "refused" if refusal else "ok"
+    reasons = {"filtered": "the server's content filter cut the reply", "refused": f"the model refused: {refusal}"}
     written = content + refusal + reasoning
     completion = Completion(
         text=content or refusal,
         reasoning=reasoning,
         outcome=outcome,
-        error=reason,
+        error=reasons.get(outcome),
         finish_reason=finish_reason,
         usage=provider_usage(field(response, "usage"), written) or estimated_usage(request.messages, written),
         seconds=seconds,
@@ -71,8 +63,7 @@ def assembled(body: bytes) -> bytes:
 
     An error chunk, and a stream that breaks off without a finish reason, are failures.
     """
-    texts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
-    usage, finish_reason, told = None, "", None
+    parts, usage, finish_reason, told = [], None, "", None
     for line in body.decode("utf-8", "replace").splitlines():
         if not line.startswith("data:") or (data := line.removeprefix("data:").strip()) == "[DONE]":
             continue
@@ -81,33 +72,23 @@ def assembled(body: bytes) -> bytes:
         except (ValueError, RecursionError):
             return body
         choice = _first(field(chunk, "choices"))
+        parts.append(_said(field(choice, "delta")))
         usage = field(chunk, "usage") or usage
         told = told or field(chunk, "error") or field(choice, "error")
         finish_reason = text_of(choice, "finish_reason") or finish_reason
-        content, thoughts = _content(field(choice, "delta", "content"))
-        texts["content"].append(content)
-        thought = text_of(choice, "delta", "reasoning_content") or text_of(choice, "delta", "reasoning") or thoughts
-        texts["reasoning_content"].append(thought)
-        texts["refusal"].append(text_of(choice, "delta", "refusal"))
-    if not any(texts.values()):
+    if not parts:
         return body
-    choice = {
-        "message": {name: "".join(parts) for name, parts in texts.items()},
-        "finish_reason": finish_reason or "network_error",
-    }
+    message = dict(
+        zip(("content", "reasoning_content", "refusal"), map("".join, zip(*parts, strict=True)), strict=True)
+    )
+    choice = {"message": message, "finish_reason": finish_reason or "network_error"}
     return json.dumps({"choices": [choice], "usage": usage} | ({"error": told} if told else {})).encode()
 
 
 def read_refusal(told: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
     """The completion behind an error status where the server does not take this prompt; else CallError."""
     where = f"HTTP {told.status}{_redirected(response)}"
-    if outcome := outcome_of(told):
-        return _refused(outcome, f"{where}: {told.message}", attempts)
-    raise read_failure(told, where, retry_after=retry_after(response.headers))
-
-
-def _refused(outcome: Outcome, reason: str, attempts: int) -> Completion:
-    return Completion(outcome=outcome, error=reason, finish_reason="error", attempts=attempts)
+    return refused(told, where, attempts=attempts, retry_after=retry_after(response.headers))
 
 
 def _redirected(response: httpx2.Response) -> str:
@@ -125,7 +106,6 @@ def read_broken(error: Exception) -> CallError | None:
     """The failed attempt behind an exception other than an error status; None if it is something else."""
     import aiohttp
     import openai
-    from aiohttp.http_exceptions import LineTooLong
     from httpx2 import ConnectTimeout
 
     if isinstance(error, TimeoutError | openai.APIConnectionError | aiohttp.ClientError):
@@ -138,17 +118,12 @@ def read_broken(error: Exception) -> CallError | None:
             return CallError(reason, retryable=True, timed_out=connected)
         # The root cause: through aiohttp the package takes a broken connection for a timeout.
         root = causes[-1]
-        if isinstance(root, LineTooLong) or getattr(root, "error_status_hint", None) == _HEADERS_TOO_LARGE:
-            return CallError("the server's headers are longer than can be read", retryable=False)
         trusted = not isinstance(root, ssl.SSLCertVerificationError)
         return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
     if isinstance(error, openai.APIError):
         return CallError(error.message, retryable=True)
     return None
 
-
-_HEADERS_TOO_LARGE = 431
-"""The status that h11, under httpx, attaches to headers beyond its bound; aiohttp has an exception for a line."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms]|$)")
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001}
@@ -185,13 +160,15 @@ def provider_usage(usage: Any, written: str = "") -> Usage | None:
     )
 
 
-def _content(content: Any) -> tuple[str, str]:
-    """Text and reasoning of a message's content: a text, or a list of parts, as Mistral sends it."""
+def _said(message: Any) -> tuple[str, str, str]:
+    """Text, reasoning and refusal of a message, whose content is a text or, as Mistral sends it, a list of parts."""
+    content = field(message, "content")
     parts = content if isinstance(content, list) else [content]
     thoughts = [part for part in parts if field(part, "type") in ("thinking", "reasoning")]
     inner = [field(part, "thinking") or field(part, "reasoning") or field(part, "text") for part in thoughts]
-    said = [part for part in parts if field(part, "type") not in ("thinking", "reasoning")]
-    return _joined(said), "".join(_joined(part if isinstance(part, list) else [part]) for part in inner)
+    reasoning = "".join(_joined(part if isinstance(part, list) else [part]) for part in inner)
+    reasoning = text_of(message, "reasoning_content") or text_of(message, "reasoning") or reasoning
+    return _joined([part for part in parts if part not in thoughts]), reasoning, text_of(message, "refusal")
 
 
 def _joined(parts: list[Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from madke.core.chat import ChatRequest, Outcome
+from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError
 
 _RETRYABLE = (408, 409, 429)
@@ -101,32 +101,32 @@ class ServerError:
         )
 
 
-def outcome_of(error: ServerError) -> Outcome | None:
-    """``filtered`` or ``too_long`` where the server does not take this very prompt, else None."""
-    if "content_filter" in error.names:
-        return "filtered"
+def too_long(error: ServerError) -> bool:
+    """Whether the prompt does not fit; a limit of tokens per minute is another matter."""
     if error.status == 429 or "rate_limit_exceeded" in error.names:
-        return None
-    return "too_long" if error.names & _TOO_LONG_CODES or _TOO_LONG.search(error.message.casefold()) else None
+        return False
+    return bool(error.names & _TOO_LONG_CODES or _TOO_LONG.search(error.message.casefold()))
 
 
-def read_failure(error: ServerError, where: str, *, retry_after: float | None = None) -> CallError:
-    """The failed attempt; ``where`` begins the reason.
+def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
+    """The completion, ``filtered`` or ``too_long``, where the server does not take this very prompt.
 
-    408, 409, 429 and 5xx may succeed later, unless nobody pays for the account. Under a status of 200 the error's own
-    code decides. One that is unknown may pass.
+    Raises:
+        CallError: The attempt failed for another reason. 408, 409, 429 and 5xx may succeed later, unless nobody pays
+            for the account. Under a status of 200 the error's own code decides. One that is unknown may pass.
     """
+    reason = f"{where}: {error.message}"
+    if "content_filter" in error.names:
+        return Completion(outcome="filtered", error=reason, finish_reason="error", attempts=attempts)
+    if too_long(error):
+        return Completion(outcome="too_long", error=reason, finish_reason="error", attempts=attempts)
     retryable = error.status in _RETRYABLE or error.status >= 500
     if error.status == 200:
         retryable = not any(map(_LASTING.search, error.names))
     if any(map(_PAYMENT.search, error.names)) or _UNPAID.search(error.message.casefold()):
         retryable = False
-    return CallError(
-        f"{where}: {error.message}",
-        retryable=retryable,
-        retry_after=retry_after,
-        overloaded=retryable and error.status in _OVERLOADED,
-    )
+    overloaded = retryable and error.status in _OVERLOADED
+    raise CallError(reason, retryable=retryable, retry_after=retry_after, overloaded=overloaded)
 
 
 def field(value: Any, *names: str) -> Any:
@@ -214,7 +214,7 @@ class Dialect(BaseModel):
         said = _plain(f"{' '.join(sorted(error.names))} {error.param} {error.message}")
         bound = sent.get(self.max_tokens)
         change: dict[str, Any] = {}
-        if outcome_of(error) == "too_long":
+        if "content_filter" not in error.names and too_long(error):
             # A bound beyond half of the context is what does not fit; a smaller one leaves the prompt as the cause.
             context = _number(_CONTEXT.search(said))
             if context and bound and bound > context // 2:

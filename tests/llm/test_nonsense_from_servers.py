@@ -139,14 +139,6 @@ def test_a_part_is_no_more_than_the_whole(told, cached, reasoning):
 
 
 @both
-@pytest.mark.parametrize("status", [200, 429])
-def test_headers_too_long_to_read_fail_at_once_and_are_not_quoted(wire, status):
-    failed = failure((status, {"X-Long": "a" * 300_000}, {}), wire)
-    assert not failed.retryable
-    assert failed.reason == "the server's headers are longer than can be read"
-
-
-@both
 def test_a_reply_that_is_late_says_so(wire):
     def hang(body, n):
         server.stopping.wait(30)
