@@ -23,8 +23,6 @@ DEFAULT_BATCH_SIZE = 16
 """As many as questions are under way by default."""
 _SYSTEM_PROBE = "madke-system-probe"
 
-_Waiting = tuple[ChatRequest, "asyncio.Future[Completion | CallError]"]
-
 
 class HFChat:
     """Any causal chat model of the Hugging Face Hub, or of a folder, in this process, for one event loop.
@@ -44,7 +42,7 @@ class HFChat:
         self._batch_size = batch_size or _batch_size()
         self._local: LocalModel | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hf")
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
         self._worker: asyncio.Task[None] | None = None
 
     def load(self) -> LocalModel:
@@ -55,14 +53,11 @@ class HFChat:
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request, together with others; CallError as :meth:`LocalModel.generate` lists."""
-        answer: asyncio.Future[Completion | CallError] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
-        result = await answer
-        if isinstance(result, CallError):
-            raise result
-        return result
+        return await answer
 
     async def aclose(self) -> None:
         """End the batch under way and the thread."""
@@ -72,34 +67,28 @@ class HFChat:
 
     async def _work(self) -> None:
         """Answer batch after batch until nothing waits."""
+        results: Sequence[Completion | Exception]
         while self._waiting:
             # Whoever is about to ask, as long as each step of the loop brings another, joins the batch.
             before = 0
             while before < len(self._waiting) < self._batch_size:
                 before = len(self._waiting)
                 await asyncio.sleep(0)
-            batch = self._next_batch()
+            size = self._local.batch_size if self._local else self._batch_size
+            waiting = [(request, answer) for request, answer in self._waiting if not answer.done()]
+            batch, self._waiting = waiting[:size], waiting[size:]
             try:
-                results = await asyncio.get_running_loop().run_in_executor(
-                    self._thread, self._generate, [request for request, _ in batch]
-                )
+                results = await asyncio.get_running_loop().run_in_executor(self._thread, self._generate, batch)
             except Exception as error:
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(error)
-                continue
+                results = [error] * len(batch)
             for (_, answer), result in zip(batch, results, strict=True):
-                if not answer.done():
+                if isinstance(result, Exception) and not answer.done():
+                    answer.set_exception(result)
+                elif isinstance(result, Completion) and not answer.done():
                     answer.set_result(result)
 
-    def _generate(self, requests: list[ChatRequest]) -> list[Completion | CallError]:
-        return self.load().generate(requests) if requests else []
-
-    def _next_batch(self) -> list[_Waiting]:
-        waiting = [(request, answer) for request, answer in self._waiting if not answer.done()]
-        size = self._local.batch_size if self._local else self._batch_size
-        self._waiting = waiting[size:]
-        return waiting[:size]
+    def _generate(self, batch: Sequence[tuple[ChatRequest, object]]) -> Sequence[Completion | Exception]:
+        return self.load().generate([request for request, _ in batch])
 
 
 def _batch_size() -> int:
@@ -162,8 +151,7 @@ class LocalModel:
 
         Returns:
             For each request, in order, its completion, ``too_long`` where prompt and ``max_tokens`` do not fit in the
-            model's context; or, not retryable, why there is none: memory ran out for this one alone, or the model was
-            closed. Usage counts the model's own tokens, end markers left out.
+            model's context; or why there is none: memory ran out for this one alone, or the model was closed.
         """
         prompts = [self._tokens(request.messages) for request in requests]
         results = [self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)]
@@ -256,8 +244,6 @@ class LocalModel:
         text = text[:cut].strip()
         return Completion(
             text=text,
-            outcome="ok" if text else "empty",
-            error=None if text else "the model wrote nothing",
             finish_reason="stop" if ended else "length",
             usage=Usage(prompt_tokens=prompt_tokens, completion_tokens=length),
             seconds=seconds,
@@ -279,12 +265,9 @@ class _Sampler:
         self._temperatures = torch.tensor([[t if t > 0 else 1.0] for t in temperatures], device=device)
         self._generators: list[Any] = []
         for temperature, seed in zip(temperatures, seeds, strict=True):
-            generator = torch.Generator(device) if temperature > 0 else None
-            if generator is not None and seed is None:
-                generator.seed()
-            elif generator is not None:
-                generator.manual_seed(seed)
-            self._generators.append(generator)
+            generator = torch.Generator(device)
+            generator.manual_seed(generator.seed() if seed is None else seed)
+            self._generators.append(generator if temperature > 0 else None)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         import torch
