@@ -54,7 +54,6 @@ class ModelEntry(BaseModel):
     """The environment variable that holds the key. By default ``OPENAI_API_KEY``, if the address has the origin of the
     base URL of ``openai/`` models."""
     headers: dict[str, _Variable] = {}
-    """Header -> the environment variable that holds its value."""
     concurrency: PositiveInt | None = None
     """Calls in flight at most; by default the run's, as for ``rpm`` and ``tpm``."""
     rpm: PositiveInt | None = None
@@ -132,13 +131,11 @@ class Endpoint:
     """A server that is asked, as one model is asked there."""
 
     address: str
-    """The base URL."""
     limited_as: str
     """Models with an equal one share a limiter: those of an address, or of one entry."""
     key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     entry: ModelEntry = field(default_factory=ModelEntry)
-    """Limits, timeout, dialect, further fields."""
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
@@ -153,7 +150,6 @@ class AtEndpoint(Protocol):
     name: str
     endpoint: Endpoint
     dialect: Dialect
-    """As far as it is known by now."""
 
 
 def openai_endpoint(

@@ -13,7 +13,6 @@ from madke.core.errors import CallError
 from madke.llm.endpoints import AtEndpoint
 
 SLOW_START = 16
-"""Calls at once to begin with: what any server takes."""
 LONGEST_PAUSE = 120.0
 """Seconds for which one response can make everybody wait; :class:`madke.llm.RetryPolicy` waits no longer in all."""
 TOLERATED = 0.2
@@ -29,14 +28,11 @@ class LimiterState:
     """How a limiter stands, for people."""
 
     limit: int
-    """Calls at once allowed now."""
     in_flight: int
     waiting: int
     """Calls that wait for room, for a rate, or for the end of a pause."""
     peak: int
-    """Most calls in flight at once."""
     lowest: int
-    """Lowest limit."""
     episodes: int
     """How often the server was found overloaded and the limit was halved."""
     paused_seconds: float
@@ -101,7 +97,6 @@ class Limiter:
         """Calls in flight when the score left 0."""
         self._succeeded = False
         self._cut_at = 0.0
-        """The limit that was cut last."""
         self._paused_until = 0.0
         self._paused_seconds = 0.0
         self._closed = False

@@ -27,7 +27,6 @@ MODEL_FORMS = {
     "scripted": "scripted/FILE",
     "human": "human",
 }
-"""How each kind of model of ours is written."""
 
 WITH_ENDPOINT = ("openai", "azure")
 """Kinds of models that a base URL can lead to."""
@@ -36,7 +35,6 @@ UNPAID = ("offline", "scripted", "human")
 """Kinds of models whose calls nobody charges for."""
 
 PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
-"""Models of installed packages, and ``module:object``."""
 
 _ADDRESS = re.compile(r"(.+)@(https?://.*)")
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -44,7 +42,6 @@ _CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tr
 """Names that people give without the kind."""
 
 _THREADS = 256
-"""Calls at once of one synchronous function."""
 
 
 def kind_of(name: str) -> str:

@@ -31,17 +31,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 TIMEOUT = 300.0
-"""Seconds that one attempt may take, unless ``MADKE_TIMEOUT`` says otherwise."""
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
 """Keys that a server may quote in its errors, its own or another's, whole or starred."""
 _HEADERS = {"Accept-Encoding": "identity"}
 """A compressed reply can hide its length."""
 _REASON = 300
-"""Characters of a reason; servers send whole pages."""
 _ADAPTATIONS = 10
 """Refusals of one call at most from which another dialect follows."""
 _NOWHERE = "https://azure.invalid"
-"""The address of a deployment that will not be called."""
 
 
 class OpenAIChat:

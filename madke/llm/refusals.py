@@ -148,7 +148,6 @@ def as_text(text: str) -> str:
 
 
 def _status(value: Any) -> int | None:
-    """An HTTP status that stands in a body, as a number or a text."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
         value = int(value)
     return value if isinstance(value, int) and 400 <= value < 600 else None
@@ -303,7 +302,6 @@ _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _FEWEST = 16
 """A smaller number in a refusal is no bound on a reply."""
 _READ = 20_000
-"""Characters of a refusal that are read."""
 _MISSING = re.compile(
     r"missing required (?:parameter|field|argument)s?:? (\w+)|missing field (\w+)|parameter\.(\w+) must be"
     r"|[\[(]body, ?(\w+)[\])][^}]{0,80}?(?:field required|missing)|missing,[^}]{0,40}?[\[(]body, ?(\w+)[\])]"

@@ -35,7 +35,6 @@ class ScriptedChat:
     def __init__(self, replies: Replies, *, name: str = "scripted") -> None:
         self.name = name
         self.requests: list[ChatRequest] = []
-        """Every request, in the order in which they came."""
         self._reply = replies if callable(replies) else _lookup(replies)
 
     @classmethod

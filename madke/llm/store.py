@@ -29,9 +29,7 @@ __all__ = ["CallStore", "Paid", "Stored", "call_key"]
 _log = logging.getLogger(__name__)
 
 _APPLICATION = 0x4D41444B
-"""``MADK``; SQLite keeps it in the file's header."""
 _FORMAT = 3
-"""Kept as ``user_version``."""
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"
 _INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
@@ -269,7 +267,6 @@ def _set_aside(path: Path) -> None:
 
 
 def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
-    """Copy each call and each text that is right; how many calls they are."""
     kept = 0
     for row in _readable(damaged, f"{_SELECT} WHERE id = ?"):
         with suppress(Damage):

@@ -20,7 +20,6 @@ from madke.llm.refusals import without_system
 _log = logging.getLogger(__name__)
 
 DEFAULT_BATCH_SIZE = 16
-"""As many as questions are under way by default."""
 _SYSTEM_PROBE = "madke-system-probe"
 
 
@@ -66,7 +65,6 @@ class HFChat:
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _work(self) -> None:
-        """Answer batch after batch until nothing waits."""
         results: Sequence[Completion | Exception]
         while self._waiting:
             # Whoever is about to ask, as long as each step of the loop brings another, joins the batch.

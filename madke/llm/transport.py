@@ -22,7 +22,6 @@ Transport = Literal["aiohttp", "httpx"]
 KEEP_IDLE = 3.0
 """Seconds for which an idle connection is kept: less than servers on uvicorn, vLLM among them, keep it (5 s)."""
 CONNECT = 30.0
-"""Seconds to connect at most."""
 _UNBOUNDED = 1_000_000
 """Connections: the limiter bounds them. The package's aiohttp transport takes None for 100."""
 MAX_REPLY = 16 << 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from madke.core.chat import Usage
 from madke.core.errors import UserError
-from madke.llm import UNPAID, kind_of
+from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
 
 

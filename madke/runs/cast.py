@@ -8,22 +8,9 @@ from collections.abc import Mapping
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
 from madke.engine.protocol import Protocol, role_key
-from madke.llm import (
-    MODEL_FORMS,
-    WITH_ENDPOINT,
-    CallStore,
-    Limited,
-    Limiter,
-    Limits,
-    Models,
-    Retrying,
-    Stored,
-    kind_of,
-    names_code,
-    open_model,
-    probe,
-    refuse_two_addresses,
-)
+from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, open_model
+from madke.llm.endpoints import Models, probe, refuse_two_addresses
+from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
 from madke.runs.meter import Meter, Metered
 
 _OTHER_FILES = 256

@@ -27,8 +27,9 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.llm import MODEL_FORMS, AtEndpoint, Models, endpoints_of, kind_of, read_models
-from madke.llm.endpoints import OPENAI_URL
+from madke.llm import read_models
+from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of
+from madke.llm.models import MODEL_FORMS, kind_of
 from madke.runs.cast import open_models
 from madke.versions import versions
 from madke.workers.ray_cluster import cause, connected, same_versions
@@ -215,7 +216,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
 
         async def open(self) -> dict[str, tuple[str, str | None]]:
             """The models' own names, and where they are asked."""
-            from madke.llm import endpoints_of
+            from madke.llm.endpoints import endpoints_of
 
             opened = self._models()
             at = endpoints_of(opened.values())
@@ -227,7 +228,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
         async def probe(self) -> None:
             """See to it that the endpoints are there."""
             from madke.core.errors import UserError
-            from madke.llm import probe
+            from madke.llm.endpoints import probe
 
             try:
                 probe(self._models().values())

@@ -19,7 +19,8 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.engine.scene import Estimate, Retrieve
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, endpoints_of, moved, read_models
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
+from madke.llm.endpoints import endpoints_of, moved
 from madke.llm.prices import read_prices
 from madke.runs.budget import Budget
 from madke.runs.cast import allow_connections, guarded

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from madke.encoders import Encoder
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_REMEMBERED = 50_000
-"""Vectors kept in memory (75 MB at 384 dimensions); the oldest give way, the file keeps all."""
 
 
 class OfflineChat:
@@ -72,24 +71,18 @@ class OfflineChat:
 
     def _complete(self, request: ChatRequest) -> Completion:
         start = time.perf_counter()
+        seed = json.dumps([request.seed, *asdict(request.purpose).values()])
+        noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         prompt = read_prompt(request.messages)
-        full = reply(prompt, lambda texts: self._embeddings(texts), request.temperature, _noise(request))
-        text, finish = _ended(full, request)
+        text, finish = _ended(reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise), request)
         prompt_tokens = sum(len(_TOKEN.findall(message.content)) for message in request.messages)
         usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(_TOKEN.findall(text)), estimated=True)
         return Completion(text=text, finish_reason=finish, usage=usage, seconds=time.perf_counter() - start)
 
 
-def _noise(request: ChatRequest) -> random.Random:
-    purpose = request.purpose
-    key = [request.seed, purpose.question, purpose.stage, purpose.agent, purpose.round, purpose.sample, purpose.repeat]
-    return random.Random(hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest())
-
-
 def _ended(text: str, request: ChatRequest) -> tuple[str, str]:
     """The text up to a stop string or the token limit, and the finish reason."""
-    stops = [at for stop in request.stop if (at := text.find(stop)) >= 0]
-    text = text[: min(stops)] if stops else text
+    text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
     tokens = list(_TOKEN.finditer(text))
     if len(tokens) > request.max_tokens:
         return text[: tokens[request.max_tokens].start()].rstrip(), "length"
@@ -97,14 +90,13 @@ def _ended(text: str, request: ChatRequest) -> tuple[str, str]:
 
 
 class Embeddings:
-    """Unit vectors of texts, from memory, from a SQLite file that processes may share, or from the encoder.
+    """Unit vectors of texts, from a SQLite file that processes may share, else from the encoder.
 
     They are rounded to half precision before anything uses them, so that a fresh one and a cached one are equal.
     """
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
         self._encoder = encoder
-        self._memory: dict[bytes, NDArray[np.float32]] = {}
         self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False)
         self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
         self._disk.execute("CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID")
@@ -115,24 +107,16 @@ class Embeddings:
 
         weights = f"{self._encoder.name}\0{self._encoder.revision}"
         keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
-        missing: dict[bytes, str] = {}
-        for key, text in zip(keys, texts, strict=True):
-            if key not in self._memory:
-                row = self._disk.execute("SELECT half FROM vector WHERE key = ?", (key,)).fetchone()
-                if row is None:
-                    missing[key] = text
-                else:
-                    self._memory[key] = np.frombuffer(row[0], dtype=np.float16).astype(np.float32)
+        found = (self._disk.execute("SELECT key, half FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
+        known: dict[bytes, bytes] = dict(filter(None, found))
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
             rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
             with self._disk:
                 self._disk.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)
-            self._memory.update(zip(missing, fresh.astype(np.float32), strict=True))
-        vectors = np.stack([self._memory[key] for key in keys])
-        for key in list(self._memory)[: max(0, len(self._memory) - _REMEMBERED)]:
-            del self._memory[key]
-        return vectors
+            known.update(rows)
+        return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
 
     def close(self) -> None:
         """Closes the file."""

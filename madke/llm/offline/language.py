@@ -27,14 +27,12 @@ between during through under until upon against among also not no yes only very 
 another any some all who whom whose which what when where why how there here while although though however since s t
 """
 STOPWORDS = frozenset(_NO_CONTENT.split())
-"""Words that carry no content of their own."""
 
 _NUMBERS = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
 nineteen twenty thirty forty fifty sixty seventy eighty ninety
 """
 NUMBER_WORDS = {word: n if n <= 20 else 10 * (n - 18) for n, word in enumerate(_NUMBERS.split())}
-"""English number words and their values, up to twenty and by tens."""
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 _ABBREVIATION = re.compile(

@@ -88,7 +88,7 @@ def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
 
 
 def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
-    """The candidates, and what has been said in the debate beside them, with the bonus that saying it gives."""
+    """The candidates, and what has been said beside them, with the bonus that saying it gives."""
     said = [(before, _OWN_BONUS)]
     for remark in prompt.remarks:
         evidence = _EVIDENCE_BONUS if re.search(r"\bKnowledge \d", remark.text) else 0.0
@@ -180,5 +180,5 @@ def stated_answer(text: str, marker: Marker = "brackets") -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Text without square brackets: those are markers."""
+    # Square brackets are markers.
     return text.replace("[", "(").replace("]", ")")

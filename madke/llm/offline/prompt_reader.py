@@ -44,7 +44,6 @@ class Prompt:
     form: Literal["span", "claim", "choice"]
     question: str
     options: tuple[tuple[str, str], ...] = ()
-    """Letter and text of each option of a choice."""
     knowledge: tuple[Knowledge, ...] = ()
     """The pool (select) or the chosen passages (speak)."""
     previous: str = ""
@@ -53,7 +52,6 @@ class Prompt:
     """The others' replies, or all debaters' for a judge or summarizer."""
     closing: str = ""
     limit: int = 3
-    """How many passages may be chosen."""
     marker: Marker = "brackets"
 
 
