@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion
@@ -61,12 +62,10 @@ def ask_terminal(shown: str) -> str:
 
 
 def _shown(request: ChatRequest) -> str:
-    purpose = request.purpose
-    parts = [f"--- {purpose.agent}: {purpose.stage}, round {purpose.round} ---"]
+    parts = [f"--- {request.purpose.agent}: {request.purpose.stage}, round {request.purpose.round} ---"]
     for message in request.messages:
         if message.role == "system":
-            brief = " ".join(message.content.split())
-            parts.append(brief if len(brief) <= _SYSTEM_SHOWN else f"{brief[:_SYSTEM_SHOWN]}...")
+            parts.append(shorten(message.content, _SYSTEM_SHOWN, placeholder="..."))
         else:
             parts.append(message.content if message.role == "user" else f"You said: {message.content}")
     return printable("\n\n".join(parts))

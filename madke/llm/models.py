@@ -16,6 +16,7 @@ from madke.llm.endpoints import Models, read_models
 from madke.llm.human import HumanChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
 from madke.llm.prices import estimated_usage
+from madke.llm.refusals import RETRYABLE
 from madke.llm.scripted import ScriptedChat
 from madke.llm.transformers_chat import HFChat
 
@@ -112,7 +113,7 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
     if entry is not None and entry.python is None:
         at = entry.model or name
         return OpenAIChat(at, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
-    code = entry.python if entry is not None and entry.python else name
+    code = (entry and entry.python) or name
     if code in PLUGINS or names_code(code):
         try:
             return as_chat_model(PLUGINS[code], name)
@@ -182,8 +183,8 @@ class OwnModel:
         except (CallError, UserError):
             raise
         except Exception as error:
-            status = getattr(error, "status_code", 0)
-            passing = isinstance(error, OSError) or status in (408, 409, 429) or status >= 500
+            status = getattr(error, "status_code", None)
+            passing = isinstance(error, OSError) or (isinstance(status, int) and (status in RETRYABLE or status >= 500))
             reason = " ".join(f"{self.name}: {type(error).__name__}: {error}".split())
             raise CallError(reason, retryable=passing) from error
         if isinstance(said, Completion):

@@ -33,11 +33,7 @@ Prices = Mapping[str, Price]
 
 
 def read_prices(path: Path) -> dict[str, Price]:
-    """The prices of a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``.
-
-    Raises:
-        UserError: The file is missing or is no YAML, or an entry is no price.
-    """
+    """The prices of a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``."""
     from madke.yaml_file import read_mapping, validated
 
     return {
@@ -51,10 +47,7 @@ _ADDED = re.compile(r"@https?://.*$|#[^#/]*$", re.DOTALL)
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of a model by its name, with or without its endpoint or fingerprint, or of its kind; None if none.
-
-    ``openai/NAME@URL`` is looked up as it is, as ``openai/NAME`` and as ``openai``, in this order.
-    """
+    """The price of a model, if there is one: of ``openai/NAME@URL``, else of ``openai/NAME``, else of ``openai``."""
     names = (model, _ADDED.sub("", model), model.partition("/")[0])
     return next((prices[name] for name in names if name in prices), None)
 
@@ -66,20 +59,13 @@ def cost(usage: Usage, price: Price) -> float:
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
 
 
-_CHARACTERS_PER_TOKEN = 4
-
-
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
     """Usage guessed from lengths, and marked so: a token for every four characters of the prompt, and of the text.
 
     That is close to what byte-pair tokenizers make of English prose, too low for other scripts and for numbers.
     """
     prompt = sum(len(message.content) for message in messages)
-    return Usage(
-        prompt_tokens=math.ceil(prompt / _CHARACTERS_PER_TOKEN),
-        completion_tokens=math.ceil(len(text) / _CHARACTERS_PER_TOKEN),
-        estimated=True,
-    )
+    return Usage(prompt_tokens=math.ceil(prompt / 4), completion_tokens=math.ceil(len(text) / 4), estimated=True)
 
 
 def added(one: Usage, two: Usage) -> Usage:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, PositiveInt
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError
 
-_RETRYABLE = (408, 409, 429)
+RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
 _OVERLOADED = (429, 503, 529)
 """Too many requests; no capacity now; Anthropic's status for no capacity."""
@@ -120,7 +120,7 @@ def refused(error: ServerError, where: str, *, attempts: int, retry_after: float
         return Completion(outcome="filtered", error=reason, finish_reason="error", attempts=attempts)
     if too_long(error):
         return Completion(outcome="too_long", error=reason, finish_reason="error", attempts=attempts)
-    retryable = error.status in _RETRYABLE or error.status >= 500
+    retryable = error.status in RETRYABLE or error.status >= 500
     if error.status == 200:
         retryable = not any(map(_LASTING.search, error.names))
     if any(map(_PAYMENT.search, error.names)) or _UNPAID.search(error.message.casefold()):

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, RootModel
 
@@ -35,7 +35,7 @@ class ScriptedChat:
     def __init__(self, replies: Replies, *, name: str = "scripted") -> None:
         self.name = name
         self.requests: list[ChatRequest] = []
-        self._reply = replies if callable(replies) else _lookup(replies)
+        self._replies = replies if callable(replies) or isinstance(replies, Mapping) else iter(replies)
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
@@ -64,11 +64,16 @@ class ScriptedChat:
     async def complete(self, request: ChatRequest) -> Completion:
         """Say what the script has for the request."""
         self.requests.append(request)
-        reply = self._reply(request)
+        reply: Any
+        p = request.purpose
+        if isinstance(self._replies, Mapping):
+            keys: tuple[ReplyKey, ...] = ((p.stage, p.agent, p.round), (p.stage, p.agent), p.stage)
+            reply = next((self._replies[key] for key in keys if key in self._replies), None)
+        else:
+            reply = self._replies(request) if callable(self._replies) else next(self._replies, None)
         if inspect.isawaitable(reply):
             reply = await reply
         if reply is None:
-            p = request.purpose
             about = f"stage {p.stage!r}, agent {p.agent!r}, round {p.round}, question {p.question!r}"
             error = f"the script has no reply for {about} (call {self.calls})"
             return Completion(outcome="failed", error=error, finish_reason="error")
@@ -95,16 +100,3 @@ class _Rule(BaseModel):
 
 class _Rules(RootModel[list[_Rule]]):
     pass
-
-
-def _lookup(replies: Sequence[Reply] | Mapping[ReplyKey, Reply]) -> Callable[[ChatRequest], Reply | None]:
-    if isinstance(replies, Mapping):
-
-        def by_purpose(request: ChatRequest) -> Reply | None:
-            p = request.purpose
-            keys: tuple[ReplyKey, ...] = ((p.stage, p.agent, p.round), (p.stage, p.agent), p.stage)
-            return next((replies[key] for key in keys if key in replies), None)
-
-        return by_purpose
-    left = iter(replies)
-    return lambda request: next(left, None)

@@ -248,7 +248,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> None:
-    """Give a damaged store a new name, put what can be read of it in its place, and warn of it."""
+    """Give a damaged store a new name, and put what can be read of it in its place."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
     aside = next(each for n in count(1) if not (each := path.with_name(f"{path.name}.damaged-{n}")).exists())
     try:
