@@ -215,18 +215,19 @@ class Dialect(BaseModel):
         change: dict[str, Any] = {}
         if "content_filter" not in error.names and too_long(error):
             # A bound beyond half of the context is what does not fit; a smaller one leaves the prompt as the cause.
-            context = _number(_CONTEXT.search(said))
-            if context and bound and bound > context // 2:
-                change = {"most_tokens": context // 2}
+            found = _CONTEXT.search(said)
+            half = int(found[1].replace(",", "")) // 2 if found else 0
+            if half and bound and bound > half:
+                change = {"most_tokens": half}
         elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(said):
             change = {"system": False}
         elif error.status == _TEMPLATE_FAILED:
             return None
         elif "stream" not in sent and _ONLY_STREAM.search(said):
             change = {"stream": True}
-        elif refused := _refused(said, sent):
+        elif name := _refused(said, sent):
             instead = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "none"}
-            change = {"max_tokens": instead[refused]} if refused in instead else {refused: False}
+            change = {"max_tokens": instead[name]} if name in instead else {name: False}
         elif bound and _TOO_MANY.search(said):
             most = _largest_below(said, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
@@ -297,7 +298,7 @@ _TOO_MANY = re.compile(
     rf"{_TOKENS}\b[^;]{{0,80}}?(?:too (?:large|high|big|many)|at most|(?:must|should) be|range|<=|less than|exceed"
     rf"|above|maximum|larger than|greater than|> ?\d)|(?:range of|maximum (?:value )?(?:for|of)|invalid) {_TOKENS}"
 )
-_CONTEXT = re.compile(r"maximum context length (?:is|of) ([\d,]+)|max_new_tokens must be <= ([\d,]+)")
+_CONTEXT = re.compile(r"(?:maximum context length (?:is|of)|max_new_tokens must be <=) (\d[\d,]*)")
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _FEWEST = 16
 """A smaller number in a refusal is no bound on a reply."""
@@ -310,7 +311,7 @@ _MISSING = re.compile(
 
 
 def _plain(text: str) -> str:
-    """The text in lower case, without quotes and escapes, which servers set as they like."""
+    """In lower case, without quotes and escapes, which servers set as they like."""
     return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ].lower()).split())
 
 
@@ -319,15 +320,8 @@ def _refused(said: str, sent: Mapping[str, Any]) -> str | None:
     return next((name for name in found if name in sent), None)
 
 
-def _number(match: re.Match[str] | None) -> int | None:
-    digits = next((group for group in match.groups() if group), "").replace(",", "") if match else ""
-    return int(digits) if digits else None
-
-
 def _largest_below(said: str, bound: int) -> int | None:
     """The largest number in a refusal that is smaller than what was asked for."""
     found = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(said) if len(match[1]) < 12)
-    limits = [
-        number - bool(exclusive) for number, exclusive in found if _FEWEST <= number < bound and number not in REFUSALS
-    ]
-    return max(limits, default=None)
+    fitting = (each for each in found if _FEWEST <= each[0] < bound and each[0] not in REFUSALS)
+    return max((number - bool(exclusive) for number, exclusive in fitting), default=None)

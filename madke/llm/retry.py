@@ -65,7 +65,7 @@ class Retrying:
         self._policy = policy
         self._sleep = sleep
         self._random = random
-        self._on_event = on_event
+        self._on_event = on_event or (lambda failure, wait: None)
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Ask until an attempt succeeds or the policy's bounds are reached."""
@@ -76,37 +76,30 @@ class Retrying:
         while True:
             try:
                 said = checked(await self._model.complete(asked), request.max_tokens)
-            except CallError as error:
-                failure = error
-            else:
-                attempts += said.attempts
-                said = _together(spent, replace(said, attempts=attempts))
-                again = said.outcome == "empty" and said.finish_reason.casefold() not in _NOT_AGAIN
-                if not again or empties >= policy.empties or attempts >= policy.attempts:
-                    return said
-                spent = said
-                empties += 1
-                asked = replace(request, seed=retry_seed(request.seed, attempts + 1))
-                if self._on_event:
-                    self._on_event(CallError(said.error or said.outcome, retryable=True), 0.0)
-                continue
-            attempts += 1
-            timeouts += failure.timed_out
-            reason, wait = failure.reason, self._wait(attempts, failure.retry_after)
-            if failure.retryable and attempts < policy.attempts and timeouts < policy.timeouts:
-                if failure.retry_after is not None and failure.retry_after > policy.total_wait:
-                    reason += f" (the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?)"
-                elif wait > left:
-                    reason += f" (to wait {wait:.0f} s more is beyond the limit)"
-                else:
-                    if self._on_event:
+            except CallError as failure:
+                attempts += 1
+                timeouts += failure.timed_out
+                reason, wait = failure.reason, self._wait(attempts, failure.retry_after)
+                if failure.retryable and attempts < policy.attempts and timeouts < policy.timeouts:
+                    if wait <= left:
                         self._on_event(failure, wait)
-                    await self._sleep(wait)
-                    left -= wait
-                    continue
-            return _together(
-                spent, Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
-            )
+                        await self._sleep(wait)
+                        left -= wait
+                        continue
+                    used_up = failure.retry_after is not None and failure.retry_after > policy.total_wait
+                    longer = f"the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?"
+                    reason += f" ({longer if used_up else f'to wait {wait:.0f} s more is beyond the limit'})"
+                failed = Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
+                return _together(spent, failed)
+            attempts += said.attempts
+            said = _together(spent, replace(said, attempts=attempts))
+            again = said.outcome == "empty" and said.finish_reason.casefold() not in _NOT_AGAIN
+            if not again or empties >= policy.empties or attempts >= policy.attempts:
+                return said
+            spent = said
+            empties += 1
+            asked = replace(request, seed=retry_seed(request.seed, attempts + 1))
+            self._on_event(CallError(said.error or said.outcome, retryable=True), 0.0)
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
         policy = self._policy
@@ -117,7 +110,7 @@ class Retrying:
 
 
 def _together(spent: Completion | None, last: Completion) -> Completion:
-    """The last reply of a call, with the usage and the seconds of those before it, which are paid for too."""
+    """The last reply of a call, with the usage and the seconds of those before it."""
     if spent is None:
         return last
     return replace(last, usage=added(spent.usage, last.usage), seconds=spent.seconds + last.seconds)

@@ -78,8 +78,13 @@ def test_a_model_may_be_given_as_an_instance_or_a_class(given):
     asyncio.run(close(renamed))
 
 
+class Odd(Exception):
+    status_code = "none"
+
+
 @pytest.mark.parametrize(
-    ("error", "retryable"), [(KeyError("bug"), False), (ConnectionResetError("gone"), True), (TimeoutError(), True)]
+    ("error", "retryable"),
+    [(KeyError("bug"), False), (Odd(), False), (ConnectionResetError("gone"), True), (TimeoutError(), True)],
 )
 def test_what_a_function_raises_is_a_failed_call_and_ends_no_batch(error, retryable):
     def broken(messages):
