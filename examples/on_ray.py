@@ -8,7 +8,7 @@ import madke
 if __name__ == "__main__":
     run = madke.run(
         [
-            "Which river is the only one that flows out of Lake Baikal?",
+            "In which city was Verdi's opera Aida first performed?",
             "In what year was the Great Barrier Reef added to the World Heritage List?",
         ],
         model="offline",

@@ -18,7 +18,7 @@ SAID = {
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
     "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
-    "on_ray": ["flows out of Lake Baikal?"],
+    "on_ray": ["Aida first performed?"],
 }
 
 

@@ -46,14 +46,14 @@ def test_installed_elsewhere_it_answers_a_question(wheel, tmp_path):
     ask = [
         tmp_path / "venv" / "bin" / "madke",
         "ask",
-        "Which river is the only one that flows out of Lake Baikal?",
+        "In which city was Verdi's opera Aida first performed?",
         "--json",
     ]
     done = subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     transcript = json.loads(done.stdout)
     assert {entry["source"] for entry in transcript["pool"]} == {"wiki", "google"}
-    assert "Angara" in transcript["answer"]
+    assert "Cairo" in transcript["answer"]
     where = subprocess.run(
         [python, "-c", "import madke; print(madke.__file__)"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )

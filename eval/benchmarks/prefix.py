@@ -41,7 +41,6 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.files import read_jsonl
-from madke.llm.chat_tokens import as_text
 from madke.tasks import get_task
 from madke.variants import load_variant
 
@@ -84,7 +83,8 @@ class _Generated:
 
     async def complete(self, request: ChatRequest) -> Completion:
         purpose = request.purpose
-        self.asked.append((purpose.question, as_text(request.messages)))
+        prompt = "".join(f"<|{message.role}|>\n{message.content}\n" for message in request.messages)
+        self.asked.append((purpose.question, prompt))
         draw = random.Random(f"{purpose.question} {purpose.stage} {purpose.agent} {purpose.round}")
         text = " ".join(draw.choices(self.words, k=draw.randint(30, 80)))
         if purpose.stage == "select":

@@ -21,7 +21,9 @@ from madke.data.sampling import chosen, sample
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
-from madke.llm import as_chat_model, close, kind_of, open_model, read_models, refuse_two_addresses
+from madke.llm import as_chat_model, close, open_model, read_models
+from madke.llm.endpoints import refuse_two_addresses
+from madke.llm.models import kind_of
 from madke.runs.cast import has_endpoint, role_models
 from madke.runs.job import Job, Model, check_needs, configured
 from madke.runs.options import USUAL, RunOptions

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
@@ -21,24 +21,28 @@ from madke.llm.prices import Price
 from madke.llm.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
-
 PROBE_SECONDS = 4.0
 """For which a connection is tried before an endpoint counts as not there."""
 _ANSWER_SECONDS = 0.9
 """For which an answer is waited for, to see that it is HTTP; a connected server that is slower is there."""
-
 _FILE = "models.yaml"
 _VARIABLE = "MADKE_MODELS"
+_LIMITS = {"concurrency", "rpm", "tpm"}
 _OURS = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
 """Fields of a request that ``extra_body`` cannot set: the protocol and the dialect do."""
 
 
-class ModelEntry(BaseModel):
-    """What ``models.yaml`` says of one model.
+def _named_variable(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise ValueError("expected the name of an environment variable, never the key itself")
+    return name
 
-    ``key``, ``headers`` and ``python`` count only in a file that was named (``--models-file``, ``MADKE_MODELS``): one
-    that lies in the working directory may be somebody else's.
-    """
+
+_Variable = Annotated[str, AfterValidator(_named_variable)]
+
+
+class ModelEntry(BaseModel):
+    """What ``models.yaml`` says of a model; ``key``, ``headers`` and ``python`` count only in a file that was named."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -46,17 +50,14 @@ class ModelEntry(BaseModel):
     """The model's name at the server; by default the entry's."""
     base_url: str | None = None
     """Up to and with ``/v1``; by default that of ``openai/`` models."""
-    key: str | None = None
-    """The environment variable that holds the key, never the key. By default ``OPENAI_API_KEY``, if the address has
-    the origin of the base URL of ``openai/`` models."""
-    headers: dict[str, str] = {}
-    """Header -> the environment variable that holds its value."""
+    key: _Variable | None = None
+    """The environment variable that holds the key. By default ``OPENAI_API_KEY``, if the address has the origin of the
+    base URL of ``openai/`` models."""
+    headers: dict[str, _Variable] = {}
     concurrency: PositiveInt | None = None
-    """Calls in flight at most; by default the run's."""
+    """Calls in flight at most; by default the run's, as for ``rpm`` and ``tpm``."""
     rpm: PositiveInt | None = None
-    """Calls a minute at most."""
     tpm: PositiveInt | None = None
-    """Tokens a minute at most."""
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds that one attempt may take."""
     extra_body: dict[str, Any] = {}
@@ -74,17 +75,9 @@ class ModelEntry(BaseModel):
             raise ValueError(f"{min(ours)!r} is set by the protocol or by the dialect; leave it out")
         return value
 
-    @field_validator("key", "headers")
-    @classmethod
-    def _names_variables(cls, value: str | dict[str, str] | None) -> str | dict[str, str] | None:
-        names = value.values() if isinstance(value, dict) else [value] if value is not None else []
-        if any(not re.fullmatch(r"[A-Za-z_]\w*", name) for name in names):
-            raise ValueError("expected the name of an environment variable, never the key itself")
-        return value
-
     @model_validator(mode="after")
     def _one_place(self) -> ModelEntry:
-        if self.python and self.model_fields_set - {"python", "concurrency", "rpm", "tpm", "price"}:
+        if self.python and self.model_fields_set - {"python", "price", *_LIMITS}:
             raise ValueError("python names code of yours, which takes concurrency, rpm, tpm and price only")
         return self
 
@@ -100,11 +93,7 @@ class Models:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self, name: str) -> ModelEntry | None:
-        """The entry of a model; None if there is none.
-
-        Raises:
-            UserError: The entry has what only a named file may have.
-        """
+        """The entry of a model, if there is one; a UserError if it has what only a named file may have."""
         entry = self.entries.get(name)
         if entry is not None and not self.named:
             wrong = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
@@ -115,16 +104,12 @@ class Models:
 
     @property
     def prices(self) -> dict[str, Price]:
-        """Name -> price, of the entries that have one."""
+        """Of the entries that have one."""
         return {name: entry.price for name, entry in self.entries.items() if entry.price is not None}
 
 
 def read_models(file: Path | None = None) -> Models:
-    """The entries of a file, else of that which ``MADKE_MODELS`` names, else of ``./models.yaml`` if there is one.
-
-    Raises:
-        UserError: A file that was named is missing, a file is no YAML mapping, or an entry in it is wrong.
-    """
+    """The entries of a file, else of that which ``MADKE_MODELS`` names, else of ``./models.yaml`` if there is one."""
     from madke.yaml_file import read_entries, validated
 
     named = file or (Path(variable) if (variable := os.environ.get(_VARIABLE)) else None)
@@ -146,17 +131,11 @@ class Endpoint:
     """A server that is asked, as one model is asked there."""
 
     address: str
-    """The base URL."""
     limited_as: str
-    """Models with an equal one share a limiter: those of an address, or the model of one entry."""
+    """Models with an equal one share a limiter: those of an address, or of one entry."""
     key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    concurrency: int | None = None
-    rpm: int | None = None
-    tpm: int | None = None
-    timeout: float | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
-    dialect: Dialect = field(default_factory=Dialect)
+    entry: ModelEntry = field(default_factory=ModelEntry)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
@@ -171,7 +150,6 @@ class AtEndpoint(Protocol):
     name: str
     endpoint: Endpoint
     dialect: Dialect
-    """As far as it is known by now."""
 
 
 def openai_endpoint(
@@ -187,14 +165,11 @@ def openai_endpoint(
 
     Args:
         name: The model's.
-        at: The model's own address.
-        base_url: That of models without one.
+        at: The model's own address; without one it is the entry's, else ``base_url``.
+        base_url: Default: ``OPENAI_BASE_URL``, else OpenAI's own. Its origin gets ``OPENAI_API_KEY``.
         entry: What ``models.yaml`` says.
+        named: Whether its file was named: if not, the address gets a key only as the base URL itself.
         needs_key: False for a model that will not be called.
-        named: Whether the entry's file was named: if not, its address gets a key only as the base URL itself.
-
-    Raises:
-        UserError: An address is no URL, or a key or a header is needed and its variable is not set.
     """
     entry = entry or ModelEntry()
     default = checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=name)
@@ -209,29 +184,17 @@ def openai_endpoint(
             why = "is asked at OpenAI, which gets OPENAI_API_KEY only where it is the base URL too"
             raise UserError(f"{name} {why}; give the model a name and its key in {_FILE}")
         raise UserError(f"{variable} is not set, and {name} needs it; for a server without keys give its base URL")
-    headers = {header: from_environment(value) for header, value in entry.headers.items()}
-    if needs_key and (unset := [header for header, value in headers.items() if value is None]):
-        raise UserError(f"{entry.headers[unset[0]]} is not set, and {name} needs it for the header {unset[0]}")
-    return Endpoint(
-        address=address,
-        limited_as=name if entry.model_fields_set & {"concurrency", "rpm", "tpm"} else address,
-        key=key,
-        headers={header: value for header, value in headers.items() if value is not None},
-        concurrency=entry.concurrency,
-        rpm=entry.rpm,
-        tpm=entry.tpm,
-        timeout=entry.timeout,
-        extra_body=entry.extra_body,
-        dialect=entry.dialect,
-    )
+    headers = {}
+    for header, named_in in entry.headers.items():
+        headers[header] = from_environment(named_in) or ""
+        if needs_key and not headers[header]:
+            raise UserError(f"{named_in} is not set, and {name} needs it for the header {header}")
+    limited_as = name if entry.model_fields_set & _LIMITS else address
+    return Endpoint(address=address, limited_as=limited_as, key=key, headers=headers, entry=entry)
 
 
 def from_environment(variable: str) -> str | None:
-    """The key in a variable; None where it is not set.
-
-    Raises:
-        UserError: It holds characters that no key has.
-    """
+    """The key in a variable; None where it is not set."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
         raise UserError(f"{variable} holds characters that no key has; set it again")
@@ -280,11 +243,7 @@ def moved(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[
 
 
 def refuse_two_addresses(models: Iterable[object]) -> None:
-    """See to it that a model's name leads to one address.
-
-    Raises:
-        UserError: Two of these models have one name and two addresses: their calls could not be told apart.
-    """
+    """UserError if two models have one name and two addresses: their calls could not be told apart."""
     addresses: dict[str, str] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
@@ -295,12 +254,9 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 
 def probe(models: Iterable[object]) -> None:
-    """See to it that every endpoint is there, in at most five seconds; any HTTP answer shows that it is.
+    """UserError if an endpoint is not there, in at most five seconds; any HTTP answer shows that it is.
 
     ``GET base_url/models`` is asked, without a key.
-
-    Raises:
-        UserError: One is not there; with its address and the reason.
     """
     found = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
     if found:
@@ -319,7 +275,6 @@ def probe(models: Iterable[object]) -> None:
 
 
 def _ask(address: str, reasons: dict[str, str]) -> None:
-    """Note why a server counts as not there; nothing where it is there, or where that cannot be found out."""
     import httpx2
 
     try:

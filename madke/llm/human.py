@@ -6,6 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from textwrap import shorten
+from typing import Any
 
 from madke.core.chat import ChatRequest, Completion
 from madke.terminal import printable, say
@@ -18,14 +20,11 @@ _SYSTEM_SHOWN = 200
 
 
 class HumanChat:
-    """A person who reads the prompt and types the reply.
-
-    One request at a time is shown. Temperature, ``max_tokens``, stop strings and seed are ignored: nobody can hold a
-    person to them. Usage is zero. A person who leaves (end of input) gives a failed completion.
+    """A person who reads the prompt and types the reply, one request at a time.
 
     Args:
-        ask: Shows a text and returns the reply; it may block, since it runs in a thread. EOFError says that the
-            person left. By default the terminal: the text goes to stderr, and an empty line ends the reply.
+        ask: Shows a text and returns the reply, in a thread; EOFError says that the person left: a failed call. By
+            default the terminal: the text goes to stderr, and an empty line ends the reply.
     """
 
     name = "human"
@@ -49,33 +48,24 @@ class HumanChat:
 
 
 def ask_terminal(shown: str) -> str:
-    """Show a text on stderr, and read lines from stdin until an empty one (or the end of input after some text).
-
-    Raises:
-        EOFError: Input ended before anything was said.
-    """
+    """Show a text on stderr, and read lines from stdin until an empty one; EOFError if input ends before any."""
     say(f"\n{shown}\n\nYour reply; an empty line ends it:", err=True)
     lines: list[str] = []
-    while True:
+    while not lines or lines[-1].strip():
         try:
-            line = input()
+            lines.append(input())
         except EOFError:
-            if lines:
-                break
-            raise
-        if not line.strip():
+            if not lines:
+                raise
             break
-        lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(lines).rstrip()
 
 
 def _shown(request: ChatRequest) -> str:
-    purpose = request.purpose
-    parts = [f"--- {purpose.agent}: {purpose.stage}, round {purpose.round} ---"]
+    parts = [f"--- {request.purpose.agent}: {request.purpose.stage}, round {request.purpose.round} ---"]
     for message in request.messages:
         if message.role == "system":
-            brief = " ".join(message.content.split())
-            parts.append(brief if len(brief) <= _SYSTEM_SHOWN else f"{brief[:_SYSTEM_SHOWN]}...")
+            parts.append(shorten(message.content, _SYSTEM_SHOWN, placeholder="..."))
         else:
             parts.append(message.content if message.role == "user" else f"You said: {message.content}")
     return printable("\n\n".join(parts))
@@ -86,22 +76,17 @@ async def _in_daemon_thread(ask: Callable[[], str]) -> str:
     loop = asyncio.get_running_loop()
     reply: asyncio.Future[str] = loop.create_future()
 
-    def settle(text: str, error: BaseException | None) -> None:
-        if reply.done():
-            return
-        if error is None:
-            reply.set_result(text)
-        else:
-            reply.set_exception(error)
+    def settle(set_it: Callable[[Any], None], value: object) -> None:
+        if not reply.done():
+            set_it(value)
 
     def work() -> None:
-        text, error = "", None
         try:
-            text = ask()
-        except BaseException as raised:
-            error = raised
+            outcome: tuple[Callable[[Any], None], object] = reply.set_result, ask()
+        except BaseException as error:
+            outcome = reply.set_exception, error
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, text, error)
+            loop.call_soon_threadsafe(settle, *outcome)
 
     threading.Thread(target=work, name="human", daemon=True).start()
     return await reply

@@ -13,18 +13,12 @@ from madke.core.errors import CallError
 from madke.llm.endpoints import AtEndpoint
 
 SLOW_START = 16
-"""Calls at once to begin with: what any server takes. Sixty-four are reached after two rounds of calls."""
-
 LONGEST_PAUSE = 120.0
 """Seconds for which one response can make everybody wait; :class:`madke.llm.RetryPolicy` waits no longer in all."""
-
 TOLERATED = 0.2
-"""Share of calls that a server may reject (429, 503) without being overloaded. Some reject calls at random, whatever
-the load."""
-
+"""Share of calls that a server may reject (429, 503) at random without being overloaded."""
 EVIDENCE = 3.75
 """Score at which rejections count as an overload: five of them in a row, or more where calls succeed between them."""
-
 _SHORTEST = 1e-6
 """Rounding would ask for waits below that, too short to move the clock."""
 
@@ -34,45 +28,36 @@ class LimiterState:
     """How a limiter stands, for people."""
 
     limit: int
-    """Calls at once allowed now."""
     in_flight: int
     waiting: int
     """Calls that wait for room, for a rate, or for the end of a pause."""
     peak: int
-    """Most calls in flight at once so far."""
     lowest: int
-    """Lowest limit so far."""
     episodes: int
     """How often the server was found overloaded and the limit was halved."""
     paused_seconds: float
-    """How long the server made everybody wait, in all."""
 
 
 class Limiter:
     """A bound that all calls to one endpoint share; ``async with limiter:`` waits for room, first come, first served.
 
-    **How many at once.** The limit starts low and grows while calls wait for room: by one for each call that succeeds
-    and was in flight while others waited. It so doubles with each round of calls, up to what was wanted (TCP's slow
-    start, RFC 5681). It never exceeds ``concurrency``.
+    **How many at once.** The limit grows from ``start`` by one for each call that succeeds and was in flight while
+    others waited: it doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
 
-    **Overload.** A single rejection proves nothing. Each rejection raises a score by ``1 - TOLERATED``, each success
-    lowers it by ``TOLERATED``, down to 0 (Page's CUSUM test, 1954). At :data:`EVIDENCE` the server is overloaded, and
-    the limit is halved (from what is in flight, if that is less). Rejections of less than a fifth of the calls, as
-    random ones usually are, so change nothing; a server that takes half of the calls is found out within fifteen.
-    A cut is one *episode*: the score starts anew, and calls that began before the cut say nothing new.
+    **Overload.** Each rejection raises a score by ``1 - TOLERATED``, each success lowers it by ``TOLERATED``, down to 0
+    (Page's CUSUM test, 1954). At :data:`EVIDENCE` the limit is halved, from what is in flight if that is less: an
+    *episode*. Random rejections of less than a fifth of the calls change nothing; a server that takes half of them is
+    found out within fifteen. Calls that began before a cut say nothing new.
 
-    **Recovery.** After a cut the limit grows by half of its distance to the limit that was cut for each round of calls,
-    and by at least one: fast while it is far below, slowly near it, and faster again once it is well beyond (as CUBIC
-    does, RFC 9438). A wrong cut is made up for within a few rounds.
+    **Recovery.** The limit then grows by half of its distance to the limit that was cut for each round of calls, and by
+    at least one: fast while it is far below, slowly near it (as CUBIC does, RFC 9438).
 
     **Pauses.** Rate headers that say that nothing is left hold every call back until then, and so does the Retry-After
-    of an overload, or of a first call. That of a stray rejection holds back its own call only, in
-    :class:`madke.llm.Retrying`. A pause longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and calls
-    that fail say so sooner than calls that wait.
+    of an overload, or of a first call. A pause longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and
+    calls that fail say so sooner than calls that wait.
 
-    **Rates** are kept by token buckets that hold one second's worth, so no minute sees more than a sixtieth above
-    its share. What a call costs in tokens is known only afterwards: calls start while the bucket is not overdrawn,
-    and an overdrawn one is paid back before the next starts. The excess is at most what was in flight.
+    **Rates** are token buckets of one second's worth. What a call costs in tokens is known only afterwards: an
+    overdrawn bucket is paid back before the next call starts.
 
     Args:
         concurrency: Calls in flight at most.
@@ -108,12 +93,10 @@ class Limiter:
         self._peak = 0
         self._episodes = 0
         self._score = 0.0
-        """Evidence of an overload since the last cut."""
         self._suspected = 0
-        """Calls in flight when that evidence began."""
+        """Calls in flight when the score left 0."""
         self._succeeded = False
         self._cut_at = 0.0
-        """The limit that was cut last."""
         self._paused_until = 0.0
         self._paused_seconds = 0.0
         self._closed = False
@@ -138,7 +121,7 @@ class Limiter:
         self._tokens.take(tokens)
 
     def back_off(self, began: int) -> bool:
-        """Count a rejection; halve the limit where it completes the evidence of an overload.
+        """Count a rejection, and halve the limit where it completes the evidence of an overload.
 
         Args:
             began: What ``async with limiter as began:`` gave: the number of episodes before the call.
@@ -203,13 +186,10 @@ class Limiter:
             self._succeeded = True
             self._score = max(0.0, self._score - TOLERATED)
             if room_is_short:
-                self._limit += self._growth() / self._limit if self._episodes else 1
+                growth = max(1.0, abs(self._cut_at - self._limit) / 2)
+                self._limit += growth / self._limit if self._episodes else 1
         self._crowded = max(0, self._crowded - 1)
         self._leave()
-
-    def _growth(self) -> float:
-        """By how much the limit grows in a round of calls, after an episode."""
-        return max(1.0, abs(self._cut_at - self._limit) / 2)
 
     def _room(self) -> bool:
         return self._in_flight < int(self._limit) and not self._closed
@@ -251,14 +231,10 @@ class Limiter:
 
 
 class Limits:
-    """The limiters of a run, one for each endpoint and one for all that runs on this machine.
-
-    A dead or slow endpoint so holds back nobody else's calls. Closed and drained together, they count as one.
+    """The limiters of a run, one for each endpoint and one for all that runs on this machine, used as one.
 
     Args:
-        concurrency: Calls in flight at most, at each endpoint that states no bound of its own.
-        rpm: Calls a minute at most, likewise.
-        tpm: Tokens a minute at most, likewise.
+        concurrency, rpm, tpm: As for :class:`Limiter`, at each endpoint that states no bound of its own.
     """
 
     def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
@@ -271,20 +247,21 @@ class Limits:
         at = model.endpoint if isinstance(model, AtEndpoint) else None
         key = at.limited_as if at else None
         if key not in self._limiters and at is not None:
-            self._limiters[key] = Limiter(at.concurrency or concurrency, at.rpm or rpm, at.tpm or tpm)
+            own = at.entry
+            self._limiters[key] = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
         elif key not in self._limiters:
             # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
             self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
         return self._limiters[key]
 
     def state(self) -> LimiterState:
-        """How they stand now, together; ``lowest`` is that of the most restricted one."""
+        """How they stand now, together; ``lowest`` is the lowest of them."""
         states = [asdict(limiter.state()) for limiter in self._limiters.values()]
         together = {each.name: sum(state[each.name] for state in states) for each in fields(LimiterState)}
         return LimiterState(**{**together, "lowest": min((state["lowest"] for state in states), default=0)})
 
     def close(self) -> None:
-        """Let no call begin any more, see :meth:`Limiter.close`."""
+        """Let no call begin any more."""
         for limiter in self._limiters.values():
             limiter.close()
 
@@ -298,11 +275,6 @@ class Limited:
     """A model whose calls wait for a limiter, and tell it what the server said of its load.
 
     Put it under :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
-
-    Args:
-        model: Who is asked. CallErrors that are ``overloaded`` are heeded, and, if it is ``Paced``, for how long no
-            call should begin (:class:`madke.llm.OpenAIChat` reads that from rate headers).
-        limiter: Shared by all models at its endpoint, see :class:`Limits`.
     """
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:

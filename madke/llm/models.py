@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import re
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +16,7 @@ from madke.llm.endpoints import Models, read_models
 from madke.llm.human import HumanChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
 from madke.llm.prices import estimated_usage
+from madke.llm.refusals import RETRYABLE
 from madke.llm.scripted import ScriptedChat
 from madke.llm.transformers_chat import HFChat
 
@@ -28,7 +28,6 @@ MODEL_FORMS = {
     "scripted": "scripted/FILE",
     "human": "human",
 }
-"""How each kind of model of ours is written."""
 
 WITH_ENDPOINT = ("openai", "azure")
 """Kinds of models that a base URL can lead to."""
@@ -37,7 +36,6 @@ UNPAID = ("offline", "scripted", "human")
 """Kinds of models whose calls nobody charges for."""
 
 PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
-"""Models of installed packages, and ``module:object``."""
 
 _ADDRESS = re.compile(r"(.+)@(https?://.*)")
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -45,7 +43,6 @@ _CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tr
 """Names that people give without the kind."""
 
 _THREADS = 256
-"""Of one synchronous function at most: calls at once."""
 
 
 def kind_of(name: str) -> str:
@@ -67,12 +64,10 @@ def split_address(name: str) -> tuple[str, str | None]:
 def open_model(
     name: str, *, base_url: str | None = None, replay: bool = False, models: Models | None = None
 ) -> ChatModel:
-    """The model of a name; close it with :func:`close`.
+    """The model of a name; close it with :func:`close`. No server is asked yet; weights of ``hf/`` models are loaded.
 
-    No server is asked yet; weights of an ``hf/`` model are loaded, and fetched where they are missing.
-
-    ``openai/``, ``azure/`` and ``hf/`` models raise :class:`madke.core.errors.CallError` for a failed attempt:
-    wrap them as ``Stored(Retrying(Limited(model, limiter)), store)``.
+    It raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as
+    ``Stored(Retrying(Limited(model, limiter)), store)``.
 
     Args:
         name: One of :data:`MODEL_FORMS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
@@ -83,8 +78,7 @@ def open_model(
         models: The entries; by default those of :func:`madke.llm.read_models`, if the name is of no other form.
 
     Raises:
-        UserError: No such model, a missing key or endpoint, a bad script file, weights that cannot be loaded, or a
-            variable of the environment (``MADKE_TIMEOUT``, ``MADKE_TRANSPORT``) with a value that it cannot have.
+        UserError: No such model, a missing key or endpoint, a bad script file, or weights that cannot be loaded.
     """
     kind = kind_of(name)
     if kind not in MODEL_FORMS:
@@ -119,7 +113,7 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
     if entry is not None and entry.python is None:
         at = entry.model or name
         return OpenAIChat(at, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
-    code = entry.python if entry is not None and entry.python else name
+    code = (entry and entry.python) or name
     if code in PLUGINS or names_code(code):
         try:
             return as_chat_model(PLUGINS[code], name)
@@ -132,97 +126,90 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
 
 
 def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
-    """A ChatModel from an object of yours.
+    """A ChatModel from an object of yours. What it raises is a failed call, and the batch goes on.
 
     Args:
-        model: A ChatModel; its class; a function without parameters that makes one; or a function of chat messages
-            (a list of ``{"role", "content"}``) to the reply's text, sync (it runs in a thread) or async. A text may
-            have a ``usage`` (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do; None is an empty
-            reply. What a function raises is a failed call, tried again if it is an OSError or says a passing status.
+        model: A ChatModel; its class; or a function of chat messages (a list of ``{"role", "content"}``) to the reply's
+            text, sync (it runs in a thread) or async. A text may have a ``usage`` (:class:`madke.core.chat.Usage`), as
+            those of :mod:`madke.adapters` do; None is an empty reply. A call that raises is tried again if it is an
+            OSError or says a passing status.
         name: What its calls are known by. Default: its own ``name``, else ``module:qualified name``.
 
     Raises:
-        UserError: The object is no model and makes none.
+        UserError: The object is no model.
     """
-    if _makes_models(model):
-        made = model()
-        if _makes_models(made):
-            raise UserError(f"{name or qualified_name(model)} makes no model; expected one with name and complete")
-        return as_chat_model(made, name or (None if hasattr(made, "complete") else qualified_name(model)))
+    if inspect.isclass(model):
+        model = model()
     if hasattr(model, "complete"):
         own = getattr(model, "name", None)
         if not isinstance(own, str) or not own:
             raise UserError(f"the model {qualified_name(model)} has no name; expected a text that identifies it")
         if not inspect.iscoroutinefunction(model.complete):
             raise UserError(f"the model {own}: complete(request) must be asynchronous (async def)")
-        return model if name in (None, own) else _Named(model, name)
+        return OwnModel(model, name or own)
     if callable(model):
-        return FunctionChat(model, name or qualified_name(model))
+        return OwnModel(model, name or qualified_name(model))
     raise UserError(f"{name or model!r} is no model; expected one with name and complete, or a function of messages")
 
 
-def _makes_models(thing: Any) -> bool:
-    """Whether it is a class, or a function that takes nothing."""
-    if inspect.isclass(thing) or not callable(thing) or hasattr(thing, "complete"):
-        return inspect.isclass(thing)
-    try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (TypeError, ValueError):  # of some that are written in C
-        return False
-    return all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters)
+class OwnModel:
+    """Code of yours as a ChatModel: an object with ``complete``, or a function; see :func:`as_chat_model`."""
 
-
-class _Named:
-    """A model under another name."""
-
-    def __init__(self, model: ChatModel, name: str) -> None:
+    def __init__(self, own: Any, name: str) -> None:
         self.name = name
-        self._model = model
-        self.complete = model.complete
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self._model, attribute)
-
-
-class FunctionChat:
-    """A function of messages to text as a ChatModel; see :func:`as_chat_model`."""
-
-    def __init__(self, function: Callable[[list[dict[str, str]]], Any], name: str) -> None:
-        self.name = name
-        self._function = function
-        call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
-        self._later = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        self._own = own
+        self._is_function = not hasattr(own, "complete")
+        call = getattr(own, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
+        self._later = inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(call)
         # The loop's own threads are a few for each CPU; these mostly wait for a network.
         self._threads = ThreadPoolExecutor(_THREADS, "model")
 
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        return getattr(self._own, attribute)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OwnModel) and other._own is self._own and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     async def complete(self, request: ChatRequest) -> Completion:
-        """Call the function; CallError if it raises, or returns no text."""
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        """Ask it; CallError if it raises, or returns no reply."""
         started = time.monotonic()
         try:
-            if self._later:
-                said = self._function(messages)
-            else:
-                said = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
-            if inspect.isawaitable(said):
-                said = await said
+            said = await self._ask(request)
         except (CallError, UserError):
             raise
         except Exception as error:
-            status = getattr(error, "status_code", 0)
-            passing = isinstance(error, OSError) or status in (408, 409, 429) or status >= 500
-            raise CallError(f"{self.name}: {type(error).__name__}: {error}", retryable=passing) from error
+            status = getattr(error, "status_code", None)
+            passing = isinstance(error, OSError) or (isinstance(status, int) and (status in RETRYABLE or status >= 500))
+            reason = " ".join(f"{self.name}: {type(error).__name__}: {error}".split())
+            raise CallError(reason, retryable=passing) from error
         if isinstance(said, Completion):
             return said
-        if said is not None and not isinstance(said, str):
-            raise CallError(f"{self.name} returned {type(said).__name__}, expected a text", retryable=False)
+        if not self._is_function or not isinstance(said, str | None):
+            expected = "a text" if self._is_function else "a Completion"
+            raise CallError(f"{self.name} returned {type(said).__name__}, expected {expected}", retryable=False)
         text = str(said or "")
         counted = getattr(said, "usage", None)
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
         return Completion(text=text, usage=usage, seconds=time.monotonic() - started)
 
+    async def _ask(self, request: ChatRequest) -> Any:
+        if not self._is_function:
+            return await self._own.complete(request)
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        if self._later:
+            return await self._own(messages)
+        said = await asyncio.get_running_loop().run_in_executor(self._threads, self._own, messages)
+        return await said if inspect.isawaitable(said) else said
+
     async def aclose(self) -> None:
-        """Let the threads go, once those at work are done."""
+        """Close the object, if it can be; let the threads go, once those at work are done."""
+        if isinstance(self._own, Closable):
+            await self._own.aclose()
         self._threads.shutdown(wait=False)
         self._threads = ThreadPoolExecutor(_THREADS, "model")
 

@@ -10,13 +10,14 @@ import re
 import time
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
-from madke.llm.endpoints import Endpoint, ModelEntry, checked_url, from_environment, openai_endpoint, origin
+from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.limiter import LONGEST_PAUSE
 from madke.llm.openai_wire import assembled, rates_wait, read_broken, read_completion, read_refusal
 from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
@@ -30,52 +31,30 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 TIMEOUT = 300.0
-"""Seconds that one attempt may take, unless ``MADKE_TIMEOUT`` says otherwise."""
-
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
 """Keys that a server may quote in its errors, its own or another's, whole or starred."""
-
 _HEADERS = {"Accept-Encoding": "identity"}
-"""Small replies gain nothing from compression, and a compressed one can hide its length."""
-
+"""A compressed reply can hide its length."""
 _REASON = 300
-"""Characters of a reason; servers send whole pages."""
-
 _ADAPTATIONS = 10
 """Refusals of one call at most from which another dialect follows."""
-
-
 _NOWHERE = "https://azure.invalid"
-"""The address of a deployment that will not be called."""
 
 
 class OpenAIChat:
-    """A chat model at OpenAI or at any server that speaks its protocol.
-
-    Keys come from the environment only, and a server other than OpenAI's needs none. The name holds no address: a
-    server may move. One client belongs to one event loop.
+    """A chat model at OpenAI or at any server that speaks its protocol, for one event loop.
 
     A refusal that says what the server does not take changes the dialect of this client, and the request is repeated
     at once, as are those that were under way in the old one; one log line tells what was found out.
 
-    Requests go by the package's ``post``, and replies come as bytes: its typed way, which we do not need, copies and
-    rebuilds both.
-
     Args:
         model: The model's name at the endpoint.
         base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
-        at: The model's own address, which gets ``OPENAI_API_KEY`` only if its origin is that of the base URL.
-        name: By default ``openai/MODEL``; the name of an entry of ``models.yaml`` where it has one.
-        entry: That entry; ``named`` tells whether its file was named.
-        named: See ``entry``.
+        name: By default ``openai/MODEL``.
         endpoint: Instead of all that says where: the endpoint itself.
-        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300. What is not
-            there by then is asked for once more at most, see :class:`madke.llm.RetryPolicy`.
-        needs_key: False for a model that will not be called.
+        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300.
         transport: Default: :func:`chosen_transport`.
-
-    Raises:
-        UserError: See :func:`madke.llm.endpoints.openai_endpoint`; or ``MADKE_TIMEOUT`` is no number of seconds.
+        **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
 
     def __init__(
@@ -83,35 +62,25 @@ class OpenAIChat:
         model: str,
         *,
         base_url: str | None = None,
-        at: str | None = None,
         name: str | None = None,
-        entry: ModelEntry | None = None,
-        named: bool = True,
         endpoint: Endpoint | None = None,
         timeout: float | None = None,
-        needs_key: bool = True,
         transport: Transport | None = None,
+        **where: Any,
     ) -> None:
         self.name = name or f"openai/{model}"
-        self.endpoint = endpoint or openai_endpoint(
-            self.name, at=at, base_url=base_url, entry=entry, named=named, needs_key=needs_key
-        )
-        self.dialect: Dialect = self.endpoint.dialect
-        """What the server takes, as far as it is known by now."""
+        self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
+        self.dialect: Dialect = self.endpoint.entry.dialect
         self._told = self.dialect
         self._model = model
-        self._timeout = timeout or self.endpoint.timeout or chosen_timeout()
+        self._timeout = timeout or self.endpoint.entry.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._free_at = 0.0
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make one attempt. A reply that holds a key is a failed one, since replies are stored.
-
-        Raises:
-            CallError: It failed; :class:`madke.llm.Retrying` turns that into a value.
-        """
+        """Make one attempt; CallError if it failed. So does a reply that holds a key, since replies are stored."""
         try:
             completion = await self._attempt(request)
             if any(secret in completion.text + completion.reasoning for secret in self.endpoint.secrets):
@@ -122,11 +91,11 @@ class OpenAIChat:
 
     @property
     def hold(self) -> float:
-        """Seconds for which no call should begin: rate headers of a response said that nothing is left till then."""
+        """Seconds for which no call should begin: rate headers said that nothing is left till then."""
         return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
-        """Close the connections, in the event loop that used them; another loop may use the model then."""
+        """Close the connections; another event loop may use the model then."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -142,7 +111,7 @@ class OpenAIChat:
         requests = 0
         while True:
             dialect = self.dialect
-            sent = {**dialect.body(self._model, request), **self.endpoint.extra_body}
+            sent = {**dialect.body(self._model, request), **self.endpoint.entry.extra_body}
             requests += 1
             try:
                 # The package's own timeout is between two reads: a slow drip would outlive it.
@@ -166,7 +135,7 @@ class OpenAIChat:
             return completion if dialect.stop else _stopped(completion, request.stop)
 
     def _adapted(self, told: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
-        """Whether the request is worth repeating: in a dialect that it, or one at the same time, has found out."""
+        """Whether it is worth repeating, in a dialect that this request, or one at the same time, has found out."""
         if told.status in REFUSALS and self.dialect.body(self._model, request) != dialect.body(self._model, request):
             return True
         found = dialect.after(told, sent)
@@ -187,7 +156,7 @@ class OpenAIChat:
             self._free_at = max(self._free_at, time.monotonic() + wait)
 
     def _fit(self, reason: str) -> str:
-        """The reason, fit for a transcript: without secrets, on one line, not too long."""
+        """Without secrets, on one line, not too long."""
         for secret in self.endpoint.secrets:
             reason = reason.replace(secret, "[key]")
         reason = without_path_secrets(reason, self.endpoint.address)
@@ -203,19 +172,14 @@ class OpenAIChat:
 
 
 class AzureChat(OpenAIChat):
-    """A chat model deployed on Azure OpenAI.
-
-    The key is ``AZURE_OPENAI_API_KEY``, from the environment only. One client belongs to one event loop.
+    """A chat model deployed on Azure OpenAI, with the key in ``AZURE_OPENAI_API_KEY``.
 
     Args:
         deployment: The deployment's name.
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
         at: The deployment's own URL, which gets the key only if its origin is that of the endpoint.
-        api_version: The API version to ask for. Default: ``AZURE_OPENAI_API_VERSION``, else ``2024-10-21``.
-        timeout, needs_key, transport: As for :class:`OpenAIChat`.
-
-    Raises:
-        UserError: There is no endpoint, it is no URL, ``MADKE_TIMEOUT`` is no number of seconds, or there is no key.
+        needs_key: False for a model that will not be called.
+        **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
     """
 
     def __init__(
@@ -224,22 +188,20 @@ class AzureChat(OpenAIChat):
         *,
         endpoint: str | None = None,
         at: str | None = None,
-        api_version: str | None = None,
-        timeout: float | None = None,
         needs_key: bool = True,
-        transport: Transport | None = None,
+        **options: Any,
     ) -> None:
         name = f"azure/{deployment}"
         url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("" if needs_key else at or _NOWHERE)
         if not url:
             raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and {name} needs it (or a base URL)")
         address = checked_url(at or url, model=name)
-        self._api_version = api_version or os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
         key = from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
-        place = Endpoint(address=address, limited_as=address, key=key)
-        super().__init__(deployment, name=name, endpoint=place, timeout=timeout, transport=transport)
+        super().__init__(
+            deployment, name=name, endpoint=Endpoint(address=address, limited_as=address, key=key), **options
+        )
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
@@ -247,7 +209,7 @@ class AzureChat(OpenAIChat):
         return AsyncAzureOpenAI(
             api_key=self.endpoint.key,
             azure_endpoint=self.endpoint.address,
-            api_version=self._api_version,
+            api_version=os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21",
             max_retries=0,
             http_client=http_client,
         )
@@ -260,11 +222,7 @@ def _stopped(completion: Completion, stop: tuple[str, ...]) -> Completion:
 
 
 def chosen_transport() -> Transport:
-    """The transport that ``MADKE_TRANSPORT`` names, else the one that suits the environment's proxies.
-
-    Raises:
-        UserError: It names none.
-    """
+    """The transport that ``MADKE_TRANSPORT`` names, else the one that suits the environment's proxies."""
     match os.environ.get("MADKE_TRANSPORT") or None:
         case "aiohttp" | "httpx" as chosen:
             return chosen
@@ -277,16 +235,9 @@ def chosen_transport() -> Transport:
 
 
 def chosen_timeout() -> float:
-    """Seconds that one attempt may take: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`.
-
-    Raises:
-        UserError: It is no number above 0.
-    """
+    """Seconds that one attempt may take: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
     told = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
-    try:
-        seconds = float(told)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")
-    return seconds
+    with suppress(ValueError):
+        if 0 < (seconds := float(told)) < math.inf:
+            return seconds
+    raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")

@@ -1,7 +1,4 @@
-"""What OpenAI-compatible servers answer, read without trust: a completion, or the reason of a failed attempt.
-
-Reasons hold the server's own words in full. The client redacts and shortens them.
-"""
+"""What OpenAI-compatible servers answer, read without trust: a completion, or the reason of a failed attempt."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from madke.core.chat import ChatRequest, Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.engine.parse import checked
 from madke.llm.prices import estimated_usage
-from madke.llm.refusals import ServerError, as_text, field, outcome_of, read_failure, text_of
+from madke.llm.refusals import ServerError, as_text, field, refused, text_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -29,14 +26,7 @@ _FAILED = {"error", "abort", "network_error", "insufficient_system_resource"}
 def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
     """The completion in a response with status 200, whatever the server calls its type.
 
-    Args:
-        body: The response's body.
-        request: What was asked. It is needed to estimate the usage where the server sends none.
-        seconds: How long the call took.
-        attempts: How many requests it took.
-
-    Raises:
-        CallError: It is no chat completion: a proxy's page, or an error, which is judged by its own code.
+    CallError if there is none: a proxy's page, or an error, which is judged by its own code.
     """
     try:
         response = json.loads(body)
@@ -50,24 +40,16 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
         told = response
     if choice is None or told or finish_reason in _FAILED:
         default = "no choices in it" if choice is None else f"the finish reason is {finish_reason!r}"
-        error = ServerError.read(200, told or default)
-        if outcome := outcome_of(error):
-            return _refused(outcome, f"status 200 without a reply: {error.message}", attempts)
-        raise read_failure(error, "status 200 without a reply")
-    content, thoughts = _content(field(choice, "message", "content"))
-    refusal = text_of(choice, "message", "refusal")
-    reasoning = text_of(choice, "message", "reasoning_content") or text_of(choice, "message", "reasoning") or thoughts
-    outcome, reason = "ok", None
-    if finish_reason == "content_filter":
-        outcome, reason = "filtered", "the server's content filter cut the reply"
-    elif refusal:
-        outcome, reason = "refused", f"the model refused: {refusal}"
+        return refused(ServerError.read(200, told or default), "status 200 without a reply", attempts=attempts)
+    content, reasoning, refusal = _said(field(choice, "message"))
+    outcome: Outcome = "filtered" if finish_reason == "content_filter" else "refused" if refusal else "ok"
+    reasons = {"filtered": "the server's content filter cut the reply", "refused": f"the model refused: {refusal}"}
     written = content + refusal + reasoning
     completion = Completion(
         text=content or refusal,
         reasoning=reasoning,
         outcome=outcome,
-        error=reason,
+        error=reasons.get(outcome),
         finish_reason=finish_reason,
         usage=provider_usage(field(response, "usage"), written) or estimated_usage(request.messages, written),
         seconds=seconds,
@@ -77,13 +59,11 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
 
 
 def assembled(body: bytes) -> bytes:
-    """The response that a stream of chunks (server-sent events) amounts to, for :func:`read_completion`.
+    """The response that a stream of chunks (server-sent events) amounts to; a body that is none is returned as it is.
 
-    A body that is no such stream is returned as it is. What an error chunk says, and a stream that breaks off without
-    a finish reason, are failures.
+    An error chunk, and a stream that breaks off without a finish reason, are failures.
     """
-    texts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
-    usage, finish_reason, told = None, "", None
+    parts, usage, finish_reason, told = [], None, "", None
     for line in body.decode("utf-8", "replace").splitlines():
         if not line.startswith("data:") or (data := line.removeprefix("data:").strip()) == "[DONE]":
             continue
@@ -92,46 +72,26 @@ def assembled(body: bytes) -> bytes:
         except (ValueError, RecursionError):
             return body
         choice = _first(field(chunk, "choices"))
+        parts.append(_said(field(choice, "delta")))
         usage = field(chunk, "usage") or usage
         told = told or field(chunk, "error") or field(choice, "error")
         finish_reason = text_of(choice, "finish_reason") or finish_reason
-        content, thoughts = _content(field(choice, "delta", "content"))
-        texts["content"].append(content)
-        thought = text_of(choice, "delta", "reasoning_content") or text_of(choice, "delta", "reasoning") or thoughts
-        texts["reasoning_content"].append(thought)
-        texts["refusal"].append(text_of(choice, "delta", "refusal"))
-    if not any(texts.values()):
+    if not parts:
         return body
-    choice = {
-        "message": {name: "".join(parts) for name, parts in texts.items()},
-        "finish_reason": finish_reason or "network_error",
-    }
+    message = dict(
+        zip(("content", "reasoning_content", "refusal"), map("".join, zip(*parts, strict=True)), strict=True)
+    )
+    choice = {"message": message, "finish_reason": finish_reason or "network_error"}
     return json.dumps({"choices": [choice], "usage": usage} | ({"error": told} if told else {})).encode()
 
 
 def read_refusal(told: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
-    """The completion behind a status that is no success, where the server does not take this prompt.
-
-    Args:
-        told: What the body says.
-        response: Its headers may ask to wait, or name another address.
-        attempts: How many requests it took.
-
-    Raises:
-        CallError: The attempt failed for another reason.
-    """
+    """The completion behind an error status where the server does not take this prompt; else CallError."""
     where = f"HTTP {told.status}{_redirected(response)}"
-    if outcome := outcome_of(told):
-        return _refused(outcome, f"{where}: {told.message}", attempts)
-    raise read_failure(told, where, retry_after=retry_after(response.headers))
-
-
-def _refused(outcome: Outcome, reason: str, attempts: int) -> Completion:
-    return Completion(outcome=outcome, error=reason, finish_reason="error", attempts=attempts)
+    return refused(told, where, attempts=attempts, retry_after=retry_after(response.headers))
 
 
 def _redirected(response: httpx2.Response) -> str:
-    """Where a response redirects to, for a person; nothing where it does not."""
     location = response.headers.get("location") if response.is_redirect else None
     if not location:
         return ""
@@ -143,47 +103,27 @@ def _redirected(response: httpx2.Response) -> str:
 
 
 def read_broken(error: Exception) -> CallError | None:
-    """The failed attempt behind an exception other than an error status; None if it is something else.
-
-    Broken connections and time-outs may succeed later. Headers that are too long and a certificate that cannot be
-    verified will not.
-    """
+    """The failed attempt behind an exception other than an error status; None if it is something else."""
     import aiohttp
     import openai
-    from aiohttp.http_exceptions import LineTooLong
     from httpx2 import ConnectTimeout
 
     if isinstance(error, TimeoutError | openai.APIConnectionError | aiohttp.ClientError):
-        causes = _causes(error)
+        causes: list[BaseException] = [error]
+        while cause := causes[-1].__cause__ or causes[-1].__context__:
+            causes.append(cause)
         if any(isinstance(cause, TimeoutError) for cause in causes):
-            return CallError(
-                "the server did not answer in time (MADKE_TIMEOUT sets the seconds)",
-                retryable=True,
-                timed_out=not any(
-                    isinstance(cause, aiohttp.ConnectionTimeoutError | ConnectTimeout) for cause in causes
-                ),
-            )
+            connected = not any(isinstance(each, aiohttp.ConnectionTimeoutError | ConnectTimeout) for each in causes)
+            reason = "the server did not answer in time (MADKE_TIMEOUT sets the seconds)"
+            return CallError(reason, retryable=True, timed_out=connected)
         # The root cause: through aiohttp the package takes a broken connection for a timeout.
         root = causes[-1]
-        if isinstance(root, LineTooLong) or getattr(root, "error_status_hint", None) == _HEADERS_TOO_LARGE:
-            return CallError("the server's headers are longer than can be read", retryable=False)
         trusted = not isinstance(root, ssl.SSLCertVerificationError)
         return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
     if isinstance(error, openai.APIError):
         return CallError(error.message, retryable=True)
     return None
 
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """The exception and its causes, the root last."""
-    causes = [error]
-    while cause := causes[-1].__cause__ or causes[-1].__context__:
-        causes.append(cause)
-    return causes
-
-
-_HEADERS_TOO_LARGE = 431
-"""The status that h11, under httpx, attaches to headers beyond its bound; aiohttp has an exception for a line."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms]|$)")
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001}
@@ -192,11 +132,7 @@ _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001
 def rates_wait(headers: Mapping[str, str]) -> float:
     """Seconds until a rate of which nothing is left is whole again, by OpenAI's headers; 0 if something is left.
 
-    They are ``x-ratelimit-remaining-requests`` and ``-tokens`` with their ``x-ratelimit-reset-...``: ``1s``,
-    ``6m0s``, ``120ms``, or a bare number of seconds (Azure). What is left is a number; -1 is Azure's word for no bound.
-
-    Args:
-        headers: The response's, by lower-case name.
+    A reset is ``1s``, ``6m0s``, ``120ms``, or a bare number of seconds (Azure).
     """
     longest = 0.0
     for rate in ("requests", "tokens"):
@@ -211,12 +147,7 @@ def rates_wait(headers: Mapping[str, str]) -> float:
 def provider_usage(usage: Any, written: str = "") -> Usage | None:
     """The token counts of a response's ``usage``; None where the provider sent none that can be true.
 
-    A prompt of zero tokens cannot be true, nor can zero tokens beside a text. A part of a count (cached of prompt,
-    reasoning of completion) is at most that count.
-
-    Args:
-        usage: The response's field.
-        written: What the model wrote, hidden reasoning included.
+    No tokens for a prompt cannot be true, nor for what was ``written``, hidden reasoning included.
     """
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     if not prompt or completion is None or (written and not completion):
@@ -229,17 +160,18 @@ def provider_usage(usage: Any, written: str = "") -> Usage | None:
     )
 
 
-def _content(content: Any) -> tuple[str, str]:
-    """Text and reasoning of a message's content: a text, or a list of parts, as Mistral sends it."""
+def _said(message: Any) -> tuple[str, str, str]:
+    """Text, reasoning and refusal of a message, whose content is a text or, as Mistral sends it, a list of parts."""
+    content = field(message, "content")
     parts = content if isinstance(content, list) else [content]
     thoughts = [part for part in parts if field(part, "type") in ("thinking", "reasoning")]
     inner = [field(part, "thinking") or field(part, "reasoning") or field(part, "text") for part in thoughts]
-    said = [part for part in parts if field(part, "type") not in ("thinking", "reasoning")]
-    return _joined(said), "".join(_joined(part if isinstance(part, list) else [part]) for part in inner)
+    reasoning = "".join(_joined(part if isinstance(part, list) else [part]) for part in inner)
+    reasoning = text_of(message, "reasoning_content") or text_of(message, "reasoning") or reasoning
+    return _joined([part for part in parts if part not in thoughts]), reasoning, text_of(message, "refusal")
 
 
 def _joined(parts: list[Any]) -> str:
-    """The texts of some parts, each a text itself or a mapping with one."""
     texts = (part if isinstance(part, str) else field(part, "text") for part in parts)
     return as_text("".join(text for text in texts if isinstance(text, str)))
 

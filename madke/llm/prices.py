@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -31,11 +33,7 @@ Prices = Mapping[str, Price]
 
 
 def read_prices(path: Path) -> dict[str, Price]:
-    """The prices of a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``.
-
-    Raises:
-        UserError: The file is missing or is no YAML, or an entry is no price.
-    """
+    """The prices of a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``."""
     from madke.yaml_file import read_mapping, validated
 
     return {
@@ -49,10 +47,7 @@ _ADDED = re.compile(r"@https?://.*$|#[^#/]*$", re.DOTALL)
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of a model by its name, with or without its endpoint or fingerprint, or of its kind; None if none.
-
-    ``openai/NAME@URL`` is looked up as it is, as ``openai/NAME`` and as ``openai``, in this order.
-    """
+    """The price of a model, if there is one: of ``openai/NAME@URL``, else of ``openai/NAME``, else of ``openai``."""
     names = (model, _ADDED.sub("", model), model.partition("/")[0])
     return next((prices[name] for name in names if name in prices), None)
 
@@ -64,36 +59,16 @@ def cost(usage: Usage, price: Price) -> float:
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
 
 
-_CHARACTERS_PER_TOKEN = 4
-
-
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
-    """Usage guessed from lengths, and marked as a guess.
+    """Usage guessed from lengths, and marked so: a token for every four characters of the prompt, and of the text.
 
-    The rule is one token for every four characters, rounded up: close to what byte-pair tokenizers make of English
-    prose, too low for other scripts and for numbers.
-
-    Args:
-        messages: The prompt.
-        text: Everything that the model wrote, hidden reasoning included.
+    That is close to what byte-pair tokenizers make of English prose, too low for other scripts and for numbers.
     """
-    return Usage(
-        prompt_tokens=_tokens(sum(len(message.content) for message in messages)),
-        completion_tokens=_tokens(len(text)),
-        estimated=True,
-    )
+    prompt = sum(len(message.content) for message in messages)
+    return Usage(prompt_tokens=math.ceil(prompt / 4), completion_tokens=math.ceil(len(text) / 4), estimated=True)
 
 
 def added(one: Usage, two: Usage) -> Usage:
     """The usage of two requests together; an estimate where one of them is."""
-    return Usage(
-        prompt_tokens=one.prompt_tokens + two.prompt_tokens,
-        cached_tokens=one.cached_tokens + two.cached_tokens,
-        completion_tokens=one.completion_tokens + two.completion_tokens,
-        reasoning_tokens=one.reasoning_tokens + two.reasoning_tokens,
-        estimated=one.estimated or two.estimated,
-    )
-
-
-def _tokens(characters: int) -> int:
-    return -(-characters // _CHARACTERS_PER_TOKEN)
+    counts = {field.name: getattr(one, field.name) + getattr(two, field.name) for field in fields(Usage)}
+    return Usage(**{**counts, "estimated": one.estimated or two.estimated})

@@ -1,8 +1,7 @@
 """Errors as OpenAI-compatible servers word them, in the body of any status, and what follows from them.
 
 An error ends an attempt, is an outcome of the call, or tells how the server wants its requests: its dialect. The
-wordings of refusals are those of OpenAI, vLLM, Mistral, Gemini, Anthropic's compatible endpoint, Ollama, llama.cpp, TGI
-and some gateways; ``tests/llm/test_dialects.py`` has them.
+wordings of refusals are in ``tests/llm/test_dialects.py``.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from madke.core.chat import ChatRequest, Outcome
+from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError
 
-_RETRYABLE = (408, 409, 429)
+RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
-
 _OVERLOADED = (429, 503, 529)
 """Too many requests; no capacity now; Anthropic's status for no capacity."""
-
 _PAYMENT = re.compile(
     r"insufficient_?(?:quota|credits?|balance|funds)|exceeded_current_quota|billing|payment_required|arrear"
     r"|out_of_credits?|credits?_(?:exhausted|depleted|balance)"
@@ -86,16 +83,10 @@ class ServerError:
     """Its code, type and status where those are words, in lower case."""
     param: str
     message: str
-    """The server's own words, with those of the provider behind it."""
 
     @classmethod
     def read(cls, status: int, body: Any) -> Self:
-        """The error in a body of any shape.
-
-        Args:
-            status: The response's.
-            body: The JSON value, or its ``error``.
-        """
+        """The error in a body (the JSON value, or its ``error``) of any shape."""
         # Gemini puts its errors into a list.
         body = body[0] if isinstance(body, list) and len(body) == 1 else body
         inner = field(body, "error") or body
@@ -110,40 +101,32 @@ class ServerError:
         )
 
 
-def outcome_of(error: ServerError) -> Outcome | None:
-    """``filtered`` or ``too_long`` where the server does not take this very prompt, else None.
-
-    A limit of tokens per minute is another matter; its status is 429.
-    """
-    if "content_filter" in error.names:
-        return "filtered"
+def too_long(error: ServerError) -> bool:
+    """Whether the prompt does not fit; a limit of tokens per minute is another matter."""
     if error.status == 429 or "rate_limit_exceeded" in error.names:
-        return None
-    return "too_long" if error.names & _TOO_LONG_CODES or _TOO_LONG.search(error.message.casefold()) else None
+        return False
+    return bool(error.names & _TOO_LONG_CODES or _TOO_LONG.search(error.message.casefold()))
 
 
-def read_failure(error: ServerError, where: str, *, retry_after: float | None = None) -> CallError:
-    """The failed attempt.
+def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
+    """The completion, ``filtered`` or ``too_long``, where the server does not take this very prompt.
 
-    408, 409, 429 and 5xx may succeed later, unless nobody pays for the account. Under a status of 200 the error's own
-    code decides. One that is unknown may pass.
-
-    Args:
-        error: What the server said.
-        where: What the reason begins with.
-        retry_after: Seconds that the server asks to wait.
+    Raises:
+        CallError: The attempt failed for another reason. 408, 409, 429 and 5xx may succeed later, unless nobody pays
+            for the account. Under a status of 200 the error's own code decides. One that is unknown may pass.
     """
-    retryable = error.status in _RETRYABLE or error.status >= 500
+    reason = f"{where}: {error.message}"
+    if "content_filter" in error.names:
+        return Completion(outcome="filtered", error=reason, finish_reason="error", attempts=attempts)
+    if too_long(error):
+        return Completion(outcome="too_long", error=reason, finish_reason="error", attempts=attempts)
+    retryable = error.status in RETRYABLE or error.status >= 500
     if error.status == 200:
         retryable = not any(map(_LASTING.search, error.names))
     if any(map(_PAYMENT.search, error.names)) or _UNPAID.search(error.message.casefold()):
         retryable = False
-    return CallError(
-        f"{where}: {error.message}",
-        retryable=retryable,
-        retry_after=retry_after,
-        overloaded=retryable and error.status in _OVERLOADED,
-    )
+    overloaded = retryable and error.status in _OVERLOADED
+    raise CallError(reason, retryable=retryable, retry_after=retry_after, overloaded=overloaded)
 
 
 def field(value: Any, *names: str) -> Any:
@@ -165,14 +148,13 @@ def as_text(text: str) -> str:
 
 
 def _status(value: Any) -> int | None:
-    """An HTTP status that stands in a body, as a number or a text."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
         value = int(value)
     return value if isinstance(value, int) and 400 <= value < 600 else None
 
 
 def _message(body: Any) -> str:
-    """The server's own words in an error's body, and those of the provider behind it (OpenRouter's ``raw``)."""
+    """The server's own words, and those of the provider behind it (OpenRouter's ``raw``)."""
     message = field(body, "message") or field(body, "detail") or body
     try:
         said = as_text(message) if isinstance(message, str) else json.dumps(message, default=str)
@@ -225,39 +207,31 @@ class Dialect(BaseModel):
         return self.model_dump(exclude_defaults=True)
 
     def after(self, error: ServerError, sent: Mapping[str, Any]) -> Dialect | None:
-        """The dialect in which a refused request may be taken; None where the refusal is about something else.
-
-        Args:
-            error: The refusal.
-            sent: The request's JSON.
-        """
+        """The dialect in which a refused request may be taken; None where the refusal is about something else."""
         if error.status not in REFUSALS:
             return None
         said = _plain(f"{' '.join(sorted(error.names))} {error.param} {error.message}")
         bound = sent.get(self.max_tokens)
         change: dict[str, Any] = {}
-        if outcome_of(error) == "too_long":
+        if "content_filter" not in error.names and too_long(error):
             # A bound beyond half of the context is what does not fit; a smaller one leaves the prompt as the cause.
-            context = _number(_CONTEXT.search(said))
-            if context and bound and bound > context // 2:
-                change = {"most_tokens": context // 2}
+            found = _CONTEXT.search(said)
+            half = int(found[1].replace(",", "")) // 2 if found else 0
+            if half and bound and bound > half:
+                change = {"most_tokens": half}
         elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(said):
             change = {"system": False}
         elif error.status == _TEMPLATE_FAILED:
             return None
         elif "stream" not in sent and _ONLY_STREAM.search(said):
             change = {"stream": True}
-        elif refused := _refused(said, sent):
-            change = self._without(refused)
+        elif name := _refused(said, sent):
+            instead = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "none"}
+            change = {"max_tokens": instead[name]} if name in instead else {name: False}
         elif bound and _TOO_MANY.search(said):
             most = _largest_below(said, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
         return self.model_copy(update=change) if change else None
-
-    def _without(self, refused: str) -> dict[str, Any]:
-        if refused == "max_tokens":
-            return {"max_tokens": "max_completion_tokens"}
-        return {"max_tokens": "none"} if refused == "max_completion_tokens" else {refused: False}
 
 
 def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -272,7 +246,7 @@ def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, s
 
 
 def missing_field(error: ServerError, sent: Mapping[str, Any]) -> str | None:
-    """A field that the server wants and that the request does not have; None where it misses none."""
+    """A field that the server wants and that the request does not have, if it misses one."""
     if error.status not in REFUSALS:
         return None
     found = (name for match in _MISSING.finditer(_plain(error.message)) for name in match.groups() if name)
@@ -324,12 +298,11 @@ _TOO_MANY = re.compile(
     rf"{_TOKENS}\b[^;]{{0,80}}?(?:too (?:large|high|big|many)|at most|(?:must|should) be|range|<=|less than|exceed"
     rf"|above|maximum|larger than|greater than|> ?\d)|(?:range of|maximum (?:value )?(?:for|of)|invalid) {_TOKENS}"
 )
-_CONTEXT = re.compile(r"maximum context length (?:is|of) ([\d,]+)|max_new_tokens must be <= ([\d,]+)")
+_CONTEXT = re.compile(r"(?:maximum context length (?:is|of)|max_new_tokens must be <=) (\d[\d,]*)")
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _FEWEST = 16
 """A smaller number in a refusal is no bound on a reply."""
 _READ = 20_000
-"""Characters of a refusal that are read."""
 _MISSING = re.compile(
     r"missing required (?:parameter|field|argument)s?:? (\w+)|missing field (\w+)|parameter\.(\w+) must be"
     r"|[\[(]body, ?(\w+)[\])][^}]{0,80}?(?:field required|missing)|missing,[^}]{0,40}?[\[(]body, ?(\w+)[\])]"
@@ -338,7 +311,7 @@ _MISSING = re.compile(
 
 
 def _plain(text: str) -> str:
-    """The text in lower case, without quotes and escapes, which servers set as they like."""
+    """In lower case, without quotes and escapes, which servers set as they like."""
     return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ].lower()).split())
 
 
@@ -347,15 +320,8 @@ def _refused(said: str, sent: Mapping[str, Any]) -> str | None:
     return next((name for name in found if name in sent), None)
 
 
-def _number(match: re.Match[str] | None) -> int | None:
-    digits = next((group for group in match.groups() if group), "").replace(",", "") if match else ""
-    return int(digits) if digits else None
-
-
 def _largest_below(said: str, bound: int) -> int | None:
-    """The bound that a refusal names: the largest number in it that is smaller than what was asked for."""
+    """The largest number in a refusal that is smaller than what was asked for."""
     found = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(said) if len(match[1]) < 12)
-    limits = [
-        number - bool(exclusive) for number, exclusive in found if _FEWEST <= number < bound and number not in REFUSALS
-    ]
-    return max(limits, default=None)
+    fitting = (each for each in found if _FEWEST <= each[0] < bound and each[0] not in REFUSALS)
+    return max((number - bool(exclusive) for number, exclusive in fitting), default=None)

@@ -24,27 +24,24 @@ class RetryPolicy:
     attempts: int = 6
     """Requests at most, the first one included."""
     timeouts: int = 2
-    """Requests at most that are not answered in time: what was generated until then is lost, and may be charged."""
+    """Requests at most that are not answered in time: they may be charged."""
     empties: int = 3
     """Further requests at most after replies without text."""
     total_wait: float = 120.0
     """Seconds at most between all attempts of one call; a longer wait is not begun."""
     first_wait: float = 1.0
-    """Seconds before the second attempt; doubled for each further one."""
     longest_wait: float = 30.0
-    """Seconds at which the doubling ends."""
 
 
 class Retrying:
     """A model whose retryable failures are tried again, and whose calls never raise :class:`CallError`.
 
     The n-th wait is ``min(first_wait * 2**(n-1), longest_wait)``, less a random part of up to half of it. A server's
-    Retry-After is a lower bound of the wait, with up to ``first_wait`` on top, so that waiting clients do not return
-    all at once. A call that is given up is a completion with outcome ``failed`` and the last reason. Exceptions other
-    than CallError are bugs or bad input, and pass.
+    Retry-After is a lower bound, with up to ``first_wait`` on top, so that waiting clients do not return all at once.
+    A call that is given up is a completion with outcome ``failed`` and the last reason.
 
-    A reply without text is asked for again at once, each time with a seed derived from the call's own, unless it was
-    cut off at ``max_tokens``. It is the same logical call: the completion's usage and seconds are those of all replies.
+    A reply without text is asked for again at once, with another seed, unless it was cut off at ``max_tokens``. It is
+    the same logical call: usage and seconds are those of all replies.
 
     Args:
         model: Who is asked; it raises CallError for a failed attempt.
@@ -68,49 +65,41 @@ class Retrying:
         self._policy = policy
         self._sleep = sleep
         self._random = random
-        self._on_event = on_event
+        self._on_event = on_event or (lambda failure, wait: None)
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Ask until an attempt succeeds or the policy's bounds are reached."""
         policy, asked = self._policy, request
         attempts = timeouts = empties = 0
         left = policy.total_wait
-        spent: Completion | None = None
-        """The replies without text so far, added up."""
+        spent: Completion | None = None  # the replies without text so far, added up
         while True:
             try:
                 said = checked(await self._model.complete(asked), request.max_tokens)
-            except CallError as error:
-                failure = error
-            else:
-                attempts += said.attempts
-                said = _together(spent, replace(said, attempts=attempts))
-                again = said.outcome == "empty" and said.finish_reason.casefold() not in _NOT_AGAIN
-                if not again or empties >= policy.empties or attempts >= policy.attempts:
-                    return said
-                spent = said
-                empties += 1
-                asked = replace(request, seed=retry_seed(request.seed, attempts + 1))
-                if self._on_event:
-                    self._on_event(CallError(said.error or said.outcome, retryable=True), 0.0)
-                continue
-            attempts += 1
-            timeouts += failure.timed_out
-            reason, wait = failure.reason, self._wait(attempts, failure.retry_after)
-            if failure.retryable and attempts < policy.attempts and timeouts < policy.timeouts:
-                if failure.retry_after is not None and failure.retry_after > policy.total_wait:
-                    reason += f" (the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?)"
-                elif wait > left:
-                    reason += f" (to wait {wait:.0f} s more is beyond the limit)"
-                else:
-                    if self._on_event:
+            except CallError as failure:
+                attempts += 1
+                timeouts += failure.timed_out
+                reason, wait = failure.reason, self._wait(attempts, failure.retry_after)
+                if failure.retryable and attempts < policy.attempts and timeouts < policy.timeouts:
+                    if wait <= left:
                         self._on_event(failure, wait)
-                    await self._sleep(wait)
-                    left -= wait
-                    continue
-            return _together(
-                spent, Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
-            )
+                        await self._sleep(wait)
+                        left -= wait
+                        continue
+                    used_up = failure.retry_after is not None and failure.retry_after > policy.total_wait
+                    longer = f"the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?"
+                    reason += f" ({longer if used_up else f'to wait {wait:.0f} s more is beyond the limit'})"
+                failed = Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
+                return _together(spent, failed)
+            attempts += said.attempts
+            said = _together(spent, replace(said, attempts=attempts))
+            again = said.outcome == "empty" and said.finish_reason.casefold() not in _NOT_AGAIN
+            if not again or empties >= policy.empties or attempts >= policy.attempts:
+                return said
+            spent = said
+            empties += 1
+            asked = replace(request, seed=retry_seed(request.seed, attempts + 1))
+            self._on_event(CallError(said.error or said.outcome, retryable=True), 0.0)
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
         policy = self._policy
@@ -121,7 +110,7 @@ class Retrying:
 
 
 def _together(spent: Completion | None, last: Completion) -> Completion:
-    """The last reply of a call, with the usage and the seconds of those before it, which are paid for too."""
+    """The last reply of a call, with the usage and the seconds of those before it."""
     if spent is None:
         return last
     return replace(last, usage=added(spent.usage, last.usage), seconds=spent.seconds + last.seconds)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, RootModel
 
@@ -28,28 +28,22 @@ class ScriptedChat:
     Args:
         replies: A sequence, given out in the order of the calls; or a mapping from :data:`ReplyKey`, in which the
             most specific key wins; or a function of the request, async if need be. A request that nothing answers
-            (also: the function says None) gets a failed completion which names its purpose.
+            gets a failed completion which names its purpose.
         name: The model's name.
-
-    Texts get an estimated usage, marked as such.
     """
 
     def __init__(self, replies: Replies, *, name: str = "scripted") -> None:
         self.name = name
         self.requests: list[ChatRequest] = []
-        """Every request, in the order in which they came."""
-        self._reply = replies if callable(replies) else _lookup(replies)
+        self._replies = replies if callable(replies) or isinstance(replies, Mapping) else iter(replies)
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
         """A model that follows the rules of a YAML file.
 
         The file holds a list of mappings with ``reply`` and any of ``stage``, ``agent``, ``round`` and ``question``
-        (an id). The first rule whose given fields all match the request answers it, as often as it matches. The
-        model's name holds a fingerprint of the file, so that an edited one is another model.
-
-        Raises:
-            UserError: The file cannot be read, or a rule in it is wrong.
+        (an id). The first rule whose given fields all match the request answers it. The model's name holds a
+        fingerprint of the file, so that an edited one is another model.
         """
         from madke.yaml_file import read_content, validated
 
@@ -70,15 +64,18 @@ class ScriptedChat:
     async def complete(self, request: ChatRequest) -> Completion:
         """Say what the script has for the request."""
         self.requests.append(request)
-        reply = self._reply(request)
+        reply: Any
+        p = request.purpose
+        if isinstance(self._replies, Mapping):
+            keys: tuple[ReplyKey, ...] = ((p.stage, p.agent, p.round), (p.stage, p.agent), p.stage)
+            reply = next((self._replies[key] for key in keys if key in self._replies), None)
+        else:
+            reply = self._replies(request) if callable(self._replies) else next(self._replies, None)
         if inspect.isawaitable(reply):
             reply = await reply
         if reply is None:
-            purpose = request.purpose
-            error = (
-                f"the script has no reply for stage {purpose.stage!r}, agent {purpose.agent!r}, round {purpose.round}, "
-                f"question {purpose.question!r} (call {self.calls})"
-            )
+            about = f"stage {p.stage!r}, agent {p.agent!r}, round {p.round}, question {p.question!r}"
+            error = f"the script has no reply for {about} (call {self.calls})"
             return Completion(outcome="failed", error=error, finish_reason="error")
         if isinstance(reply, Exception):
             raise reply
@@ -97,26 +94,9 @@ class _Rule(BaseModel):
     question: str | None = None
 
     def matches(self, purpose: Purpose) -> bool:
-        return (
-            self.stage in (None, purpose.stage)
-            and self.agent in (None, purpose.agent)
-            and self.round in (None, purpose.round)
-            and self.question in (None, purpose.question)
-        )
+        given = self.model_dump(exclude={"reply"}, exclude_none=True)
+        return all(getattr(purpose, name) == value for name, value in given.items())
 
 
 class _Rules(RootModel[list[_Rule]]):
     pass
-
-
-def _lookup(replies: Sequence[Reply] | Mapping[ReplyKey, Reply]) -> Callable[[ChatRequest], Reply | None]:
-    if isinstance(replies, Mapping):
-
-        def by_purpose(request: ChatRequest) -> Reply | None:
-            p = request.purpose
-            keys: tuple[ReplyKey, ...] = ((p.stage, p.agent, p.round), (p.stage, p.agent), p.stage)
-            return next((replies[key] for key in keys if key in replies), None)
-
-        return by_purpose
-    left = iter(replies)
-    return lambda request: next(left, None)

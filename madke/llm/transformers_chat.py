@@ -5,39 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pickle import UnpicklingError
 from typing import Any
 
-from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
-from madke.llm.chat_tokens import ChatTokens
+from madke.llm.refusals import without_system
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_BATCH_SIZE = 16
-"""As many as questions are under way by default."""
-
-_Waiting = tuple[ChatRequest, "asyncio.Future[Completion | CallError]"]
+_SYSTEM_PROBE = "madke-system-probe"
 
 
 class HFChat:
-    """Any causal chat model of the Hugging Face Hub, or of a folder, in this process.
+    """Any causal chat model of the Hugging Face Hub, or of a folder, in this process, for one event loop.
 
-    One thread runs the model; requests that came while it was busy form its next batch. See :class:`LocalModel` for
-    sampling, seeds and usage. One HFChat belongs to one event loop.
+    One thread runs the model; requests that came while it was busy form its next batch, see :class:`LocalModel`.
 
     Args:
         model: A folder, or a name on the Hub.
-        device: ``cuda``, ``cpu``, ...; by default ``cuda`` where there is one.
-        batch_size: Requests in a batch at most; by default the environment's ``MADKE_HF_BATCH_SIZE``, else
-            :data:`DEFAULT_BATCH_SIZE`. Where memory runs out, it is halved.
-
-    Raises:
-        UserError: ``MADKE_HF_BATCH_SIZE`` is no number above 0.
+        device: By default ``cuda`` where there is one, else ``cpu``.
+        batch_size: Requests in a batch at most; by default ``MADKE_HF_BATCH_SIZE``, else :data:`DEFAULT_BATCH_SIZE`.
     """
 
     def __init__(self, model: str, *, device: str | None = None, batch_size: int | None = None) -> None:
@@ -47,29 +41,22 @@ class HFChat:
         self._batch_size = batch_size or _batch_size()
         self._local: LocalModel | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hf")
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
         self._worker: asyncio.Task[None] | None = None
 
     def load(self) -> LocalModel:
-        """Load the weights now, see :class:`LocalModel`; by default the first request does it."""
+        """Load the weights now; by default the first request does it."""
         if self._local is None:
             self._local = LocalModel(self._path, self._device, batch_size=self._batch_size)
         return self._local
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request, together with others.
-
-        Raises:
-            CallError: It failed, as :meth:`LocalModel.generate` lists.
-        """
-        answer: asyncio.Future[Completion | CallError] = asyncio.get_running_loop().create_future()
+        """Answer one request, together with others; CallError as :meth:`LocalModel.generate` lists."""
+        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
-        result = await answer
-        if isinstance(result, CallError):
-            raise result
-        return result
+        return await answer
 
     async def aclose(self) -> None:
         """End the batch under way and the thread."""
@@ -78,42 +65,32 @@ class HFChat:
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _work(self) -> None:
-        """Answer batch after batch until nothing waits."""
+        results: Sequence[Completion | Exception]
         while self._waiting:
             # Whoever is about to ask, as long as each step of the loop brings another, joins the batch.
             before = 0
             while before < len(self._waiting) < self._batch_size:
                 before = len(self._waiting)
                 await asyncio.sleep(0)
-            batch = self._next_batch()
+            size = self._local.batch_size if self._local else self._batch_size
+            waiting = [(request, answer) for request, answer in self._waiting if not answer.done()]
+            batch, self._waiting = waiting[:size], waiting[size:]
             try:
-                results = await asyncio.get_running_loop().run_in_executor(
-                    self._thread, self._generate, [request for request, _ in batch]
-                )
+                results = await asyncio.get_running_loop().run_in_executor(self._thread, self._generate, batch)
             except Exception as error:
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(error)
-                continue
+                results = [error] * len(batch)
             for (_, answer), result in zip(batch, results, strict=True):
-                if not answer.done():
+                if isinstance(result, Exception) and not answer.done():
+                    answer.set_exception(result)
+                elif isinstance(result, Completion) and not answer.done():
                     answer.set_result(result)
 
-    def _generate(self, requests: list[ChatRequest]) -> list[Completion | CallError]:
-        return self.load().generate(requests) if requests else []
-
-    def _next_batch(self) -> list[_Waiting]:
-        """Take those that wait longest; forget whoever no longer waits."""
-        waiting = [(request, answer) for request, answer in self._waiting if not answer.done()]
-        size = self._local.batch_size if self._local else self._batch_size
-        self._waiting = waiting[size:]
-        return waiting[:size]
+    def _generate(self, batch: Sequence[tuple[ChatRequest, object]]) -> Sequence[Completion | Exception]:
+        return self.load().generate([request for request, _ in batch])
 
 
 def _batch_size() -> int:
-    text = os.environ.get("MADKE_HF_BATCH_SIZE", "").strip()
-    if not text:
-        return DEFAULT_BATCH_SIZE
+    text = os.environ.get("MADKE_HF_BATCH_SIZE", "").strip() or str(DEFAULT_BATCH_SIZE)
     if not (text.isascii() and text.isdigit() and int(text)):
         raise UserError(f"MADKE_HF_BATCH_SIZE is {text!r}; expected how many requests a batch may hold, at least 1")
     return int(text)
@@ -122,12 +99,10 @@ def _batch_size() -> int:
 class LocalModel:
     """A loaded model and its tokenizer. It blocks: use it in a thread.
 
-    Temperature 0 is greedy. Above it, each reply is drawn from the whole distribution at that temperature; top-k,
-    top-p and penalties that the model's files suggest are not applied, so that ``temperature`` means what it means
-    for a server. Each reply has a random generator of its own, seeded with the request's seed: which requests share
-    a batch changes a reply no more than the rounding of batched arithmetic does.
-
-    Code that comes with a model is never run. ``batch_size`` is as given, until memory ran out with so many.
+    Temperature 0 is greedy. Above it, each reply is drawn from the whole distribution at that temperature, without the
+    top-k, top-p and penalties that the model's files suggest, by a generator of its own, seeded with the request's
+    seed: which requests share a batch changes a reply no more than rounding does. Code that comes with a model is never
+    run.
 
     Raises:
         UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
@@ -160,7 +135,8 @@ class LocalModel:
         model.generation_config = GenerationConfig(
             eos_token_id=sorted(self._ends) or None, pad_token_id=self._tokenizer.pad_token_id
         )
-        self._chat = ChatTokens(self._tokenizer)
+        self._control = _control_tokens(self._tokenizer)
+        self._takes_system = self._keeps_system_message()
         self.batch_size = batch_size
         self._closed = threading.Event()
 
@@ -169,21 +145,17 @@ class LocalModel:
         self._closed.set()
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[Completion | CallError]:
-        """Answer requests, whatever their temperatures, ``max_tokens`` and stop strings.
-
-        They are computed in batches of at most ``batch_size``. Where memory runs out, ``batch_size`` is halved and the
-        batch is tried again in halves.
+        """Answer requests, in batches of at most ``batch_size``, which is halved where memory runs out.
 
         Returns:
             For each request, in order, its completion, ``too_long`` where prompt and ``max_tokens`` do not fit in the
-            model's context; or, not retryable, why there is none: memory ran out for this one alone, or the model was
-            closed. Usage counts the model's own tokens, end markers left out.
+            model's context; or why there is none: memory ran out for this one alone, or the model was closed.
         """
-        prompts = [self._chat.of(request.messages) for request in requests]
+        prompts = [self._tokens(request.messages) for request in requests]
         results = [self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)]
         left = [i for i, result in enumerate(results) if result is None]
         while left:
-            rows = self._fitting(left, prompts, requests)
+            rows = left[: self.batch_size]
             batch = self._generate([prompts[i] for i in rows], [requests[i] for i in rows])
             if batch is None:
                 self.batch_size = max(1, len(rows) // 2)
@@ -195,22 +167,36 @@ class LocalModel:
             left = left[len(rows) :]
         return [result for result in results if result is not None]
 
-    def _fitting(
-        self, left: Sequence[int], prompts: Sequence[Sequence[int]], requests: Sequence[ChatRequest]
-    ) -> list[int]:
-        """The first of these rows that one batch can hold.
+    def _tokens(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens of a prompt through the chat template, up to where the reply begins.
 
-        Every row of a batch has the positions of its longest prompt and longest reply; those beyond the context have
-        no embedding in some models.
+        Messages hold text of the web and of other models. Where it spells one of the model's control tokens
+        (``<|im_end|>`` would end the message), a space after the first character makes plain text of it.
         """
-        rows: list[int] = []
-        prompt = reply = 0
-        for i in left[: self.batch_size]:
-            prompt, reply = max(prompt, len(prompts[i])), max(reply, requests[i].max_tokens)
-            if rows and prompt + reply > self._context:
-                break
-            rows.append(i)
-        return rows
+        chat = [{"role": message.role, "content": self._plain(message.content)} for message in messages]
+        text = self._render(chat if self._takes_system else without_system(chat))
+        tokens: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tokens
+
+    def _plain(self, text: str) -> str:
+        # Again where a token that is broken up was the only thing that hid another.
+        while self._control is not None and self._control.search(text):
+            text = self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+        return text
+
+    def _render(self, chat: Sequence[Mapping[str, str]]) -> str:
+        text: str = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+        return text
+
+    def _keeps_system_message(self) -> bool:
+        """Whether the template has a place for it: some refuse it, some drop it without a word."""
+        from jinja2 import TemplateError
+
+        chat = [{"role": "system", "content": _SYSTEM_PROBE}, {"role": "user", "content": "x"}]
+        try:
+            return _SYSTEM_PROBE in self._render(chat)
+        except TemplateError:
+            return False
 
     def _generate(self, prompts: list[list[int]], requests: list[ChatRequest]) -> list[Completion | CallError] | None:
         """One batch; None where memory ran out and a smaller one may do."""
@@ -256,28 +242,20 @@ class LocalModel:
         text = text[:cut].strip()
         return Completion(
             text=text,
-            outcome="ok" if text else "empty",
-            error=None if text else "the model wrote nothing",
             finish_reason="stop" if ended else "length",
             usage=Usage(prompt_tokens=prompt_tokens, completion_tokens=length),
             seconds=seconds,
         )
 
-    def _too_long(self, prompt_tokens: int, request: ChatRequest) -> Completion | CallError | None:
-        if prompt_tokens + request.max_tokens <= self._context:
+    def _too_long(self, tokens: int, request: ChatRequest) -> Completion | CallError | None:
+        if tokens + request.max_tokens <= self._context:
             return None
-        error = (
-            f"the prompt has {prompt_tokens} tokens and the reply may have {request.max_tokens}, "
-            f"but the model's context holds {self._context}"
-        )
+        error = f"the prompt has {tokens} tokens, the reply may have {request.max_tokens}, the context {self._context}"
         return Completion(outcome="too_long", error=error, finish_reason="error")
 
 
 class _Sampler:
-    """Makes the greedy choice a draw: the largest of logits / T plus Gumbel noise is a sample of softmax(logits / T).
-
-    Each row has its own temperature, 0 for the greedy choice itself, and its own generator; None is a seed of its own.
-    """
+    """Makes the greedy choice a draw: logits / T plus Gumbel noise is largest at a sample of softmax(logits / T)."""
 
     def __init__(self, temperatures: Sequence[float], seeds: Sequence[int | None], device: str) -> None:
         import torch
@@ -285,12 +263,9 @@ class _Sampler:
         self._temperatures = torch.tensor([[t if t > 0 else 1.0] for t in temperatures], device=device)
         self._generators: list[Any] = []
         for temperature, seed in zip(temperatures, seeds, strict=True):
-            generator = torch.Generator(device) if temperature > 0 else None
-            if generator is not None and seed is None:
-                generator.seed()
-            elif generator is not None:
-                generator.manual_seed(seed)
-            self._generators.append(generator)
+            generator = torch.Generator(device)
+            generator.manual_seed(generator.seed() if seed is None else seed)
+            self._generators.append(generator if temperature > 0 else None)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         import torch
@@ -304,10 +279,7 @@ class _Sampler:
 
 
 class _RowEnds:
-    """Ends each row at its own ``max_tokens`` or stop string, and all of them when the event is set.
-
-    ``lengths`` has the tokens of each row's reply: what comes after them was written while others went on.
-    """
+    """Ends each row at its own ``max_tokens`` or stop string; ``lengths`` has the tokens of each reply by then."""
 
     def __init__(self, tokenizer: Any, width: int, requests: Sequence[ChatRequest], closed: threading.Event) -> None:
         self.lengths = [request.max_tokens for request in requests]
@@ -334,3 +306,16 @@ class _RowEnds:
 
 def _token_ids(value: int | list[int] | None) -> set[int]:
     return set() if value is None else {value} if isinstance(value, int) else set(value)
+
+
+def _control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
+    """Special tokens, and added ones that look like markup (``<think>``, ``[INST]``); None where there are none."""
+    contents = {
+        token.content
+        for token in tokenizer.added_tokens_decoder.values()
+        if token.special or re.fullmatch(r"<\S+>|\[\S+\]", token.content)
+    }
+    contents |= set(tokenizer.all_special_tokens)
+    # A single character cannot be broken up.
+    found = sorted((c for c in contents if len(c) > 1 and c.strip()), key=lambda c: (-len(c), c))
+    return re.compile("|".join(map(re.escape, found))) if found else None

@@ -276,7 +276,7 @@ def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
     if isinstance(model, str):
         return model
     chat = as_chat_model(model)
-    if own.setdefault(chat.name, chat) is not chat and own[chat.name] is not model:
+    if own.setdefault(chat.name, chat) != chat:
         raise UserError(f"two models have the name {chat.name!r}; name them apart")
     return chat.name
 

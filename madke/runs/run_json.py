@@ -49,7 +49,7 @@ class Session:
     cost: float | None
     """None without prices."""
     concurrency: Mapping[str, float] | None
-    """How many calls the limiter let through at once: :class:`madke.llm.LimiterState`."""
+    """How many calls the limiter let through at once: :class:`madke.llm.limiter.LimiterState`."""
 
 
 def read_spec(path: Path) -> RunSpec:

@@ -27,7 +27,8 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.view import without_tags
-from madke.llm import CallStore, Limiter, close, open_model, probe
+from madke.llm import CallStore, Limiter, close, open_model
+from madke.llm.endpoints import probe
 from madke.runs.cast import guarded
 from madke.runs.meter import Meter, Watch
 from madke.runs.stopping import drained, until_stopped

@@ -188,6 +188,30 @@ def test_roles_take_their_own_models():
     assert "judge" not in {purpose.stage for purpose in others.asked}
 
 
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (ZeroDivisionError("no\nluck"), "mine: ZeroDivisionError: no luck"),
+        ("a text", "mine returned str, expected a Completion"),
+    ],
+)
+def test_a_model_of_mine_that_breaks_fails_its_question_and_the_batch_goes_on(trouble, reason):
+    class Mine(Counting):
+        async def complete(self, request):
+            if request.purpose.question != "q0":
+                return await super().complete(request)
+            if isinstance(trouble, Exception):
+                raise trouble
+            return trouble
+
+    mine = Mine("mine")
+    questions = [madke.Question(id=f"q{n}", question=DEEPEST, task="short_answer") for n in range(2)]
+    run = madke.run(questions, protocol="mad", settings={"debaters": 2}, model={"*": mine, "Debater 1": mine})
+    broken, fine = sorted(run.transcripts(), key=lambda each: each.id)
+    assert (broken.status, fine.status, fine.answer) == ("failed", "ok", "Lake Baikal")
+    assert reason in str(broken)
+
+
 def test_leaving_a_stream_ends_its_debate():
     model = Counting()
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from madke.core.errors import UserError
-from madke.llm import Limits, OpenAIChat, ScriptedChat, close, endpoints_of, moved, open_model, probe, read_models
+from madke.llm import Limits, OpenAIChat, ScriptedChat, close, open_model, read_models
+from madke.llm.endpoints import endpoints_of, moved, probe
 from madke.runs.cast import open_models
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, openai_server

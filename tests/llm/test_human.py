@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from madke.core.chat import Message, Usage
-from madke.llm import HumanChat
-from madke.llm.human import ask_terminal
+from madke.llm.human import HumanChat, ask_terminal
 from tests.support.chat_requests import chat_request
 
 

@@ -5,7 +5,10 @@ import sys
 import pytest
 
 from madke.core.errors import UserError
-from madke.llm import AzureChat, HFChat, HumanChat, OpenAIChat, ScriptedChat, close, open_model
+from madke.llm import OpenAIChat, ScriptedChat, close, open_model
+from madke.llm.human import HumanChat
+from madke.llm.openai_client import AzureChat
+from madke.llm.transformers_chat import HFChat
 
 
 @pytest.fixture(autouse=True)

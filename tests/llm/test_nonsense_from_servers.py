@@ -8,8 +8,8 @@ import pytest
 from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
-from madke.llm import AzureChat, OpenAIChat, close, transport
-from madke.llm.openai_client import chosen_timeout
+from madke.llm import OpenAIChat, close, transport
+from madke.llm.openai_client import AzureChat, chosen_timeout
 from madke.llm.openai_wire import read_completion
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
@@ -136,14 +136,6 @@ def test_a_part_is_no_more_than_the_whole(told, cached, reasoning):
     with openai_server(chat(usage=usage)) as server:
         said = ask(server.url)
     assert said.usage == Usage(prompt_tokens=7, cached_tokens=cached, completion_tokens=2, reasoning_tokens=reasoning)
-
-
-@both
-@pytest.mark.parametrize("status", [200, 429])
-def test_headers_too_long_to_read_fail_at_once_and_are_not_quoted(wire, status):
-    failed = failure((status, {"X-Long": "a" * 300_000}, {}), wire)
-    assert not failed.retryable
-    assert failed.reason == "the server's headers are longer than can be read"
 
 
 @both

@@ -4,7 +4,9 @@ import pytest
 
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
-from madke.llm import AzureChat, OpenAIChat, Retrying, RetryPolicy, close, endpoints_of
+from madke.llm import OpenAIChat, Retrying, RetryPolicy, close
+from madke.llm.endpoints import endpoints_of
+from madke.llm.openai_client import AzureChat
 from madke.llm.openai_wire import retry_after
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
@@ -349,7 +351,8 @@ def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
     with openai_server(chat("from Azure")) as server:
         endpoint = server.url.removesuffix("/v1")
-        model = AzureChat("my-gpt", endpoint=endpoint, api_version="2025-01-01-preview")
+        monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2025-01-01-preview")
+        model = AzureChat("my-gpt", endpoint=endpoint)
         (said,) = ask(model, chat_request())
         (seen,) = server.requests
     assert said.text == "from Azure"

@@ -8,7 +8,9 @@ import pytest
 from madke.core.addresses import public_url
 from madke.core.chat import Usage
 from madke.core.errors import CallError
-from madke.llm import AzureChat, OpenAIChat, close, endpoints_of
+from madke.llm import OpenAIChat, close
+from madke.llm.endpoints import endpoints_of
+from madke.llm.openai_client import AzureChat
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 

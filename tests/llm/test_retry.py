@@ -4,7 +4,8 @@ import pytest
 
 from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError
-from madke.llm import HumanChat, Retrying, RetryPolicy, ScriptedChat
+from madke.llm import Retrying, RetryPolicy, ScriptedChat
+from madke.llm.human import HumanChat
 from tests.support.chat_requests import chat_request
 
 

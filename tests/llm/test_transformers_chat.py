@@ -7,8 +7,8 @@ from madke.core.errors import CallError, UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import debate
-from madke.llm import HFChat, close, open_model
-from madke.llm.transformers_chat import LocalModel, _Sampler
+from madke.llm import close, open_model
+from madke.llm.transformers_chat import HFChat, LocalModel, _Sampler
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose
@@ -95,14 +95,6 @@ def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(tiny, mon
     requests = [greedy(str(i), max_tokens=2 + i % 3) for i in range(10)]
     ask(tiny, *requests)
     assert seen == [requests[:8], requests[8:]]
-
-
-def test_rows_whose_prompt_and_reply_only_together_pass_the_context_are_batches_of_their_own(tiny, monkeypatch):
-    long, patient = greedy("x" * 200, max_tokens=2), greedy("Hi", max_tokens=60)
-    alone = ask(tiny, long, patient, batch_size=1)
-    seen = batches(monkeypatch)
-    assert [said.text for said in ask(tiny, long, patient)] == [said.text for said in alone]
-    assert seen == [[long], [patient]]
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError("Allocator: can't allocate memory: you")])

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from madke.core.errors import CallError, UserError
-from madke.llm import AzureChat, OpenAIChat, close
-from madke.llm.openai_client import chosen_transport
+from madke.llm import OpenAIChat, close
+from madke.llm.openai_client import AzureChat, chosen_transport
 from madke.llm.openai_wire import rates_wait
 from madke.llm.transport import MAX_PACKED_REPLY, MAX_REPLY
 from tests.support.chat_requests import chat_request

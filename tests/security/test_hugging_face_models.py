@@ -9,7 +9,8 @@ import pytest
 
 from madke.core.chat import Message
 from madke.core.errors import UserError
-from madke.llm import HFChat, close
+from madke.llm import close
+from madke.llm.transformers_chat import HFChat
 from tests.support.chat_requests import chat_request
 from tests.support.tiny_model import save_tiny_model
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from madke.core.errors import CallError
-from madke.llm import AzureChat, OpenAIChat, close
+from madke.llm import OpenAIChat, close
+from madke.llm.openai_client import AzureChat
 from tests.support.canary import NAMES, Ended, forms, leaks, run
 from tests.support.chat_requests import chat_request
 from tests.support.dataset import debating, write_dataset

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,20 +28,17 @@ if TYPE_CHECKING:
     from madke.encoders import Encoder
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_REMEMBERED = 50_000
-"""Vectors kept in memory (75 MB at 384 dimensions); the oldest give way, the file keeps all."""
 
 
 class OfflineChat:
     """The embedded model: no language model, but a reader that takes its answers out of the prompt's own text.
 
-    It reads the rendered messages, splits the passages into sentences, scores candidate spans with a sentence encoder
-    and fixed weights, and words what it found. It knows nothing that does not stand in the prompt, and says so where
-    that leaves it without an answer. At temperature 0 a reply depends on the messages alone; above, seeded noise on
-    the scores (from the request's seed and purpose) lets debaters differ.
+    It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and words
+    what it found. At temperature 0 a reply depends on the messages alone; above, seeded noise on the scores (from the
+    request's seed and purpose) lets debaters differ.
 
     Args:
-        encoder: Scores meaning; by default ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
+        encoder: By default ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
         cache: The SQLite file of sentence vectors; by default one in madke's cache folder.
     """
 
@@ -53,11 +51,7 @@ class OfflineChat:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="madke-offline")
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request.
-
-        Raises:
-            UserError: The sentence encoder is not installed.
-        """
+        """Answer one request; UserError if the sentence encoder is not installed."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._complete, request)
 
     async def aclose(self) -> None:
@@ -77,25 +71,18 @@ class OfflineChat:
 
     def _complete(self, request: ChatRequest) -> Completion:
         start = time.perf_counter()
+        seed = json.dumps([request.seed, *asdict(request.purpose).values()])
+        noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         prompt = read_prompt(request.messages)
-        full = reply(prompt, lambda texts: self._embeddings(texts), request.temperature, _noise(request))
-        text, finish = _ended(full, request)
+        text, finish = _ended(reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise), request)
         prompt_tokens = sum(len(_TOKEN.findall(message.content)) for message in request.messages)
         usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(_TOKEN.findall(text)), estimated=True)
         return Completion(text=text, finish_reason=finish, usage=usage, seconds=time.perf_counter() - start)
 
 
-def _noise(request: ChatRequest) -> random.Random:
-    """A source of noise of its own for each call, the same in every process."""
-    purpose = request.purpose
-    key = [request.seed, purpose.question, purpose.stage, purpose.agent, purpose.round, purpose.sample, purpose.repeat]
-    return random.Random(hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest())
-
-
 def _ended(text: str, request: ChatRequest) -> tuple[str, str]:
     """The text up to a stop string or the token limit, and the finish reason."""
-    stops = [at for stop in request.stop if (at := text.find(stop)) >= 0]
-    text = text[: min(stops)] if stops else text
+    text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
     tokens = list(_TOKEN.finditer(text))
     if len(tokens) > request.max_tokens:
         return text[: tokens[request.max_tokens].start()].rstrip(), "length"
@@ -103,19 +90,13 @@ def _ended(text: str, request: ChatRequest) -> tuple[str, str]:
 
 
 class Embeddings:
-    """Unit vectors of texts, from memory, from disk, or from the encoder, in this order.
+    """Unit vectors of texts, from a SQLite file that processes may share, else from the encoder.
 
-    Vectors are rounded to half precision before anything uses them, so that a fresh one and a cached one are equal.
-    Other weights of the same name have vectors of their own. Several processes may share the file.
-
-    Args:
-        encoder: Computes what is missing, all missing texts of one request in one call.
-        path: The SQLite file; made if missing.
+    They are rounded to half precision before anything uses them, so that a fresh one and a cached one are equal.
     """
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
         self._encoder = encoder
-        self._memory: dict[bytes, NDArray[np.float32]] = {}
         self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False)
         self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
         self._disk.execute("CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID")
@@ -126,24 +107,16 @@ class Embeddings:
 
         weights = f"{self._encoder.name}\0{self._encoder.revision}"
         keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
-        missing: dict[bytes, str] = {}
-        for key, text in zip(keys, texts, strict=True):
-            if key not in self._memory:
-                row = self._disk.execute("SELECT half FROM vector WHERE key = ?", (key,)).fetchone()
-                if row is None:
-                    missing[key] = text
-                else:
-                    self._memory[key] = np.frombuffer(row[0], dtype=np.float16).astype(np.float32)
+        found = (self._disk.execute("SELECT key, half FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
+        known: dict[bytes, bytes] = dict(filter(None, found))
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
             rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
             with self._disk:
                 self._disk.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)
-            self._memory.update(zip(missing, fresh.astype(np.float32), strict=True))
-        vectors = np.stack([self._memory[key] for key in keys])
-        for key in list(self._memory)[: max(0, len(self._memory) - _REMEMBERED)]:
-            del self._memory[key]
-        return vectors
+            known.update(rows)
+        return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
 
     def close(self) -> None:
         """Closes the file."""

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from madke.llm.offline.evidence import Line, overlap, plain_title, read_lines, squeezed, stated, word_weights
-from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Asked, Kind, analyse, content, normal, words
+from madke.llm.offline import language
+from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Asked, Kind, Line, content, normal, overlap, stated
 from madke.llm.offline.prompt_reader import Knowledge, Prompt
 
 if TYPE_CHECKING:
-    from madke.llm.offline.evidence import Embed
+    from madke.llm.offline.language import Embed
 
 SpanKind = Literal["name", "part", "date", "year", "number", "quoted", "phrase"]
 """``part`` is a name cut at "of" or "and"."""
@@ -128,8 +128,8 @@ _LINES, _CLOZED = 8, 10
 
 def answer_spans(asked: Asked, knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
     """Candidate answers from the passages; one entry per answer in normal form."""
-    lines = sorted(read_lines(asked.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
-    weights = word_weights(asked.text, knowledge)
+    lines = sorted(language.read_lines(asked.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
+    weights = language.word_weights(asked.text, knowledge)
     pairs = [(line, span) for line in lines for span in _spans(line) if normal(span.text)]
     counts = Counter(form for form, _ in {(normal(span.text), line.number) for line, span in pairs})
     best: dict[str, Candidate] = {}
@@ -200,15 +200,13 @@ _FIT: dict[Kind, dict[SpanKind, float]] = {
 
 def _type_match(asked: Asked, span: Span) -> float:
     fit = _FIT[asked.kind].get(span.kind, -0.6)
-    if asked.kind == "person" and fit > 0:
-        fit *= 1.0 if " " in span.text else 0.6
-    return fit
+    return fit * 0.6 if asked.kind == "person" and fit > 0 and " " not in span.text else fit
 
 
 def answers(prompt: Prompt, embed: Embed) -> list[Candidate]:
     """What the prompt's knowledge lets the reader answer, best first; empty where it cannot tell."""
-    asked = analyse(prompt.question)
-    lines = read_lines(prompt.question, prompt.knowledge, embed)
+    asked = language.analyse(prompt.question)
+    lines = language.read_lines(prompt.question, prompt.knowledge, embed)
     if prompt.form == "claim":
         found = _claim_labels(prompt.question, lines, prompt.knowledge, embed)
     elif prompt.form == "choice":
@@ -235,7 +233,7 @@ def _claim_labels(claim: str, lines: Sequence[Line], knowledge: Sequence[Knowled
     if line is None:
         return [Candidate(answer="NOT ENOUGH INFO", score=0.0)]
     vectors = embed([claim, stated(line)])
-    known = 0.5 * (overlap(word_weights(claim, knowledge), stated(line)) + float(vectors[0] @ vectors[1]))
+    known = 0.5 * (overlap(language.word_weights(claim, knowledge), stated(line)) + float(vectors[0] @ vectors[1]))
     passage = " ".join(stated(other) for other in lines if other.number == line.number)
     forms = (("date", "year", "number"), ("name",))
     swapped = any(_things(claim, form, without=passage) and _things(line.text, form, without=claim) for form in forms)
@@ -271,8 +269,9 @@ def _option_letters(
 
 def _states(line: Line, option: str, asked: Asked) -> float:
     """How much of the option a sentence says, as far as the sentence is on the question."""
-    own = set(words(option)) - set(words(asked.text)) or set(words(option))
-    return 0.9 * len(own & set(words(stated(line)))) / max(1, len(own)) * line.score
+    said = set(language.words(option))
+    own = said - set(language.words(asked.text)) or said
+    return 0.9 * len(own & set(language.words(stated(line)))) / max(1, len(own)) * line.score
 
 
 _EARLY = re.compile(r"\b(?:first|earlier|earliest|older|oldest|elder|before|sooner)\b", re.I)
@@ -293,12 +292,12 @@ def _one_of_two(asked: Asked, lines: Sequence[Line]) -> list[Candidate]:
 
 def _about(thing: str, lines: Sequence[Line]) -> list[Line]:
     """The sentences about a thing, best first: under its title, or with its name in them."""
-    name = squeezed(thing)
+    name = language.squeezed(thing)
 
     def titled(line: Line) -> bool:
-        return name in squeezed(line.title) or squeezed(line.title) in name
+        return name in language.squeezed(line.title) or language.squeezed(line.title) in name
 
-    found = [line for line in lines if titled(line) or name in squeezed(line.text)]
+    found = [line for line in lines if titled(line) or name in language.squeezed(line.text)]
     return sorted(found, key=lambda line: (not titled(line), -line.score))
 
 
@@ -317,10 +316,10 @@ def _year(question: str, lines: Sequence[Line]) -> int:
 def _yes_or_no(asked: Asked, lines: Sequence[Line]) -> list[Candidate]:
     """Yes, unless what is said about one of two named things lacks most of what "both" are asked to be."""
     best = max(lines, key=lambda line: line.score, default=None)
-    question = squeezed(asked.text)
+    question = language.squeezed(asked.text)
     things: dict[str, str] = {}
     for line in lines:
-        if (title := plain_title(line.title)) and title in question:
+        if (title := language.plain_title(line.title)) and title in question:
             things[title] = f"{things.get(title, '')} {stated(line)}"
     predicate = set(content(asked.text)) - set(content(" ".join(things)))
     held = [predicate & set(content(said)) for said in things.values()]

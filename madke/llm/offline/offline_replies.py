@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from madke.engine.parse import Marker, marked, parse_answer
 from madke.llm.offline.candidates import Candidate, answers
-from madke.llm.offline.evidence import rank_passages
-from madke.llm.offline.language import content, normal, same
+from madke.llm.offline.language import content, normal, rank_passages, same
 from madke.llm.offline.prompt_reader import Prompt
 
 if TYPE_CHECKING:
-    from madke.llm.offline.evidence import Embed
+    from madke.llm.offline.language import Embed
 
 _RELEVANT = 0.6
 """A passage below this score is no help; unrelated ones reach about 0.4."""
@@ -32,14 +31,7 @@ _QUOTED_WORDS = 45
 
 
 def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) -> str:
-    """The reply to a prompt.
-
-    Args:
-        prompt: What is asked, and of whom.
-        embed: Texts to unit vectors.
-        temperature: Scales the noise on the scores; at 0 the reply depends on the prompt alone.
-        rng: Where the noise comes from.
-    """
+    """The reply to a prompt; the temperature scales the noise on the scores."""
     match prompt.stage:
         case "select":
             return _selection(prompt, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
@@ -96,7 +88,7 @@ def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
 
 
 def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
-    """The candidates, and what has been said in the debate beside them, with the bonus that saying it gives."""
+    """The candidates, and what has been said beside them, with the bonus that saying it gives."""
     said = [(before, _OWN_BONUS)]
     for remark in prompt.remarks:
         evidence = _EVIDENCE_BONUS if re.search(r"\bKnowledge \d", remark.text) else 0.0
@@ -188,5 +180,5 @@ def stated_answer(text: str, marker: Marker = "brackets") -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Text without square brackets: those are markers."""
+    # Square brackets are markers.
     return text.replace("[", "(").replace("]", ")")

@@ -44,7 +44,6 @@ class Prompt:
     form: Literal["span", "claim", "choice"]
     question: str
     options: tuple[tuple[str, str], ...] = ()
-    """Letter and text of each option of a choice."""
     knowledge: tuple[Knowledge, ...] = ()
     """The pool (select) or the chosen passages (speak)."""
     previous: str = ""
@@ -53,7 +52,6 @@ class Prompt:
     """The others' replies, or all debaters' for a judge or summarizer."""
     closing: str = ""
     limit: int = 3
-    """How many passages may be chosen."""
     marker: Marker = "brackets"
 
 
@@ -75,12 +73,7 @@ _STAGES["[name]"] = "pick"
 
 
 def read_prompt(messages: Sequence[Message]) -> Prompt:
-    """What the messages ask.
-
-    Args:
-        messages: A rendered prompt. The user messages are read as one text; an assistant message counts as a reply of
-            the reader's own.
-    """
+    """What the messages ask. An assistant message is a reply of the reader's own."""
     text = _EXAMPLE.sub("", "\n\n".join(message.content for message in messages if message.role == "user"))
     body, _, closing = text.rpartition("\n\n")
     replies = [

@@ -1,8 +1,7 @@
 """Which calls are the same, and how a call lies in the file.
 
 A call is one row: columns that are looked up or added up, and all of it as compressed JSON. The texts of its messages
-are rows of their own, named by their hash, so that a text that many calls share is stored once. A row ends with a
-checksum over the rest of it, and a text's name is its checksum: what was altered is noticed when it is read.
+are rows of their own, named by their hash, so that shared ones are stored once. A row ends with a checksum.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ SCHEMA = """
     CREATE INDEX IF NOT EXISTS calls_by_key ON calls (key);
 """
 """``payer``: which of the runs that share the file made the call."""
+
 COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
-"""The figures of :class:`madke.core.chat.Usage` that can be added up."""
 COLUMNS = ("key", "outcome", "payer", "model", "stage", *COUNTS, "body", "checksum")
 LOST = "[this text of the call store is lost: the file was damaged]"
 
-_to_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
-"""Escapes, not characters: a lone surrogate, which models do emit, has no UTF-8."""
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+"""In ASCII: a lone surrogate, which models do emit, has no UTF-8."""
 
 
 class Damage(Exception):
@@ -48,18 +47,14 @@ class Recorded(NamedTuple):
     messages: tuple[Message, ...]
     completion: Completion
     model: str
-    """The model's name."""
 
 
 def call_key(model: str, request: ChatRequest) -> str:
     """The key of a call, SHA-256 in hexadecimal: calls with equal keys are the same call.
 
-    **In it**: the model's name, the messages, temperature, ``max_tokens``, stop strings, seed, and the purpose: two
-    debaters with identical prompts must not become clones of each other, nor two repeats of one question.
-
-    **Left out**: the endpoint's address (a server may move), credentials, the time, settings of retries and concurrency
-    (they change no reply), the dataset and the variant (what they change is in the messages), and versions of servers
-    and of madke. Whoever wants fresh replies takes a fresh store.
+    It holds the model's name, the request, and the purpose: two debaters with identical prompts must not become clones
+    of each other, nor two repeats of one question. Left out are the endpoint's address (a server may move), retries and
+    concurrency, the dataset and the variant (what they change is in the messages), and versions.
     """
     messages = [[message.role, message.content] for message in request.messages]
     purpose = list(asdict(request.purpose).values())
@@ -74,7 +69,7 @@ def short_hash(content: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _packed(content: bytes) -> tuple[bytes, bytes]:
-    """The hash and the compressed form of a text; a higher level saves a tenth of the space, at twice the time."""
+    # A higher level saves a tenth of the space, at twice the time.
     return short_hash(content), zlib.compress(content, level=1)
 
 
@@ -122,9 +117,11 @@ def read_text(name: bytes, body: bytes) -> str:
 
 def read_call(row: Sequence[Any], db: sqlite3.Connection) -> Recorded:
     """The call in a row; :class:`Damage` if it is not what was written. A text that the file has lost is LOST."""
-    record, messages = read_record(row), []
-    for role, name in record["messages"]:
+
+    def text(name: str) -> str:
         found = db.execute("SELECT hash, body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()
-        messages.append(Message(role=role, content=read_text(*found) if found else LOST))
-    model = row[COLUMNS.index("model")]
-    return Recorded(Purpose(**record["purpose"]), tuple(messages), read_completion(record), model)
+        return read_text(*found) if found else LOST
+
+    record = read_record(row)
+    messages = tuple(Message(role=role, content=text(name)) for role, name in record["messages"])
+    return Recorded(Purpose(**record["purpose"]), messages, read_completion(record), row[COLUMNS.index("model")])

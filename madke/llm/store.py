@@ -1,8 +1,7 @@
-"""The open call store: finding, writing and reading calls; and what is done when the file is damaged.
+"""The call store: cache, resume and replay in one SQLite file, to which every call that ended is added, in order.
 
-Damage shows when SQLite stumbles over a page or when a row is not what was written. The file is then set aside under a
-new name, at the opening or, noticed later, when the command that noticed it has ended. What SQL still reads of it, and
-whose checksum is right, is copied into a fresh file; the rest is asked again.
+A file that is damaged (SQLite stumbles over a page, or a row is not what was written) is set aside under a new name, at
+the opening or when the command that noticed it ends. What can be read of it is kept; the rest is asked again.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import UserError
 from madke.files import disk_full
-from madke.llm.store import call_rows
-from madke.llm.store.call_rows import COLUMNS, COUNTS, Damage, Recorded, read_record
+from madke.llm import call_rows
+from madke.llm.call_rows import COLUMNS, COUNTS, Damage, Recorded, call_key, read_record
+
+__all__ = ["CallStore", "Paid", "Stored", "call_key"]
 
 _log = logging.getLogger(__name__)
 
 _APPLICATION = 0x4D41444B
-"""``MADK``; SQLite keeps it in the file's header."""
 _FORMAT = 3
-"""Kept as ``user_version``."""
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"
 _INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
@@ -48,17 +47,14 @@ _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_
 
 
 class Paid(NamedTuple):
-    """Some calls of one model."""
+    """What some calls used."""
 
     calls: int
     usage: Usage
 
 
 class CallStore:
-    """An open call store. Close it, or use it as a context manager; several processes may have it open.
-
-    Args:
-        path: The file; made if missing, in a folder that exists.
+    """An open call store, made if missing. Close it, or use it as a context manager; processes may share it.
 
     Raises:
         UserError: The file is no call store, cannot be written, or has the format of another madke.
@@ -83,36 +79,23 @@ class CallStore:
         self._file = path.stat()
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
-        """The completion that was stored last under the key, or None.
-
-        It counts as paid if ``payer`` made the call: what a run paid for before a kill it has still paid for.
-
-        Args:
-            key: See :func:`madke.llm.store.call_key`.
-            payer: The run that asks.
-            only_ok: Pass over completions whose outcome is not ``ok``.
-        """
+        """The completion that was stored last under a :func:`call_key`, or None; paid if ``payer`` made the call."""
         column = call_rows.short_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
             row = self._db.execute(f"{_SELECT} {which}", (column, not only_ok)).fetchone()
             if row is None:
                 return None
-            found, _, made_by, *_ = row
-            if found != column:
+            if row[0] != column:
                 raise Damage("its index names another call")
-            return replace(call_rows.read_completion(read_record(row)), paid=made_by == payer)
+            return replace(call_rows.read_completion(read_record(row)), paid=row[2] == payer)
 
     async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
     ) -> None:
-        """Add a finished call of a run; it survives a kill of this process when this returns.
+        """Add a finished call of a run; it survives a kill of this process when this returns, or is cancelled.
 
-        Calls that end in the same turn of the event loop are one transaction. One that is cancelled while it waits is
-        written all the same: it is paid for.
-
-        Raises:
-            UserError: The file was removed or replaced, or cannot be written.
+        Calls that end in the same turn of the event loop are one transaction.
         """
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
@@ -121,21 +104,13 @@ class CallStore:
         await written
 
     def recorded(self, *, payer: str | None = None) -> Iterator[Recorded]:
-        """Every stored call, or those that one run made, in the order in which they were written.
-
-        Args:
-            payer: The run; None for all.
-        """
+        """Every stored call, or those that one run made, in the order in which they were written."""
         with self._errors():
             for row in self._db.execute(f"{_SELECT} WHERE ?1 IS NULL OR payer = ?1 ORDER BY id", (payer,)):
                 yield call_rows.read_call(row, self._db)
 
     def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
-        """(Payer, model's name) -> all calls that were made, repeated and failed ones too.
-
-        Args:
-            without: Stages whose calls are left out.
-        """
+        """(Payer, model's name) -> all calls that were made, failed ones too, but for those of some stages."""
         sums = ", ".join(f"sum({name})" for name in COUNTS)
         which = f"stage NOT IN ({', '.join('?' * len(without))})"
         query = f"SELECT payer, model, count(*), {sums} FROM calls WHERE {which} GROUP BY 1, 2 ORDER BY min(id)"
@@ -162,7 +137,6 @@ class CallStore:
         self.close()
 
     def _commit_waiting(self) -> None:
-        """Write all calls that wait, and tell those who wait how it went."""
         group, self._waiting = self._waiting, []
         failure = None
         try:
@@ -170,9 +144,7 @@ class CallStore:
                 self._commit([row for row, _, _ in group], ChainMap(*(texts for _, texts, _ in group)))
         except UserError as error:
             failure = error
-        for _, _, written in group:
-            if written.done():  # cancelled
-                continue
+        for written in (each for _, _, each in group if not each.done()):  # the others were cancelled
             if failure is None:
                 written.set_result(None)
             else:
@@ -187,10 +159,7 @@ class CallStore:
             self._db.executemany(_INSERT, rows)
 
     def _is_there(self) -> bool:
-        try:
-            return os.path.samestat(self._file, self.path.stat())
-        except OSError:
-            return False
+        return self.path.exists() and os.path.samestat(self._file, self.path.stat())
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -209,8 +178,54 @@ class CallStore:
             raise UserError(why, file=self.path) from error
 
 
+class Stored:
+    """A model whose calls go through a call store.
+
+    A stored completion answers if its outcome is ``ok``; anything else is asked anew. It is ``paid`` if this run made
+    the call. Calls with equal keys that are under way at the same time become one.
+
+    Args:
+        model: Who is asked when the store has no answer.
+        store: Where calls are looked up and written.
+        replay: Never ask the model: answer with whatever was stored last, errors included.
+        payer: Names this run among those that share the store.
+    """
+
+    def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False, payer: str = "") -> None:
+        self.name = model.name
+        self._model = model
+        self._store = store
+        self._replay = replay
+        self._payer = payer
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer from the store, or ask the model and write down what it said."""
+        key, in_flight = call_key(self.name, request), self._store.in_flight
+        while True:
+            known = self._store.find(key, payer=self._payer, only_ok=not self._replay)
+            if known is not None:
+                return known
+            if self._replay:
+                return Completion(outcome="failed", error="not in the call store", attempts=0, paid=False)
+            if key not in in_flight:
+                break
+            running = in_flight[key]
+            await asyncio.wait([running])
+            if not running.cancelled():
+                return replace(running.result(), paid=False)
+        running = in_flight[key] = asyncio.get_running_loop().create_future()
+        try:
+            completion = await self._model.complete(request)
+            await self._store.write(key, self.name, request, completion, payer=self._payer)
+            running.set_result(completion)
+            return completion
+        finally:
+            del in_flight[key]
+            # Without a result (Ctrl-C, a bug) those who wait must ask for themselves.
+            running.cancel()
+
+
 def _opened(path: Path) -> sqlite3.Connection:
-    """A connection to a store, made if missing; UserError for a file of another kind or of another madke."""
     db = sqlite3.connect(path, timeout=30)
     try:
         # Nothing may be written, not even the journal mode, before the file is known to be ours.
@@ -233,7 +248,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> None:
-    """Give a damaged store a new name, put what can be read of it in its place, and warn of it."""
+    """Give a damaged store a new name, and put what can be read of it in its place."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
     aside = next(each for n in count(1) if not (each := path.with_name(f"{path.name}.damaged-{n}")).exists())
     try:
@@ -252,7 +267,6 @@ def _set_aside(path: Path) -> None:
 
 
 def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
-    """Copy each call and each text that is right; how many calls they were."""
     kept = 0
     for row in _readable(damaged, f"{_SELECT} WHERE id = ?"):
         with suppress(Damage):
