@@ -63,6 +63,8 @@ def without_reasoning(text: str) -> str:
     A tag that the text only talks about, in quotes or as "the <think> tag", is an ordinary word, and so is an opening
     tag in the middle of a sentence that is never closed.
     """
+    if "<" not in text:
+        return text.strip()
     tags = list(_TAG.finditer(text))
     last_close = max((tag.start() for tag in tags if tag[1]), default=-1)
     said: list[str] = []
