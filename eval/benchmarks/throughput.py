@@ -13,7 +13,7 @@ QUESTIONS = 1000
 QUICK = 30
 ROUNDS = 3
 CONCURRENCY = 64
-RATIO = 0.7
+RATIO = 0.6
 OWN_CPU = 0.3e-3
 TRANSPORTS: tuple[Literal["aiohttp", "httpx"], ...] = ("aiohttp", "httpx")
 """The faster one first; the aims are set for it."""

@@ -150,8 +150,8 @@ class _Line(BaseModel):
             rank = count[line.source] = count.get(line.source, -1) + 1
             key = f"{line.source}-{rank}" if line.key is None else line.key
             rank = rank if line.rank is None else line.rank
-            passages.append(Passage(**{**dict(line), "key": key, "rank": rank}))
-        return PoolRecord(**{**dict(self), "passages": tuple(passages)})
+            passages.append(Passage(**{**vars(line), "key": key, "rank": rank}))
+        return PoolRecord(**{**vars(self), "passages": tuple(passages)})
 
 
 def merge_pools(

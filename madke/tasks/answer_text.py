@@ -9,6 +9,7 @@ _PAIRS = (
     ("**", "**"), ("*", "*"), ("__", "__"), ("_", "_"), ("`", "`"), ('"', '"'), ("'", "'"),
     ("\u201c", "\u201d"), ("\u201e", "\u201c"), ("\u2018", "\u2019"), ("\u300c", "\u300d"), ("\u00ab", "\u00bb"),
 )  # fmt: skip
+_OPENINGS = frozenset(opening[0] for opening, _ in _PAIRS)
 _LAYERS = 4
 _FULL_STOP = re.compile(r"(?<=[^\s.])\.\Z")
 _ABBREVIATION = re.compile(r"\.\S+\.\Z|\b[A-Za-z]{1,2}\.\Z")
@@ -32,6 +33,8 @@ def bare(text: str) -> str:
 
 
 def _without_pair(text: str) -> str:
+    if text[:1] not in _OPENINGS:
+        return text
     for opening, closing in _PAIRS:
         inner = text[len(opening) : len(text) - len(closing)]
         marked = text == f"{opening}{inner}{closing}"
