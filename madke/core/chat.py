@@ -124,3 +124,8 @@ def retry_seed(seed: int | None, attempt: int) -> int | None:
 
 def _hashed(parts: tuple[object, ...]) -> int:
     return int.from_bytes(sha256(repr(parts).encode()).digest()[:4], "big") >> 1
+
+
+def fields_of(record: ChatRequest | Completion | Purpose | Usage) -> dict[str, Any]:
+    """Field -> value: :func:`dataclasses.asdict` of one level, at a tenth of its time."""
+    return {name: getattr(record, name) for name in record.__slots__}

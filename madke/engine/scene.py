@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
@@ -268,5 +268,5 @@ def _writable(text: str) -> str:
 def _added(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
     failed = completion.outcome != "ok"
     calls = {"calls": 1, "paid": completion.paid, "failed": failed, "retries": retries, "seconds": completion.seconds}
-    used = {**calls, **asdict(completion.usage)}
+    used = {**calls, **fields_of(completion.usage)}
     return StageUsage(**{name: getattr(total, name) + value for name, value in used.items()})

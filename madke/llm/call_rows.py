@@ -15,7 +15,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
+from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage, fields_of
 
 SCHEMA = """
     CREATE TABLE IF NOT EXISTS texts (hash BLOB PRIMARY KEY, body BLOB);
@@ -56,7 +56,7 @@ def call_key(model: str, request: ChatRequest) -> str:
     concurrency, the dataset and the variant (what they change is in the messages), and versions.
     """
     messages = [[message.role, message.content] for message in request.messages]
-    purpose = list(_fields(request.purpose).values())
+    purpose = list(fields_of(request.purpose).values())
     asked = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
     return sha256(_to_json(asked).encode("ascii")).hexdigest()
 
@@ -78,18 +78,13 @@ def call_row(
     """The values of :data:`COLUMNS`; and hash -> compressed text of its messages."""
     texts = [_packed(message.content.encode("utf-8", "surrogatepass")) for message in request.messages]
     prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
-    asked = {**_fields(request), "purpose": _fields(request.purpose), "messages": prompt}
+    asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
     del asked["on_delta"]
-    record = {**asked, "completion": {**_fields(completion), "usage": _fields(completion.usage)}}
+    record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in COUNTS)
     columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
     values = (*columns, zlib.compress(_to_json(record).encode("ascii"), level=1))
     return (*values, _checksum(values)), dict(texts)
-
-
-def _fields(record: ChatRequest | Completion | Purpose | Usage) -> dict[str, Any]:
-    """As :func:`dataclasses.asdict`, which copies each value and takes ten times as long."""
-    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def _checksum(values: Sequence[Any]) -> int:

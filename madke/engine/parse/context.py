@@ -66,6 +66,8 @@ def without_reasoning(text: str) -> str:
     A tag in quotes, or named as "the <think> tag", is an ordinary word, and so is one that opens in the middle of a
     sentence and is never closed.
     """
+    if "<" not in text:
+        return text.strip()
     tags = list(_THINK.finditer(text))
     last_close = max((tag.start() for tag in tags if tag[1]), default=-1)
     said: list[str] = []
