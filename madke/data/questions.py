@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.files import read_jsonl
+from madke.files import read_jsonl, refuse_repeated
 from madke.tasks import TASKS, get_task
 from madke.tasks.choice import lettered
 from madke.yaml_file import validated
@@ -49,10 +49,7 @@ def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
         line = validated(item, model, file=f"{path}:{number}")
-        if line.id in line_of:
-            said = f"id {line.id!r} stands on line {line_of[line.id]} already; ids must differ"
-            raise UserError(said, file=path, line=number)
-        line_of[line.id] = number
+        refuse_repeated(line_of, line.id, number, file=path, what=f"id {line.id!r}")
         yield number, line
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.files import opened, read_jsonl, replacing
+from madke.files import opened, read_jsonl, refuse_repeated, replacing
 from madke.yaml_file import validated
 
 
@@ -55,40 +55,12 @@ def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
                 if found is None:
                     raise _changed(path) from None
                 line = found
-            if line.id in line_of:
-                raise UserError(f"id {line.id!r} stands on line {line_of[line.id]} already", file=path, line=number)
-            line_of[line.id] = number
+            refuse_repeated(line_of, line.id, number, file=path, what=f"id {line.id!r}")
             yield number, line.record()
 
 
 def _changed(path: Path) -> UserError:
     return UserError("was changed while a run read it; put the old file back and run again", file=path)
-
-
-class PoolLines:
-    """The records of a pool file for the question ids ``only``, each read when it is asked for.
-
-    ``starts`` are the bytes at which their lines begin. The lines of a file ``.gz`` are held in memory.
-    """
-
-    def __init__(self, path: Path, only: Container[str], starts: Mapping[str, int]) -> None:
-        self._path = path
-        self._held = read_pools(path, only=only) if path.suffix == ".gz" else None
-        self._starts = starts
-
-    def __getitem__(self, question: str) -> PoolRecord:
-        """The record of a question id."""
-        if self._held is not None:
-            return self._held[question]
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._starts[question])
-                record = record_from_json(file.readline())
-        except (OSError, ValidationError):
-            record = None
-        if record is None or record.id != question:
-            raise _changed(self._path)
-        return record
 
 
 def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
