@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from madke.report.diagram import diagram
 from madke.variants import Variant, load_variant, variant_folders
 
-HEAD = """# Protocols
+HEAD = """---
+hide:
+  - toc
+---
+
+# Protocols
 
 <!-- Generated from prompts/*/protocol.yaml by python -m docs.generate. -->
 
