@@ -8,20 +8,26 @@ if (location.protocol === "file:") {
       document.body.append(frame)
       this.scope = frame.contentWindow
       const page = this.scope.document
-      this.scope.postMessage = data => {
-        const event = new MessageEvent("message", { data })
+      this.scope.postMessage = data => later(() => {
+        const event = new MessageEvent("message", { data: structuredClone(data) })
         this.dispatchEvent(event)
         this.onmessage?.(event)
-      }
+      })
       this.scope.importScripts = (...addresses) => Promise.all(addresses.map(address => load(page, address)))
       this.ready = load(page, url)
     }
     postMessage(data) {
-      this.ready.then(() => this.scope.dispatchEvent(new MessageEvent("message", { data })))
+      const copy = structuredClone(data)
+      this.ready.then(() => later(() => this.scope.dispatchEvent(new MessageEvent("message", { data: copy }))))
     }
     terminate() {
       this.scope.frameElement.remove()
     }
+  }
+
+  // Messages never arrive while the sender still runs, as with a true worker.
+  function later(deliver) {
+    setTimeout(deliver)
   }
 
   function load(page, address) {
