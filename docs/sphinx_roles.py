@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from typing import Any
 
 import griffe
@@ -27,5 +28,17 @@ class SphinxRoles(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Called for every module, class, function and attribute."""
+        if isinstance(obj, griffe.Attribute):
+            _describe_option(obj)
         if obj.docstring is not None:
             obj.docstring.value = to_markdown(obj.docstring.value)
+
+
+def _describe_option(field: griffe.Attribute) -> None:
+    """A field of RunOptions has its description in the call that makes it; show that as its docstring."""
+    call = field.value
+    if isinstance(call, griffe.ExprCall) and str(call.function) == "_option":
+        default, description = call.arguments[:2]
+        field.value = default
+        if field.docstring is None:
+            field.docstring = griffe.Docstring(literal_eval(str(description)), parent=field)

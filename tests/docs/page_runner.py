@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,8 @@ CHECKOUT = Path(__file__).parents[2]
 # Where a page says that its reader's server runs.
 _SERVER = re.compile(r"http://localhost:\d+/v1")
 
-_LIMIT = 240
+_LIMIT = 600
+"""Seconds for one command: many on a machine that does something else as well."""
 
 
 def model_reply(body: Mapping[str, Any], n: int) -> Reply:
@@ -72,7 +74,7 @@ class PageRunner:
         keep = f'trap \'export -p >"{self.state}/exported"; pwd >"{self.state}/folder"\' EXIT'
         before = f'[ -e "{self.state}/exported" ] && . "{self.state}/exported" && cd "$(cat "{self.state}/folder")"'
         script = f"{before}\n{keep}\nset -eo pipefail\n{command}"
-        done = subprocess.run(
+        with subprocess.Popen(
             ["bash", "-c", script],
             cwd=self.folder,
             env=self._environment(),
@@ -80,10 +82,15 @@ class PageRunner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_LIMIT,
-        )
-        assert done.returncode == 0, f"{command}\nended with {done.returncode}:\n{done.stdout[-3000:]}"
-        return done.stdout
+            start_new_session=True,
+        ) as process:
+            try:
+                printed, _ = process.communicate(timeout=_LIMIT)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)  # with what it started
+                raise
+        assert process.returncode == 0, f"{command}\nended with {process.returncode}:\n{printed[-3000:]}"
+        return printed
 
     def _python(self, source: str, name: str) -> str:
         if self.python is None:

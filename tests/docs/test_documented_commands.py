@@ -32,11 +32,12 @@ def tours():
     """A quick walk through each page, and a whole one where a block is slow."""
     for page in PAGES:
         if any(block.slow for block in runnable(page)):
-            yield pytest.param(page, True, id=f"{page.stem}-whole", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
+            yield pytest.param(page, True, id=f"{page.stem}-whole", marks=pytest.mark.slow)
         if any(block.language in (*SHELL, "python") and not block.slow for block in runnable(page)):
             yield pytest.param(page, False, id=page.stem)
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("page", "whole"), list(tours()))
 def test_what_a_page_shows_works(page, whole, tmp_path):
     if page.name in NOT_YET_RUN:
