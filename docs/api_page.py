@@ -8,12 +8,16 @@ from typing import Any
 import madke
 
 GROUPS = {
-    "Functions": "Each does what the command line's verb of the same name does.",
+    "Functions": "The verbs of the command line as functions. `aask`, `arun` and `adebate` are the asynchronous forms.",
     "Records": "What the functions take and return.",
-    "Interfaces": "What an own model, source, task or metric must have. Any object with these methods will do.",
-    "Errors": "What is wrong with an input is one line for a person.",
-    "Modules": "Events of a running debate, and completion functions over clients that you already have.",
+    "Interfaces": "What your own model, source or task must have. Any object with these methods works. A task that "
+    "inherits from `BaseTask` has defaults for most of them.",
+    "Errors": "Every function raises this error for bad input. Its text says in one line what is wrong.",
+    "Modules": "The events of a running debate, and completion functions over clients that you already have.",
 }
+
+FIRST = ("ask", "aask", "stream", "run", "arun", "score", "compare", "ablate", "build_pools", "build_index")
+"""The functions that most readers look for. The others follow by name."""
 
 MODULES = ("madke.events", "madke.adapters")
 
@@ -28,7 +32,7 @@ HEAD = """# Python API
 def page() -> str:
     """The whole page."""
     groups: dict[str, list[str]] = {title: [] for title in GROUPS}
-    for name in madke.__all__:
+    for name in sorted(madke.__all__, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
         if not name.startswith("__") and not inspect.ismodule(getattr(madke, name)):
             groups[_group(getattr(madke, name))].append(f"madke.{name}")
     groups["Modules"] = list(MODULES)
