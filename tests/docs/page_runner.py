@@ -107,7 +107,9 @@ class PageRunner:
         assert self.python.stdin and self.python.stdout
         self.python.stdin.write(json.dumps({"name": f"<{name}>", "source": source}) + "\n")
         self.python.stdin.flush()
-        answer = json.loads(self.python.stdout.readline())
+        line = self.python.stdout.readline()
+        assert line, f"{source}\nended Python with {self.python.wait()}"
+        answer = json.loads(line)
         assert not answer["error"], f"{source}\n{answer['printed']}{answer['error'][-3000:]}"
         return str(answer["printed"])
 

@@ -192,7 +192,13 @@ print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
 
 
 @pytest.mark.parametrize(
-    "block", ["```bash\nfalse\ntrue\n```", "```python\n1 / 0\n```", "```console\n$ echo a\nb\n```"]
+    "block",
+    [
+        "```bash\nfalse\ntrue\n```",
+        "```python\n1 / 0\n```",
+        "```python\nimport os; os._exit(3)\n```",
+        "```console\n$ echo a\nb\n```",
+    ],
 )
 def test_a_block_that_fails_is_told(block, tmp_path):
     (only,) = blocks(block)
