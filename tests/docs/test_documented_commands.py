@@ -17,6 +17,9 @@ from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
 PAGES = [CHECKOUT / "README.md", *sorted(p for p in (CHECKOUT / "docs").glob("*.md") if p.name not in GENERATED)]
+LONG = ("costs", "endpoints", "extend", "index", "questions", "report", "retrieval")
+"""Pages that take one to two minutes of a processor; their quick check is that every verb and option exists."""
+
 NOT_YET_RUN = {"README.md": "it is rewritten once the pages are there"}
 
 
@@ -29,12 +32,12 @@ def runnable(page):
 
 
 def tours():
-    """A quick walk through each page, and a whole one where a block is slow."""
+    """A walk through each page without its slow blocks, and a whole one where it has some."""
     for page in PAGES:
         if any(block.slow for block in runnable(page)):
             yield pytest.param(page, True, id=f"{page.stem}-whole", marks=pytest.mark.slow)
         if any(block.language in (*SHELL, "python") and not block.slow for block in runnable(page)):
-            yield pytest.param(page, False, id=page.stem)
+            yield pytest.param(page, False, id=page.stem, marks=[pytest.mark.slow] if page.stem in LONG else [])
 
 
 @pytest.mark.timeout(1200)
