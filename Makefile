@@ -2,6 +2,7 @@
 # make test   the same installation, then the tests but those marked slow (SLOW=1: all of them)
 # make lint   formatting, lint rules and types
 # make bench  the benchmarks of eval/benchmarks/, and the table of their results
+# make docs   write the generated pages and build the documentation into site/; a dead link or reference fails
 # make audit  known vulnerabilities of the versions in constraints.txt; "not run" where their data is out of reach
 
 # The constraints are for Python 3.11; it is taken where there are several.
@@ -9,11 +10,14 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
+# The site needs madke's core and its generator, and nothing of the 3 GB of the rest.
+SITE_VENV  ?= .venv-site
+SITE_STAMP := $(SITE_VENV)/installed
 DEMO   ?= runs/demo
 # Two processes: more would want more memory, as each loads torch and a JVM.
 PYTEST_ARGS ?= -n 2 --dist=worksteal $(if $(SLOW),,-m "not slow")
 
-.PHONY: demo test lint audit bench clean
+.PHONY: demo test lint docs audit bench clean
 
 demo: $(STAMP)
 	$(BIN)/python eval/demo.py $(DEMO)
@@ -25,6 +29,11 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(SITE_STAMP)
+	$(SITE_VENV)/bin/python -m docs.generate
+	$(SITE_VENV)/bin/zensical build --clean --strict
+	$(SITE_VENV)/bin/python -m docs.check_site site
 
 # Make's own status is 2 either way; the last line says which it is.
 audit: $(STAMP)
@@ -40,5 +49,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[wiki,dense,offline,tasks,ray,report,datasets,dev]'
 	@touch $(STAMP)
 
+$(SITE_STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SITE_VENV)
+	$(SITE_VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[site]'
+	@touch $(SITE_STAMP)
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) $(SITE_VENV) build dist site

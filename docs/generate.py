@@ -1,0 +1,24 @@
+"""``python -m docs.generate`` writes the pages that are made from the program: cli.md, protocols.md and api.md.
+
+They are committed, so that they can be read and searched without a build. A test compares them with the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from docs import api_page, cli_page, protocols_page
+
+FOLDER = Path(__file__).parent
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "api.md": api_page.page,
+    "cli.md": cli_page.page,
+    "protocols.md": protocols_page.page,
+}
+"""Each generated page and the function that returns its text."""
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")

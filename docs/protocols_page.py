@@ -1,0 +1,100 @@
+"""The gallery of protocols, drawn from each ``protocol.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from madke.report.diagram import diagram
+from madke.variants import Variant, load_variant, variant_folders
+
+HEAD = """---
+hide:
+  - toc
+---
+
+# Protocols
+
+<!-- Generated from prompts/*/protocol.yaml by python -m docs.generate. -->
+
+Every debate that madke ships, drawn from its `protocol.yaml`. `madke protocols show NAME` prints the same picture, also
+for a protocol of your own and with fields changed (`--set debaters=3`).
+"""
+
+STOPS = {
+    "never": "no",
+    "judge": "the judge finds the debate settled",
+    "agreement": "all answers agree",
+    "agreement_then_judge": "all answers agree, or the judge finds the debate settled",
+    "satisfied": "the debater is satisfied with its answer",
+    "stability": "no answer has changed since the last round",
+    "budget": "the token budget is used up",
+}
+
+FINISHES = {
+    "summarizer": "a summarizer",
+    "majority": "the majority",
+    "judge_extract": "the judge",
+    "judge_pick": "the debater whom the judge picks",
+    "convergence": "the debater whose words overlap most with the others'",
+    "rerank": "the candidate with the best score",
+    "weighted": "a vote weighted by confidence",
+    "only": "the only debater",
+    "agreed_or_summarizer": "all debaters if they agree, else a summarizer",
+}
+
+READING = """## How to read a picture
+
+- The lines before the first frame say where the protocol comes from, which fields differ from the defaults, who takes
+  part and what is retrieved.
+- A frame is a round. Its table has a row for each reader and a column for each debater who is read. The signs are
+  explained below the table.
+- The last lines count the model calls of one question: `n` debaters, `r` rounds.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    variants = [load_variant(name) for name in variant_folders()]
+    return "\n".join([HEAD, *_overview(variants), "", READING, *map(_entry, variants)])
+
+
+def _overview(variants: list[Variant]) -> Iterator[str]:
+    yield "| Protocol | Debaters | Rounds, at most | Knowledge | Ends early | Answer from |"
+    yield "|---|---|---|---|---|---|"
+    for variant in variants:
+        protocol = variant.protocol
+        cells = (
+            f"[{variant.name}](#{variant.name})",
+            str(len(protocol.cast)),
+            str(protocol.rounds),
+            ", ".join(protocol.sources) or "none",
+            STOPS[protocol.stop] if protocol.rounds > 1 else "no",
+            FINISHES[protocol.finish],
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _entry(variant: Variant) -> str:
+    picture = diagram(variant.name, variant.protocol).partition("\n")[2].rstrip()
+    return f"""## {variant.name}
+
+```text
+{picture}
+```
+
+<details markdown="1">
+<summary>Notes: what follows the source, what differs, calls</summary>
+
+```text
+{_notes(variant)}
+```
+
+</details>
+"""
+
+
+def _notes(variant: Variant) -> str:
+    """The comment at the head of ``protocol.yaml``."""
+    lines = (variant.folder / "protocol.yaml").read_text(encoding="utf-8").splitlines()
+    head = lines[: next(n for n, line in enumerate(lines) if not line.startswith("#"))]
+    return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in head)

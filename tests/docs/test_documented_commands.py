@@ -1,0 +1,209 @@
+"""Every command and Python block of the README and of docs/ runs, but those that need what a machine may lack.
+
+A page's blocks run in order in one folder, with the offline model or a loopback server in place of any other. A block
+under ``<!-- needs a key -->`` is not run; its options are checked like all others. A block under ``<!-- slow -->`` runs
+with the slow tests. ``title="NAME"`` makes a block a file; ``text title="Output"`` is what the block before it prints.
+"""
+
+import ast
+
+import pytest
+import typer
+
+from madke.cli import app
+from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, blocks, commands, madke_calls, missing
+from tests.docs.page_runner import CHECKOUT, model_reply, page_runner
+from tests.support.openai_server import openai_server
+
+GENERATED = {"api.md", "cli.md", "protocols.md"}
+PAGES = [CHECKOUT / "README.md", *sorted(p for p in (CHECKOUT / "docs").glob("*.md") if p.name not in GENERATED)]
+LONG = ("costs", "endpoints", "extend", "index", "questions", "report", "retrieval")
+"""Pages that take one to two minutes of a processor; their quick check is that every verb and option exists."""
+
+NOT_YET_RUN = {"README.md": "it is rewritten once the pages are there"}
+
+
+def parsed(page):
+    return blocks(page.read_text(encoding="utf-8"))
+
+
+def runnable(page):
+    return [block for block in parsed(page) if not block.needs]
+
+
+def tours():
+    """A walk through each page without its slow blocks, and a whole one where it has some."""
+    for page in PAGES:
+        if any(block.slow for block in runnable(page)):
+            yield pytest.param(page, True, id=f"{page.stem}-whole", marks=pytest.mark.slow)
+        if any(block.language in (*SHELL, "python") and not block.slow for block in runnable(page)):
+            yield pytest.param(page, False, id=page.stem, marks=[pytest.mark.slow] if page.stem in LONG else [])
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("page", "whole"), list(tours()))
+def test_what_a_page_shows_works(page, whole, tmp_path):
+    if page.name in NOT_YET_RUN:
+        pytest.skip(NOT_YET_RUN[page.name])
+    with openai_server(model_reply) as server, page_runner(tmp_path, server.url) as runner:
+        printed = ""
+        for block in runnable(page):
+            if block.slow and not whole:
+                printed = None
+            elif block.is_output:
+                line = None if printed is None else missing(block.text.splitlines(), printed)
+                assert line is None, f"{page.name}:{block.line}: not printed: {line!r}; printed was\n{printed[-3000:]}"
+            elif block.language in (*SHELL, "python") or block.is_file:
+                try:
+                    printed = runner.run(block)
+                except AssertionError as error:
+                    pytest.fail(f"{page.name}:{block.line}: {error}", pytrace=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_blocks_are_of_known_kinds(page):
+    found = parsed(page)
+    fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")]
+    assert len(fences) == 2 * len(found)
+    kinds = LANGUAGES if page.name not in NOT_YET_RUN else (*LANGUAGES, "")
+    assert [(block.line, block.language) for block in found if block.language not in kinds] == []
+    assert [(block.line, block.needs) for block in found if block.needs and block.needs not in NEEDS] == []
+    for block in found:
+        if block.language == "python":
+            ast.parse(block.text)
+
+
+@pytest.fixture(scope="module")
+def command_line():
+    if not app.app.registered_commands:
+        app._register()
+    return typer.main.get_command(app.app)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_verbs_and_options_exist(page, command_line):
+    shell = [block for block in parsed(page) if block.language in SHELL]
+    wrong = [
+        (block.line, word) for block in shell for call in madke_calls(block) for word in unknown(call, command_line)
+    ]
+    assert wrong == []
+
+
+def unknown(call, command):
+    """The words of a call of madke that are no verb or option."""
+    verbs = True
+    for word in call:
+        options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help", "-h"}
+        if word.startswith("-") and len(word) > 1 and not word[1].isdigit():
+            if word.partition("=")[0] not in options:
+                yield word
+        elif verbs and hasattr(command, "commands"):
+            if word not in command.commands:
+                yield word
+                return
+            command = command.commands[word]
+        else:
+            verbs = False
+
+
+PAGE = """
+Some text.
+
+```console
+$ madke ask "Who?" \\
+      --sources none   # alone
+Final answer: [...]
+$ echo two | madke score runs/a -x
+```
+
+<!-- needs a key: Serper's -->
+```bash
+export A=1
+madke pool build --no-such-option <<EOF
+madke --nonsense
+EOF
+```
+
+- In a list:
+
+    <!-- slow -->
+
+    ```python title="mine.py"
+    x = 1
+    ```
+
+```text title="Output"
+1
+```
+"""
+
+
+def test_blocks_are_read():
+    console, bash, python, output = blocks(PAGE)
+    assert (console.line, console.language, console.needs) == (4, "console", "")
+    assert commands(console)[0][0].startswith('madke ask "Who?" \\\n      --sources none')
+    assert [shown for _, shown in commands(console)] == [["Final answer: [...]"], []]
+    assert list(madke_calls(console)) == [["ask", "Who?", "--sources", "none"], ["score", "runs/a", "-x"]]
+    assert bash.needs == "key"
+    assert [call[:2] for call in madke_calls(bash)] == [["pool", "build"]]
+    assert (python.title, python.is_file, python.slow, python.text) == ("mine.py", True, True, "x = 1\n")
+    assert output.is_output
+
+
+def test_unknown_verbs_and_options_are_found(command_line):
+    calls = [["pool", "build", "--no-such-option"], ["rnu", "x"], ["run", "x", "--out", "y", "-p", "-1"], ["--version"]]
+    assert [list(unknown(call, command_line)) for call in calls] == [["--no-such-option"], ["rnu"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("shown", "first_missing"),
+    [
+        (["one", "...", "three"], None),
+        (["  o...  2 "], None),
+        (["three", "one"], "one"),
+        (["four"], "four"),
+        ([], None),
+    ],
+)
+def test_shown_lines_come_in_order(shown, first_missing):
+    assert missing(shown, "one\none   and 2\nthree\n") == first_missing
+
+
+def test_a_page_is_followed_like_a_reader(tmp_path):
+    page = """
+```bash
+export NAME=value
+mkdir -p inner && cd inner
+```
+
+```console
+$ echo "$NAME in $(basename "$PWD")"
+value in inner
+```
+
+```python
+import os
+first = 2
+```
+
+```python
+print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
+```
+"""
+    with page_runner(tmp_path, "http://127.0.0.1:9/v1") as runner:
+        assert [runner.run(block) for block in blocks(page)] == ["", "value in inner\n", "", "3 True\n"]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```bash\nfalse\ntrue\n```",
+        "```python\n1 / 0\n```",
+        "```python\nimport os; os._exit(3)\n```",
+        "```console\n$ echo a\nb\n```",
+    ],
+)
+def test_a_block_that_fails_is_told(block, tmp_path):
+    (only,) = blocks(block)
+    with page_runner(tmp_path, "http://127.0.0.1:9/v1") as runner, pytest.raises(AssertionError):
+        runner.run(only)

@@ -1,0 +1,69 @@
+"""The generated pages of docs/ say what the program says."""
+
+import pytest
+
+from docs import api_page
+from docs.check_site import fetches
+from docs.cli_page import _escaped
+from docs.generate import FOLDER, PAGES
+from docs.sphinx_roles import to_markdown
+from madke.engine.protocol import Protocol
+from madke.variants import variant_folders
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_current(name):
+    written = (FOLDER / name).read_text(encoding="utf-8")
+    assert written == PAGES[name](), "python -m docs.generate writes it"
+
+
+def test_every_protocol_has_a_picture():
+    page = (FOLDER / "protocols.md").read_text(encoding="utf-8")
+    assert [name for name in variant_folders() if f"\n## {name}\n\n```text\nsource " not in page] == []
+
+
+@pytest.mark.parametrize("field", ["stop", "finish"])
+def test_the_table_of_protocols_has_words_for_every_value(field):
+    from docs.protocols_page import FINISHES, STOPS
+
+    words = {"stop": STOPS, "finish": FINISHES}[field]
+    assert set(words) == set(Protocol.model_fields[field].annotation.__args__)
+
+
+def test_every_public_name_is_on_the_api_page():
+    import madke
+
+    page = api_page.page()
+    public = [name for name in madke.__all__ if not name.startswith("__")]
+    assert [name for name in public if f"::: madke.{name}\n" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("See :func:`madke.ask`.", "See [`madke.ask`][madke.ask]."),
+        ("Like :class:`BaseTask`", "Like [`BaseTask`][madke.BaseTask]"),
+        ("Made by :func:`~madke.engine.cost.calls`", "Made by `madke.engine.cost.calls`"),
+        ("``None`` and `code` stay", "``None`` and `code` stay"),
+    ],
+)
+def test_roles_of_docstrings_become_links_or_code(text, markdown):
+    assert to_markdown(text) == markdown
+
+
+def test_help_texts_are_no_markdown_by_accident():
+    assert _escaped("a_b *c* [d] `--e|f` <g>") == r"a\_b \*c\* \[d\] `--e|f` \<g\>"
+    assert _escaped("e.g. http://localhost:8000/v1.") == "e.g. `http://localhost:8000/v1`."
+
+
+@pytest.mark.parametrize(
+    ("page", "loaded"),
+    [
+        ('<a href="https://a.example">read</a><link rel="canonical" href="https://b.example">', []),
+        ('<script src="https://c.example/x.js"></script>', ["https://c.example/x.js"]),
+        ('<link rel="preconnect stylesheet" href="//d.example/y.css">', ["//d.example/y.css"]),
+        ('<script src="assets/z.js"></script><img src="picture.png">', []),
+    ],
+)
+def test_what_a_page_loads_from_other_hosts_is_found(page, loaded):
+    assert fetches(page) == loaded

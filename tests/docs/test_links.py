@@ -1,0 +1,42 @@
+"""Links between the Markdown files of the checkout lead somewhere. (The strict build checks those within docs/.)"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "examples/*.md", "prompts/*.md", "indexes/*.md", "eval/**/*.md", "docs/*.md")
+    for page in CHECKOUT.glob(pattern)
+)
+
+
+def links(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"\w+:", link)]
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead(page):
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            yield link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_links_lead_to_files_and_headings(page):
+    assert list(dead(page)) == []
+
+
+def test_dead_links_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A b\n[1](page.md#a-b) [2](#c) [3](other.md) [4](https://a.example) `[5](code)`\n")
+    assert list(dead(page)) == ["#c", "other.md"]
