@@ -17,10 +17,8 @@ from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
 PAGES = [CHECKOUT / "README.md", *sorted(p for p in (CHECKOUT / "docs").glob("*.md") if p.name not in GENERATED)]
-LONG = ("costs", "endpoints", "extend", "index", "questions", "report", "retrieval")
+LONG = ("costs", "endpoints", "extend", "index", "questions", "README", "report", "retrieval")
 """Pages that take one to two minutes of a processor; their quick check is that every verb and option exists."""
-
-NOT_YET_RUN = {"README.md": "it is rewritten once the pages are there"}
 
 
 def parsed(page):
@@ -43,8 +41,6 @@ def tours():
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("page", "whole"), list(tours()))
 def test_what_a_page_shows_works(page, whole, tmp_path):
-    if page.name in NOT_YET_RUN:
-        pytest.skip(NOT_YET_RUN[page.name])
     with openai_server(model_reply) as server, page_runner(tmp_path, server.url) as runner:
         printed = ""
         for block in runnable(page):
@@ -65,8 +61,7 @@ def test_blocks_are_of_known_kinds(page):
     found = parsed(page)
     fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")]
     assert len(fences) == 2 * len(found)
-    kinds = LANGUAGES if page.name not in NOT_YET_RUN else (*LANGUAGES, "")
-    assert [(block.line, block.language) for block in found if block.language not in kinds] == []
+    assert [(block.line, block.language) for block in found if block.language not in LANGUAGES] == []
     assert [(block.line, block.needs) for block in found if block.needs and block.needs not in NEEDS] == []
     for block in found:
         if block.language == "python":
