@@ -8,6 +8,7 @@ that this process takes for a call, as all debates are played in it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +67,8 @@ def _cluster(nodes: int) -> Iterator[str]:
     """The address of a cluster on this machine, whose head does no work."""
     from ray.cluster_utils import Cluster
 
+    # It reports a cluster that another process left behind, in the middle of the results.
+    logging.getLogger("ray").setLevel(logging.WARNING)
     head = {"num_cpus": 0, "object_store_memory": _OBJECTS, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:

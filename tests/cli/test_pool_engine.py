@@ -18,7 +18,7 @@ from tests.support.ray_nodes import another_node, running_cluster
 
 pytest.importorskip("ray", reason="needs the extra madke[ray]")
 pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from tests.support.rendezvous import arrive, meet, prepare, release
 
 pytest.importorskip("ray", reason="needs the extra madke[ray]")
 pytest.importorskip("faiss", reason="needs the extra madke[dense]")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 class WaitingEncoder(WordEncoder):

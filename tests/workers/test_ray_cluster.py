@@ -23,7 +23,7 @@ from tests.support.rendezvous import meet, prepare, release
 from tests.workers.work import NoModel, die, meet_test_on_node, node, refuse, square, stumble
 
 ray = pytest.importorskip("ray", reason="needs the extra madke[ray]")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import signal, sys
