@@ -47,7 +47,7 @@ def command(
         list[Path] | None,
         typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often, where no arm says it.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of runs per question, for arms that set none.")] = 1,
     seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
     reply_tokens: Annotated[int, typer.Option(min=1, help="--plan: tokens that a reply is taken to have.")] = 150,
     plan: flags.Plan = False,

@@ -105,7 +105,7 @@ _SHARED: Mapping[str, tuple[Any, Any]] = {
     "settings": (Settings, None),
     "prompts": (Prompts, None),
 }
-"""What several verbs ask of a run's description, with what it is where nothing is said."""
+"""Options that several verbs share: name -> (type, default)."""
 
 
 def taking(shared: str, *, left_out: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -38,7 +38,7 @@ def command(
             "whose first round is taken over.",
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Debate each question so often.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of runs per question.")] = 1,
     seed: Annotated[
         int, typer.Option(help="Sampling seed; each call derives its own. A negative one leaves it to the server.")
     ] = 0,

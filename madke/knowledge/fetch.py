@@ -128,7 +128,7 @@ def fetch(
         with alone_with(part, busy) as archive:
             try:
                 if not _is_there(out, record):
-                    # What is missing here is no fault of the archive's, and is said before hours of download.
+                    # A missing Java or FAISS is reported before hours of download.
                     (start if index.kind == "lucene" else load_faiss)()
                     _check_space(out, index, here=part.stat().st_size)
                     shutil.rmtree(work, ignore_errors=True)

@@ -225,7 +225,7 @@ def load_pool(
     Args:
         record: A line of a pool file.
         sources: Names of the chosen sources.
-        per_source: At most so many of each source, counted after duplicates are gone; of all, or by source.
+        per_source: Maximum number of passages of a source, after duplicates are removed: one for all, or by source.
         fusion: ``none``: the sources' passages in the order of ``sources``, each source's by rank. Else one ranking
             (see :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` are those of the fusion, everything else
             is the passage of the first source that found it.

@@ -229,7 +229,7 @@ class HumanScores:
     """Arm -> scale -> the mean over questions. An abstention is a ``no``, and has no quality."""
     compared: tuple[TwoJudges, ...]
     ungraded: int
-    """Rows that nobody graded on every scale: in no mean."""
+    """Rows that nobody graded on every scale. They are excluded from means."""
     abstained: Mapping[str, int]
 
 

@@ -81,7 +81,7 @@ class RunDirectory:
         return (self.path / "run.json").is_file()
 
     def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
-        """What has no outcome yet, or is to be done again, repeat by repeat. It can be asked before :meth:`begin`."""
+        """Questions and repeats without an outcome, or to be done again. It can be called before :meth:`begin`."""
         done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(options)}
         asked = ((question, repeat) for repeat in range(repeats) for question in questions)
         return [(question, repeat) for question, repeat in asked if (question.id, repeat) not in done]
@@ -123,7 +123,7 @@ class RunDirectory:
             self._file = self._replayed.open("wb")
 
     def end(self, session: Session | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
-        """Write what this command did into ``run.json``; list what has no outcome yet in ``unfinished.jsonl``."""
+        """Write what this command did into ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
         if not self._works:
             return  # a replay asks nobody, and may be refused at the end
         self.check_lock()

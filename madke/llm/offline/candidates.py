@@ -314,7 +314,7 @@ def _year(question: str, lines: Sequence[Line]) -> int:
 
 
 def _yes_or_no(asked: Asked, lines: Sequence[Line]) -> list[Candidate]:
-    """Yes, unless what is said about one of two named things lacks most of what "both" are asked to be."""
+    """Yes. No, if a question asks about both of two things and the lines about one hold at most half of its words."""
     best = max(lines, key=lambda line: line.score, default=None)
     question = language.squeezed(asked.text)
     things: dict[str, str] = {}
