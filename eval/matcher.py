@@ -30,7 +30,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.report.annotation import kappa
 from madke.scoring.debate_rows import over_repeats
 from madke.scoring.grading import UNREAD, Grader, Grades, grade
@@ -383,7 +383,7 @@ def main() -> int:
         page = report(development, held_out, graded)
         print(page)
         if arguments.out:
-            with replacing(arguments.out) as file:
+            with atomic_write(arguments.out) as file:
                 file.write(page.encode())
     except UserError as error:
         print(error, file=sys.stderr)

@@ -24,7 +24,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.data import read_questions
-from madke.files import read_jsonl, replacing
+from madke.files import atomic_write, read_jsonl
 from madke.scoring.arms import Results, open_results, read_arm
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import score
@@ -118,7 +118,7 @@ def _question(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.writelines(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
 
 
@@ -253,7 +253,7 @@ def main() -> int:
             page = report(arms, by_rule, runs)
         print(page, end="")
         if arguments.out:
-            with replacing(arguments.out) as file:
+            with atomic_write(arguments.out) as file:
                 file.write(page.encode())
     except UserError as error:
         print(error, file=sys.stderr)

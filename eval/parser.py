@@ -27,7 +27,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.parse import Judged, Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
-from madke.files import read_jsonl, replacing
+from madke.files import atomic_write, read_jsonl
 from madke.tasks import TASKS
 from madke.tasks.answer_text import squad_normalize
 
@@ -491,7 +491,7 @@ def main() -> int:
             for read in shown:
                 print(f"{read.outcome}\t{read.name}\tread {read.value!r} ({read.rule})\tsays {read.truth!r}")
         if arguments.out:
-            with replacing(arguments.out) as file:
+            with atomic_write(arguments.out) as file:
                 file.write(page(results, harder).encode())
         else:
             print(page(results, harder), end="")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.files import read_jsonl, replacing
+from madke.files import atomic_write, read_jsonl
 from madke.knowledge.named import open_source
 
 Gold = dict[tuple[str, str], set[str]]
@@ -43,7 +43,7 @@ def write_questions(questions: list[dict[str, Any]], gold: Gold, dataset: str, c
     chosen = [question for question in questions if question["dataset"] == dataset][:count]
     if len(chosen) < count:
         raise UserError(f"{len(chosen)} questions of {dataset!r}, {count} asked for")
-    with replacing(out) as file:
+    with atomic_write(out) as file:
         for question in chosen:
             line = {
                 "id": question["qid"],

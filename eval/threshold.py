@@ -33,15 +33,15 @@ from typing import Any
 from threshold_curve import Cell, Curve, as_csv, as_text, curves
 
 from madke.cli.progress import showing
-from madke.concurrency import together
+from madke.concurrency import gather
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
-from madke.data import read_given, read_questions
+from madke.data import read_first_rounds, read_questions
 from madke.engine.debate import debate
 from madke.engine.scene import Cast
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.llm import CallStore, Limiter, close
 from madke.llm.prices import estimated_usage
 from madke.llm.store import call_key
@@ -55,7 +55,7 @@ from madke.variants.load import setting
 SAMPLING = {"marker": "parentheses"}
 """How ``cot`` is changed to sample stances: they end as the replies will."""
 
-READING = {"given": True, "order": "fixed", "sees.own": "none", "overflow": "drop"}
+READING = {"first_round_given": True, "order": "fixed", "sees.own": "none", "overflow": "drop"}
 """How ``madc`` is changed: its debaters read what is given, in that order, and had no stance of their own before."""
 
 STANCE_CHARACTERS = 1000
@@ -137,7 +137,7 @@ class Experiment:
                 for k in range(1, len(stances) + 1):
                     cells.append(await self._cell(sampled.question, order, stances[:k], draw))
 
-        await together(work() for _ in range(workers))
+        await gather(work() for _ in range(workers))
         ids, orders = [sampled.question.id for sampled in questions], list(ORDERS)
         cells.sort(key=lambda cell: (ids.index(cell.question), orders.index(cell.order), cell.draw, cell.k))
 
@@ -152,7 +152,7 @@ class Experiment:
             repeat=draw,
             seed=self.seed,
             # A name says where a stance stands, and nothing else.
-            given=[Turn(agent=f"Agent {n}", stance=stance) for n, stance in enumerate(stances, start=1)],
+            first_round=[Turn(agent=f"Agent {n}", stance=stance) for n, stance in enumerate(stances, start=1)],
         )
         said = [turn.stance for turn in transcript.rounds[-1].turns]
         heard = [stance for stance in said if stance.status != "failed"]
@@ -250,7 +250,7 @@ def read_stances(arguments: argparse.Namespace, questions: Sequence[Question]) -
     """Question id -> stances: those of a file, or the first round of every repeat of a run. Empty before sampling."""
     path: Path = arguments.stances or arguments.out / "stances"
     if path.is_file():
-        given = read_given(path, questions, reading_variant(arguments, debaters=1).protocol)
+        given = read_first_rounds(path, questions, reading_variant(arguments, debaters=1).protocol)
         return {question.id: [turn.stance for turn in given.of(question.id, 0)] for question in questions}
     found: dict[str, list[Stance]] = {question.id: [] for question in questions}
     if arguments.stances is not None or (path / "transcripts.jsonl").exists():
@@ -373,7 +373,7 @@ def main() -> int:
         bases = {order: None if order == "alternating" else arguments.each for order in ORDERS}
         text = as_text(found, bases)
         for name, content in (("curve.csv", as_csv(found)), ("curve.txt", text)):
-            with replacing(arguments.out / name) as file:
+            with atomic_write(arguments.out / name) as file:
                 file.write(content.encode())
         if find_spec("matplotlib"):
             draw_curves(found, arguments.out / "curve.png")

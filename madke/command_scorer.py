@@ -31,7 +31,7 @@ class Item:
     """What was to be translated, or answered."""
     candidate: str
     references: tuple[str, ...] = ()
-    """Empty for an estimator, which judges without them."""
+    """Empty for an answer scorer, which judges without them."""
 
 
 class CommandScorer:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
+async def gather(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """Run all of them at once and return their results in order.
 
     The first exception cancels the others and is raised itself, not inside a group: callers handle one error.

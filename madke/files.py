@@ -69,15 +69,15 @@ _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 
 def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
-    """What :func:`replacing` was writing for files of these names when its process was killed."""
+    """What :func:`atomic_write` was writing for files of these names when its process was killed."""
     parts = [(path, _PART.fullmatch(path.name)) for path in folder.iterdir() if path.is_file()]
     return [path for path, part in parts if part and part[1] in names and not _is_running(int(part[2]))]
 
 
-def foreign(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
+def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
     """What a folder holds, if it is there, that an earlier command of ours cannot have left; names, sorted.
 
-    Such a command makes what is called ``made``, and may have been :func:`replacing` what is called ``replaced``.
+    Such a command makes what is called ``made``, and may have been :func:`atomic_write` what is called ``replaced``.
     """
     if not folder.is_dir():
         return []
@@ -96,7 +96,7 @@ def _is_running(process: int) -> bool:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes ``path``'s place when the block ends well, and leaves no trace when it does not.
 
     Raises:
@@ -135,14 +135,14 @@ def disk_full(path: Path) -> UserError:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def dir_lock(folder: Path) -> Iterator[None]:
     """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done."""
     with _held(folder, folder, os.O_RDONLY, None):
         yield
 
 
 @contextmanager
-def alone_with(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
+def file_lock(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
     """Make the file, in its folder, and hold it, open for reading and appending without a buffer.
 
     The kernel lets go of it when the process ends, however it ends.
@@ -158,7 +158,7 @@ def alone_with(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
 
 
 def is_held(file: Path, opened: IO[bytes]) -> bool:
-    """Whether what :func:`alone_with` opened is still the file of that name: nobody removed or replaced it.
+    """Whether what :func:`file_lock` opened is still the file of that name: nobody removed or replaced it.
 
     Without it another process can make a file of that name, and hold that.
     """
@@ -239,7 +239,7 @@ def any_finished(folder: Path) -> bool:
 def finish(path: Path, inputs: Inputs) -> None:
     """Record that the file is finished."""
     record = {"inputs": dict(inputs), "sha256": fingerprint(path)}
-    with replacing(_record_path(path)) as file:
+    with atomic_write(_record_path(path)) as file:
         file.write(json.dumps(record).encode())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from inspect import isclass
@@ -13,7 +12,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, nearest
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -184,8 +183,8 @@ def _instead(key: str, model: type[BaseModel], place: Sequence[str | int]) -> st
         inner = [field for each in models if (field := each.model_fields.get(str(part)))]
         models = [found for field in inner for found in _models(field.annotation)] or models
     known = list(dict.fromkeys(field.alias or name for each in models for name, field in each.model_fields.items()))
-    if near := difflib.get_close_matches(key, known, n=1):
-        return f"; did you mean {near[0]!r}?"
+    if near := nearest(key, known):
+        return f"; did you mean {near!r}?"
     return f"; known: {', '.join(known)}" if known else ""
 
 

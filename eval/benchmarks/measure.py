@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from madke.assets import asset
-from madke.files import read_jsonl, replacing
+from madke.files import atomic_write, read_jsonl
 from madke.indexing.corpus import read_corpus
 from madke.indexing.index_folder import StoredPassage
 
@@ -79,7 +79,7 @@ def queries_for(corpus: Path, count: int) -> list[str]:
 
 
 def _write_corpus(path: Path, passages: Iterable[StoredPassage]) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.writelines(json.dumps(passage._asdict()).encode() + b"\n" for passage in passages)
 
 

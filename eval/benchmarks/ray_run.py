@@ -17,7 +17,7 @@ from pathlib import Path
 
 from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, Taken, server
 from eval.benchmarks.measure import Setting, duration, report
-from madke.concurrency import together
+from madke.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.question import Question
 from madke.engine.debate import debate
@@ -93,7 +93,7 @@ async def _debated(models: Mapping[str, ChatModel], count: int, most: int, store
                     task = get_task(question.task)
                     await debate(question, _VARIANT.protocol, cast, POOL, task=task, prompts=_VARIANT, seed=0)
 
-            await together(work() for _ in range(most))
+            await gather(work() for _ in range(most))
 
         await play(asked[:WARM_UP])
         began, cpu = time.perf_counter(), time.process_time()

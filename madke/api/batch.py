@@ -24,7 +24,7 @@ from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_json import read_spec
-from madke.runs.runner import play
+from madke.runs.runner import execute
 from madke.runs.spec import RunSpec
 from madke.tasks.base import Task
 from madke.variants import Variant
@@ -117,8 +117,8 @@ async def arun(
     cast: Mapping[str, Model] = _NOTHING,
     prompts: Path | None = None,
     pools: Path | None = None,
-    given: Path | None = None,
-    estimator: str | None = None,
+    first_round: Path | None = None,
+    answer_scorer: str | None = None,
     dataset: str | None = None,
     ids: str | None = None,
     limit: int | None = None,
@@ -143,8 +143,8 @@ async def arun(
         cast: Role -> model, above ``model``.
         prompts: A folder of your own protocols, searched first.
         pools: A pool file. None: pools are built into ``out``.
-        given: First-round stances from outside: a file of them, or a run.
-        estimator: The command of a quality estimator, for ``finish: rerank``.
+        first_round: First-round stances from outside: a file of them, or a run.
+        answer_scorer: The command of an answer scorer, for ``finish: rerank``.
         dataset: The published dataset whose format the file has. Default: our own JSON Lines.
         ids: Only the questions of this list: a file of ids, or a shipped list's name.
         limit: At most so many questions: the first ones, or with ``sample_seed`` a sample.
@@ -173,8 +173,8 @@ async def arun(
         ids=ids,
         limit=limit,
         sample_seed=sample_seed,
-        given=given,
-        estimator=estimator,
+        first_round=first_round,
+        answer_scorer=answer_scorer,
         seed=seed,
         repeats=repeats,
     )
@@ -182,7 +182,7 @@ async def arun(
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
         with RunDirectory(path, replay=options.replay) as directory:
-            meter = await play(job, directory, options, pools=pools, listen=listen, signals=signals)
+            meter = await execute(job, directory, options, pools=pools, listen=listen, signals=signals)
     finally:
         await asyncio.to_thread(job.close)
     made = Run(path, meter)
@@ -199,7 +199,7 @@ def check_pools(job: Job, pools: Path | None) -> None:
     if knowledge is None:
         raise UserError("--pools is given, but the protocol has no knowledge; name --sources, or leave it out")
     named = [name for name, spec in job.spec.source_specs.items() if spec is not None]
-    if named and not knowledge.requery:
+    if named and not knowledge.allow_search:
         raise UserError(f"--sources {named[0]}=...: a pool file is given, so sources are only chosen by name")
 
 

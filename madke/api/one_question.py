@@ -21,7 +21,7 @@ from madke.core.transcript import Transcript
 from madke.knowledge.named import use_sources_file
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
-from madke.runs.cast import QualityEstimator, estimating, guarded, searching
+from madke.runs.cast import AnswerScorer, answer_scoring, guarded, searching
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.run_pools import depth, from_thread, pool_of
@@ -91,7 +91,7 @@ async def stream(
     cast: Mapping[str, Model] = _NOTHING,
     settings: Mapping[str, Any] = _NOTHING,
     prompts: Path | None = None,
-    estimator: str | None = None,
+    answer_scorer: str | None = None,
     seed: int | None = None,
     options: RunOptions = USUAL,
 ) -> AsyncGenerator[Event, None]:
@@ -111,7 +111,7 @@ async def stream(
         cast: Role -> model, above ``model``.
         settings: Protocol field -> value, as ``--set`` takes them: ``{"rounds": 2}``.
         prompts: A folder of your own protocols, searched first.
-        estimator: The command of a quality estimator, for ``finish: rerank``.
+        answer_scorer: The command of an answer scorer, for ``finish: rerank``.
         seed: Sampling seed; each call derives its own. Default: the server's.
         options: Of these ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` count.
 
@@ -135,7 +135,7 @@ async def stream(
         cast=cast,
         sources=sources,
         task=task,
-        estimator=estimator,
+        answer_scorer=answer_scorer,
         seed=seed,
     )
     async with aclosing(told(job, options)) as events:
@@ -161,7 +161,7 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
     (question,) = job.questions
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
-    estimator = QualityEstimator(job.spec.estimator) if job.spec.estimator is not None else None
+    answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
     try:
         pool = await asyncio.to_thread(_retrieved, job, from_thread(events.put_nowait))
         live = live_search(job)
@@ -171,7 +171,7 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
             guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
             pool,
             retrieve=searching(live, knowledge) if live and knowledge else None,
-            estimate=estimating(estimator) if estimator else None,
+            score_answers=answer_scoring(answer_scorer) if answer_scorer else None,
             listen=events.put_nowait,
         )
     finally:

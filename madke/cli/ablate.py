@@ -17,13 +17,13 @@ from madke.terminal import console, say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
+    from madke.experiments.experiment_spec import ExperimentSpec
     from madke.experiments.plan import Load, Planned
-    from madke.experiments.setting import Setting
     from madke.llm.prices import Prices
     from madke.report.tables import Table
 
 
-@flags.taking("task ids limit sample_seed prompts estimator", left_out="engine address retry_failed retry_degraded")
+@flags.taking("task ids limit sample_seed prompts answer_scorer", left_out="engine address retry_failed retry_degraded")
 def command(
     asked: dict[str, Any],
     options: RunOptions,
@@ -58,7 +58,7 @@ def command(
     What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
     Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
     """
-    from madke.experiments.setting import read_setting
+    from madke.experiments.experiment_spec import read_experiment_spec
 
     if recipe is None:
         _list_recipes()
@@ -69,16 +69,18 @@ def command(
         if options.replay:
             raise UserError("--replay asks nobody, so there is nothing to plan; leave out --plan")
         refuse_limits(options)
-    setting = read_setting(recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **asked)
+    experiment_spec = read_experiment_spec(
+        recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **asked
+    )
     if out is not None and not plan:
-        _refuse_own_files(out, setting, [Path(text.rpartition("=")[2]) for text in data or ()], options)
-    setting.check(options)
+        _refuse_own_files(out, experiment_spec, [Path(text.rpartition("=")[2]) for text in data or ()], options)
+    experiment_spec.check(options)
     if plan:
-        _show_plan(setting, options, reply_tokens, as_json=as_json)
+        _show_plan(experiment_spec, options, reply_tokens, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
-    _run(setting, out, options, reply_tokens)
+    _run(experiment_spec, out, options, reply_tokens)
 
 
 def _list_recipes() -> None:
@@ -88,33 +90,37 @@ def _list_recipes() -> None:
     say_table(("recipe", "what", "after"), [(name, each.title, each.source) for name, each in recipes.items()])
 
 
-def _refuse_own_files(out: Path, setting: Setting, data: Sequence[Path], options: RunOptions) -> None:
+def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence[Path], options: RunOptions) -> None:
     from madke.knowledge.named import source_paths
 
     files = [file for path in data for file in question_files(path)]
-    files += [*source_paths(setting.all_specs), *setting.pools, *filter(None, (options.prices, setting.file))]
+    files += [
+        *source_paths(experiment_spec.all_specs),
+        *experiment_spec.pools,
+        *filter(None, (options.prices, experiment_spec.file)),
+    ]
     refuse_own_files(out, files)
 
 
-def _show_plan(setting: Setting, options: RunOptions, reply_tokens: int, *, as_json: bool) -> None:
+def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, reply_tokens: int, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from madke.experiments.plan import Planner, planned
     from madke.report.experiment_tables import published_table
     from madke.runs.runner import prices_of
 
-    for error in setting.unknown_sources():
+    for error in experiment_spec.unknown_sources():
         say(f"madke: --pools, or a source, is missing: {error}", err=True)
     prices = prices_of(options)
-    plans = planned(setting, Planner(prices=prices, reply_tokens=reply_tokens))
+    plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=reply_tokens))
     if as_json:
         say_json(json.dumps([asdict(plan) for plan in plans]))
         return
-    recipe = setting.recipe
+    recipe = experiment_spec.recipe
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
         say(recipe.about.strip())
-    say(f"{len(setting.questions):,} questions of {setting.data}")
+    say(f"{len(experiment_spec.questions):,} questions of {experiment_spec.data}")
     show_plans(plans, prices, reply_tokens)
     _show_tables([published_table(recipe)])
 
@@ -126,7 +132,7 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
         console().print(rich_table(table))
 
 
-def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) -> None:
+def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, reply_tokens: int) -> None:
     from madke.cli.progress import listening, resumable
     from madke.experiments.ablation import run_experiment
     from madke.runs.runner import prices_of
@@ -135,12 +141,12 @@ def _run(setting: Setting, out: Path, options: RunOptions, reply_tokens: int) ->
     with resumable():
         with listening() as listen:
             done = run_experiment(
-                setting,
+                experiment_spec,
                 out,
                 options,
                 listen=listen,
                 on_plans=lambda plans: show_plans(plans, prices, reply_tokens),
-                on_arm=lambda number, arm: say(f"arm {number} of {len(setting.arms)}: {arm.name}", err=True),
+                on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 reply_tokens=reply_tokens,
                 signals=True,
             )
@@ -161,7 +167,7 @@ def _show_results(done: Ablation) -> None:
     from madke.runs.cast import SERVICE_STAGES
     from madke.scoring.arms import open_results
 
-    recipe, folders = done.setting.recipe, [*done.arms.values()]
+    recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     console().print(score_table([*done.scores.items()]))
     by_folder = {done.arms[name]: scores for name, scores in done.scores.items()}
     with CallStore(done.path / "calls.sqlite") as store:

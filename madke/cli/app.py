@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 import typer.exceptions
 
-from madke.core.errors import UserError
+from madke.core.errors import RENAMED, UserError
 from madke.files import DISK_FULL
 from madke.terminal import OutputError, close_output, log_handler, open_streams, say, without_keys
 
@@ -64,7 +64,9 @@ def main() -> None:
     except UserError as error:
         _complain(str(error))
     except typer.exceptions.TyperException as error:
-        _complain(error.format_message())
+        former = getattr(error, "option_name", "").removeprefix("--").replace("-", "_")
+        now = RENAMED.get(former, "").replace("_", "-")
+        _complain(error.format_message() + (f"; did you mean --{now}?" if now else ""))
     except (typer.Abort, KeyboardInterrupt):
         say("madke: interrupted", err=True)
         sys.exit(130)

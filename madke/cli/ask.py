@@ -19,7 +19,7 @@ _OF_RUNS = "prices max_cost token_budget deadline engine address replay retry_fa
 """Options that a debate of its own has no use for."""
 
 
-@flags.taking("task protocol sources model cast estimator settings prompts", left_out=_OF_RUNS)
+@flags.taking("task protocol sources model cast answer_scorer settings prompts", left_out=_OF_RUNS)
 def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or the claim to check.")],
     asked: dict[str, Any],

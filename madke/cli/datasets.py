@@ -133,7 +133,7 @@ def convert(
     from madke.data.formats import READERS
     from madke.data.questions import question_to_json
     from madke.data.sampling import chosen, ids_fingerprint
-    from madke.files import replacing
+    from madke.files import atomic_write
 
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
@@ -151,7 +151,7 @@ def convert(
     entries = chosen(entries, lambda entry: entry.question.id, file, ids=ids, limit=limit, seed=sample_seed)
     if pools is not None:
         passages = _write_pools(name, entries, pools)
-    with replacing(out) as made:
+    with atomic_write(out) as made:
         made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
     say(f"{out}: {len(entries)} questions, ids {ids_fingerprint(entry.question.id for entry in entries)}")
     if pools is not None:
@@ -160,13 +160,13 @@ def convert(
 
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
     """Write what the entries bring along; returns how many passages, each counted once."""
-    from madke.files import replacing
+    from madke.files import atomic_write
     from madke.knowledge.pool_file import PoolRecord, record_to_json
 
     if not any(entry.passages for entry in entries):
         raise UserError(f"--pools: these questions of {name} bring no passages along")
     sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
-    with replacing(out) as file:
+    with atomic_write(out) as file:
         for entry in entries:
             record = PoolRecord(
                 id=entry.question.id,

@@ -77,7 +77,7 @@ SampleSeed = Annotated[
     typer.Option(help="With --limit: draw the N questions at random, the same ones wherever this seed is used."),
 ]
 Plan = Annotated[bool, typer.Option("--plan", help="Say what it takes, calls, tokens and cost, and stop.")]
-Estimator = Annotated[
+AnswerScorer = Annotated[
     str | None,
     typer.Option(
         metavar="COMMAND",
@@ -97,7 +97,7 @@ _SHARED: Mapping[str, tuple[Any, Any]] = {
     "model": (Model, "offline"),
     "cast": (Cast, None),
     "sources": (Sources, None),
-    "estimator": (Estimator, None),
+    "answer_scorer": (AnswerScorer, None),
     "dataset": (Dataset, None),
     "ids": (Ids, None),
     "limit": (Limit, None),

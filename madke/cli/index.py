@@ -204,11 +204,11 @@ def build(
             progress=counter("passages"),
         )
     say(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
-    if isinstance(manifest.index, DenseSettings) and manifest.exactness is not None:
+    if isinstance(manifest.index, DenseSettings) and manifest.index_recall is not None:
         chosen_for = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
         say(
-            f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.exactness.recall_at_5:.3f} "
-            f"±{manifest.exactness.margin:.3f} of an exact search"
+            f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.index_recall.recall_at_5:.3f} "
+            f"±{manifest.index_recall.margin:.3f} of an exact search"
         )
 
 
@@ -257,8 +257,8 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     for name, value in manifest.index.model_dump().items():
         if value != "":
             say(f"{name:<9} {value}")
-    if manifest.exactness is not None:
-        measured = manifest.exactness
+    if manifest.index_recall is not None:
+        measured = manifest.index_recall
         say(f"recall@5  {measured.recall_at_5} ±{measured.margin} of an exact search ({measured.queries} queries)")
     say("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
 

@@ -23,14 +23,14 @@ _REASONS = 3
 """How many reasons of failed questions are shown, the commonest first."""
 
 
-@flags.taking("task protocol model cast sources estimator dataset ids limit sample_seed settings prompts")
+@flags.taking("task protocol model cast sources answer_scorer dataset ids limit sample_seed settings prompts")
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
     out: Annotated[Path, typer.Option(help="The run directory; the same command again resumes it.")],
     asked: dict[str, Any],
     options: RunOptions,
     pools: Annotated[Path | None, typer.Option(help="A pool file; without one, pools are built into OUT.")] = None,
-    given: Annotated[
+    first_round: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE|DIR",
@@ -53,9 +53,9 @@ def command(
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    job = prepared(data, given=given, seed=seed if seed >= 0 else None, repeats=repeats, **asked)
+    job = prepared(data, first_round=first_round, seed=seed if seed >= 0 else None, repeats=repeats, **asked)
     check_pools(job, pools)
-    read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (given, options.prices))]
+    read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)
     if plan:
         _show_plan(job, pools, out, options)
@@ -66,12 +66,12 @@ def command(
 def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     from madke.cli.progress import exit_status, listening
     from madke.runs.directory import RunDirectory
-    from madke.runs.runner import account, play
+    from madke.runs.runner import account, execute
 
     own = account(options)
     with RunDirectory(out, replay=options.replay) as directory, listening() as listen:
         try:
-            meter = asyncio.run(play(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
+            meter = asyncio.run(execute(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
         except KeyboardInterrupt as interrupt:
             done = f"{len(directory.done)} of {len(job.questions) * job.spec.repeats} questions"
             say(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)

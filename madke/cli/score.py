@@ -94,7 +94,7 @@ def command(
 
     Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.
     """
-    from madke.files import replacing
+    from madke.files import atomic_write
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
@@ -116,7 +116,7 @@ def command(
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     apart = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
     if out is not None:
-        with replacing(out) as file:
+        with atomic_write(out) as file:
             file.write(scores_to_json(scores[arms[0].name]))
     if tables:
         table = score_table_by_dataset(arms, apart) if apart else score_table_of(arms, scores)

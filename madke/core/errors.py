@@ -13,6 +13,15 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+RENAMED = {
+    "debaters_for": "match_cost",
+    "estimator": "answer_scorer",
+    "given": "first_round",
+    "most": "max_passages",
+    "requery": "allow_search",
+}
+"""Former name -> present name of options, settings and fields. The refusal of a former name gives the present one."""
+
 
 class UserError(Exception):
     """Bad input, said in one line for the person who can mend it. The CLI prints it and exits 2.
@@ -68,6 +77,13 @@ def suggesting(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody probably meant: the present one of a former name, or the most similar; else None."""
+    options = list(known)
+    renamed = [option for option in options if name in RENAMED and option.startswith(RENAMED[name])]
+    return next(iter(renamed or difflib.get_close_matches(name, options, n=1)), None)
+
+
 def _hint(name: str, known: Iterable[str], end: str) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}{end}" if near else ""
+    near = nearest(name, known)
+    return f"did you mean {near!r}{end}" if near else ""

@@ -28,7 +28,7 @@ class Passage:
     """When it was published, in the source's own words."""
 
     @property
-    def marks(self) -> set[str]:
+    def dedup_keys(self) -> set[str]:
         """Two passages that share one are the same: the words, whatever stands between them, and the URL."""
         words = " ".join(re.findall(r"\w+", self.text.casefold()))
         return {f"text {words or self.text}"} | ({f"url {self.url}"} if self.url else set())

@@ -14,7 +14,7 @@ ParseStatus = Literal["ok", "abstained", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cut:
+class Truncation:
     """What was left out of a prompt because the model found it too long."""
 
     stances: int = 0
@@ -27,7 +27,7 @@ class Cut:
 class _Called:
     text: str = ""
     error: str | None = None
-    cut: Cut | None = None
+    truncated: Truncation | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,7 +195,7 @@ class Transcript:
     oracle: bool = False
     """The order read the gold answers: an analysis, no prediction."""
     repeat: int = 0
-    given: bool = False
+    first_round_given: bool = False
     prepared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Debater -> stage -> text."""
     pool: tuple[PoolEntry, ...] = ()

@@ -47,14 +47,14 @@ def _prepare(p: Protocol, r: int) -> _Count:
 
 
 def _turns(p: Protocol, r: int) -> _Count:
-    count = len(p.cast) * (r - p.given)
-    return "n(r - 1)" if p.given else "n r", count, count
+    count = len(p.cast) * (r - p.first_round_given)
+    return "n(r - 1)" if p.first_round_given else "n r", count, count
 
 
 def _reflect(p: Protocol, r: int) -> _Count:
     # Reflection after the last possible round is skipped; given stances may be by nobody in the cast.
     n, last = len(p.cast), r == p.rounds
-    return "n(r - 1 or r)", n * (r - last - p.given), n * (r - last)
+    return "n(r - 1 or r)", n * (r - last - p.first_round_given), n * (r - last)
 
 
 def _judge(p: Protocol, r: int) -> _Count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from madke.concurrency import together
+from madke.concurrency import gather
 from madke.core import events
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
@@ -15,7 +15,7 @@ from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
 from madke.engine.order import order_for, reading_order
 from madke.engine.protocol import Debater, Protocol
-from madke.engine.scene import Cast, Estimate, Prompts, Retrieve, Scene
+from madke.engine.scene import Cast, Prompts, Retrieve, Scene, ScoreAnswers
 from madke.engine.view import View, everybody, view
 from madke.tasks.base import Task
 
@@ -30,9 +30,9 @@ async def debate(
     prompts: Prompts,
     repeat: int = 0,
     seed: int | None = None,
-    given: Sequence[Turn] = (),
+    first_round: Sequence[Turn] = (),
     retrieve: Retrieve | None = None,
-    estimate: Estimate | None = None,
+    score_answers: ScoreAnswers | None = None,
     listen: events.Listener | None = None,
     deltas: bool = False,
     clock: Callable[[], float] = lambda: 0.0,
@@ -48,9 +48,10 @@ async def debate(
         prompts: The variant's templates.
         repeat: 0-based.
         seed: The run's sampling seed; each call derives its own. None leaves sampling to the server.
-        given: The first round's turns, for ``protocol.given``. Whoever is no debater is read by all and speaks no more.
-        retrieve: Who searches where debaters may (``knowledge.requery``).
-        estimate: The quality estimator of ``finish: rerank``.
+        first_round: Its turns, for ``protocol.first_round_given``. An agent who is no debater is read by all and
+            does not speak again.
+        retrieve: Who searches where debaters may (``knowledge.allow_search``).
+        score_answers: The answer scorer of ``finish: rerank``.
         listen: Is told each event of :mod:`madke.core.events` when it happens.
         deltas: Whether it is also told the parts of replies, by models that stream.
         clock: Seconds, for the times of events.
@@ -61,9 +62,9 @@ async def debate(
         where the final text holds no answer.
 
     Raises:
-        UserError: The protocol needs something that is not there: given stances, golds, a search, an estimator.
+        UserError: The protocol needs something that is not there: given stances, golds, a search, an answer scorer.
     """
-    _check(question, protocol, given, retrieve, estimate)
+    _check(question, protocol, first_round, retrieve, score_answers)
     pool = EMPTY_POOL if protocol.knowledge is None else pool
     protocol = _attended(protocol, pool)
     debaters = protocol.cast
@@ -77,20 +78,20 @@ async def debate(
         repeat=repeat,
         seed=seed,
         retrieve=retrieve,
-        estimate=estimate,
+        score_answers=score_answers,
         listen=events.heedless(listen) if listen is not None else None,
         deltas=deltas and listen is not None,
         clock=clock,
     )
     scene.tell(events.DebateStarted, pool=pool)
-    await together(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
+    await gather(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
     rounds: list[Round] = []
     stop_reason = None
     while stop_reason is None:
         scene.tell(events.RoundStarted, n=len(rounds) + 1)
-        if given and not rounds:
-            rounds.append(Round(n=1, order=tuple(turn.agent for turn in given), turns=tuple(given)))
-            for turn in given:
+        if first_round and not rounds:
+            rounds.append(Round(n=1, order=tuple(turn.agent for turn in first_round), turns=tuple(first_round)))
+            for turn in first_round:
                 scene.tell(events.StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
         else:
             rounds.append(await play_round(scene, debaters, rounds))
@@ -114,7 +115,7 @@ async def debate(
         degraded=any(stage.failed for stage in scene.usage.values()) or lost,
         oracle=protocol.needs_golds,
         repeat=repeat,
-        given=bool(given),
+        first_round_given=bool(first_round),
         prepared=scene.prepared,
         pool=scene.pool_entries(),
         pool_partial=scene.pool.partial,
@@ -133,20 +134,26 @@ def _attended(protocol: Protocol, pool: KnowledgePool) -> Protocol:
 
 
 def _check(
-    question: Question, protocol: Protocol, given: Sequence[Turn], retrieve: Retrieve | None, estimate: Estimate | None
+    question: Question,
+    protocol: Protocol,
+    first_round: Sequence[Turn],
+    retrieve: Retrieve | None,
+    score_answers: ScoreAnswers | None,
 ) -> None:
     where = f"question {question.id!r}"
-    if protocol.given != bool(given):
-        raise UserError(f"{where}: given stances are {'missing' if protocol.given else 'not what the protocol says'}")
-    agents = [turn.agent for turn in given]
+    if protocol.first_round_given != bool(first_round):
+        raise UserError(
+            f"{where}: given stances are {'missing' if protocol.first_round_given else 'not what the protocol says'}"
+        )
+    agents = [turn.agent for turn in first_round]
     if twice := [agent for agent in agents if agents.count(agent) > 1]:
         raise UserError(f"{where}: two given stances are by {twice[0]!r}; names must differ")
     if protocol.needs_golds and not question.answers:
         raise UserError(f"{where} has no gold answer, which order {protocol.order.by} needs")
-    if protocol.needs_estimator and estimate is None:
-        raise UserError("finish = rerank needs a quality estimator; name a command with --estimator")
+    if protocol.needs_answer_scorer and score_answers is None:
+        raise UserError("finish = rerank needs an answer scorer; name a command with --answer-scorer")
     if protocol.needs_search and retrieve is None:
-        raise UserError("knowledge.requery needs sources that can be searched, not only a pool")
+        raise UserError("knowledge.allow_search needs sources that can be searched, not only a pool")
 
 
 async def _closed(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | None]:
@@ -205,11 +212,11 @@ async def _turns(scene: Scene, n: int, views: Sequence[tuple[Debater, View]]) ->
         return await _say(scene, debater, n, seen, await _choose(scene, debater, n, seen))
 
     if not scene.protocol.needs_search:
-        return await together(turn(debater, seen) for debater, seen in views)
-    chosen = await together(_choose(scene, debater, n, seen) for debater, seen in views)
-    answers = await together(_search(scene, n, turn) for turn in chosen)
+        return await gather(turn(debater, seen) for debater, seen in views)
+    chosen = await gather(_choose(scene, debater, n, seen) for debater, seen in views)
+    answers = await gather(_search(scene, n, turn) for turn in chosen)
     grown = [_grown(scene, n, turn, hits) for turn, hits in zip(chosen, answers, strict=True)]
-    return await together(_say(scene, d, n, seen, turn) for (d, seen), turn in zip(views, grown, strict=True))
+    return await gather(_say(scene, d, n, seen, turn) for (d, seen), turn in zip(views, grown, strict=True))
 
 
 async def _choose(scene: Scene, debater: Debater, n: int, seen: View) -> Turn:
@@ -219,7 +226,11 @@ async def _choose(scene: Scene, debater: Debater, n: int, seen: View) -> Turn:
         return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))
     knowledge = scene.protocol.knowledge
     # An empty pool is worth a call only where something may be searched for.
-    if knowledge is None or knowledge.select != "adaptive" or not (roles.allowed(scene, debater) or knowledge.requery):
+    if (
+        knowledge is None
+        or knowledge.select != "adaptive"
+        or not (roles.allowed(scene, debater) or knowledge.allow_search)
+    ):
         return turn
     selection, search = await roles.select(scene, debater, n, seen)
     scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)

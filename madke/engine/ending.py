@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from madke.concurrency import together
+from madke.concurrency import gather
 from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, Turn, Verdict
 from madke.engine import roles
@@ -57,7 +57,7 @@ async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Ending:
             return turn
         return replace(turn, reflection=await roles.reflect(scene, debaters[turn.agent], entry.n, turn.stance.text))
 
-    turns = tuple(await together(scrutinised(turn) for turn in entry.turns))
+    turns = tuple(await gather(scrutinised(turn) for turn in entry.turns))
     found = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
     return replace(entry, turns=turns), "satisfied" if found and all(found) else None
 
@@ -149,18 +149,18 @@ def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
 
 
 async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The candidate that the estimator scores highest (He et al., 2024; Liang et al., section 4.1)."""
+    """The candidate that the scorer scores highest (He et al., 2024; Liang et al., section 4.1)."""
     turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
     if not turns:
         return Final(by="rerank", status="abstained", rule="none")
-    assert scene.estimate is not None, "debate() checks that there is an estimator"
+    assert scene.score_answers is not None, "debate() checks that there is an answer scorer"
     try:
-        scores = await scene.estimate(scene.question, [turn.stance.answer or "" for turn in turns])
+        scores = await scene.score_answers(scene.question, [turn.stance.answer or "" for turn in turns])
         if len(scores) != len(turns) or not all(map(isfinite, scores)):
             raise UserError(f"for {len(turns)} candidates it gave {list(scores)}")
     except UserError as error:
-        return Final(by="rerank", status="failed", rule="none", error=f"the estimator failed: {error}")
-    return _best(turns, scores, by="rerank", rule="estimator")
+        return Final(by="rerank", status="failed", rule="none", error=f"the answer scorer failed: {error}")
+    return _best(turns, scores, by="rerank", rule="answer_scorer")
 
 
 async def weighted(scene: Scene, rounds: Sequence[Round]) -> Final:

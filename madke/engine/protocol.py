@@ -51,7 +51,7 @@ class Knowledge(_Strict):
     ranks or by scores; a passage of several sources stands there once, as the first of them gave it."""
     weights: dict[str, _Weight] | None = None
     """``rrf`` and ``weighted``: source -> how much its ranking counts; who is not named counts 1."""
-    most: _Count | None = None
+    max_passages: _Count | None = None
     """``rrf`` and ``weighted``: passages kept of the one ranking; None keeps all."""
     select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
     """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool.
@@ -61,7 +61,7 @@ class Knowledge(_Strict):
     """Of one adaptive selection (Prompt 3.1)."""
     per_debater_sources: dict[str, tuple[str, ...]] | None = None
     """Debater -> the sources it may see; who is not named sees all. Numbers stay those of the shared pool."""
-    requery: bool = False
+    allow_search: bool = False
     """A debater may ask for one search with each selection. What it finds joins the pool."""
 
     def count(self, source: str) -> int:
@@ -72,7 +72,7 @@ class Knowledge(_Strict):
     def most_passages(self) -> int:
         """How many passages a pool has at most, before debaters search."""
         let_in = sum(map(self.count, self.sources))
-        return let_in if self.most is None else min(let_in, self.most)
+        return let_in if self.max_passages is None else min(let_in, self.max_passages)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -80,13 +80,13 @@ class Knowledge(_Strict):
             raise ValueError("knowledge.sources names one source twice")
         if isinstance(self.per_source, dict) and (missing := [s for s in self.sources if s not in self.per_source]):
             raise ValueError(f"knowledge.per_source says nothing about source {missing[0]!r}")
-        for name in ("weights", "most"):
+        for name in ("weights", "max_passages"):
             if self.fusion == "none" and getattr(self, name) is not None:
                 raise ValueError(f"knowledge.{name} needs knowledge.fusion = rrf or weighted")
         if strange := [source for source in self.weights or {} if source not in self.sources]:
             raise ValueError(f"knowledge.weights: {strange[0]!r} is not among the sources")
-        if self.requery and self.select != "adaptive":
-            raise ValueError("knowledge.requery needs knowledge.select = adaptive: a search is asked for there")
+        if self.allow_search and self.select != "adaptive":
+            raise ValueError("knowledge.allow_search needs knowledge.select = adaptive: a search is asked for there")
         return self
 
 
@@ -174,7 +174,7 @@ class Protocol(_Strict):
     """A prompt that the model finds too long: the call fails, or the oldest stances of others and then the
     lowest-ranked passages are dropped until it fits, which is recorded; never a stance of the last round for judge and
     summarizer."""
-    given: bool = False
+    first_round_given: bool = False
     """The first round's stances come from outside."""
     stop: Literal["never", "judge", "agreement", "agreement_then_judge", "satisfied", "stability", "budget"] = "judge"
     """When the debate ends before its last round: the judge finds it settled (Algorithm 1, line 14); all answers agree
@@ -198,10 +198,10 @@ class Protocol(_Strict):
         "only",
         "agreed_or_summarizer",
     ] = "summarizer"
-    """How the answer is taken: from a summarizer of the last round (Eq. 6); what most debaters hold; from the judge;
-    from the debater whom the judge picks, or whose words overlap most with the others'; what an estimator puts first;
-    the answer with the most confidence behind it; the only debater's; what they agree on, else a summarizer's. Ties go
-    to the earliest debater and are recorded."""
+    """Where the answer comes from: a summarizer of the last round (Eq. 6); the majority; the judge; the debater whom
+    the judge picks, or whose words overlap most with the others'; the answer scorer's first; the answer with the most
+    confidence behind it; the only debater; what they agree on, else a summarizer. Ties go to the earliest debater and
+    are recorded."""
 
     @field_validator("knowledge", mode="before")
     @classmethod
@@ -253,14 +253,14 @@ class Protocol(_Strict):
         return self.finish in ("judge_extract", "judge_pick")
 
     @property
-    def needs_estimator(self) -> bool:
-        """Whether a quality estimator picks the answer."""
+    def needs_answer_scorer(self) -> bool:
+        """Whether an answer scorer picks the answer."""
         return self.finish == "rerank"
 
     @property
     def needs_search(self) -> bool:
         """Whether debaters may search, which a pool alone cannot answer."""
-        return self.knowledge is not None and self.knowledge.requery
+        return self.knowledge is not None and self.knowledge.allow_search
 
     @property
     def needs_golds(self) -> bool:
@@ -361,7 +361,7 @@ def _impossible_end(p: Protocol) -> Iterator[str]:
         yield "stop = budget and token_budget go together; one of them is missing"
     if p.extract != "unsettled" and p.finish != "judge_extract":
         yield f"extract = {p.extract} needs finish = judge_extract"
-    if p.given and p.rounds < 2:
+    if p.first_round_given and p.rounds < 2:
         yield "given stances are the first round; rounds must be at least 2"
 
 

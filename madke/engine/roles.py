@@ -25,7 +25,7 @@ _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
 _READER = _DEBATER | {"peers", "history", "groups", "digest", "critique"}
 
 STAGE_VALUES: Mapping[str, frozenset[str]] = {
-    "select": _DEBATER | {"max_selected", "requery"},
+    "select": _DEBATER | {"max_selected", "allow_search"},
     "speak": _READER,
     "reply": _READER,
     "reflect": _DEBATER,
@@ -54,16 +54,16 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     knowledge = scene.protocol.knowledge
     assert knowledge is not None
     numbers = allowed(scene, debater)
-    limit, requery = knowledge.max_selected, knowledge.requery
-    values = {"knowledge": numbers, "max_selected": limit, "requery": requery, "own": view.last}
+    limit, allow_search = knowledge.max_selected, knowledge.allow_search
+    values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
     told = await _ask(scene, "select", debater, round_n, values)
     if told["error"] is not None:
         return Selection(status="failed", **told), None
-    shown = set(numbers) - set(told["cut"].passages if told["cut"] else ())
+    shown = set(numbers) - set(told["truncated"].passages if told["truncated"] else ())
     parsed = parse_selection(told["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
     chosen = parsed.value
     selection = Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, **told)
-    query = parse_search(told["text"]).value if requery else None
+    query = parse_search(told["text"]).value if allow_search else None
     return selection, Search(query=query) if query else None
 
 
@@ -76,7 +76,7 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     told = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     if told["error"] is not None:
         return Stance(stage=stage, status="failed", **told)
-    shown = set(numbers) - set(told["cut"].passages if told["cut"] else ())
+    shown = set(numbers) - set(told["truncated"].passages if told["truncated"] else ())
     parsed = answer_of(told["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
     confidence = parse_confidence(told["text"]).value if scene.protocol.finish == "weighted" else None
     answer, status, rule = parsed.value, parsed.status, parsed.rule

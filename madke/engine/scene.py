@@ -11,7 +11,7 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import Cut, PoolEntry, StageUsage
+from madke.core.transcript import PoolEntry, StageUsage, Truncation
 from madke.engine.parse import checked, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.view import Group, Spoken, without_tags
@@ -33,13 +33,13 @@ Cast = Mapping[str, ChatModel]
 Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
 """Answers a debater's search: the query, and what the call is for."""
 
-Estimate = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
+ScoreAnswers = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
 """Scores candidate answers without the golds; the highest is the best."""
 
 _SHARE = 8
 """A prompt that is too long loses an eighth of its stances, or passages, at each attempt."""
 
-_NO_CUT = Cut()
+_NOTHING_TRUNCATED = Truncation()
 
 
 class Told(TypedDict):
@@ -47,7 +47,7 @@ class Told(TypedDict):
 
     text: str
     error: str | None
-    cut: Cut | None
+    truncated: Truncation | None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class Scene:
     repeat: int = 0
     seed: int | None = None
     retrieve: Retrieve | None = None
-    estimate: Estimate | None = None
+    score_answers: ScoreAnswers | None = None
     listen: Listener | None = None
     """It must not raise."""
     deltas: bool = False
@@ -131,7 +131,7 @@ class Scene:
         and ``temperature`` are a debater's own.
         """
         purpose = self.purpose(stage, agent, round_n)
-        kept, cut, retries = dict(values), _NO_CUT, 0
+        kept, cut, retries = dict(values), _NOTHING_TRUNCATED, 0
 
         def on_delta(text: str) -> None:
             self.tell(CallDelta, purpose=purpose, text=text)
@@ -163,7 +163,7 @@ class Scene:
         return {
             "text": _writable(without_reasoning(completion.text)),
             "error": error and _writable(error),
-            "cut": None if cut == _NO_CUT else cut,
+            "truncated": None if cut == _NOTHING_TRUNCATED else cut,
         }
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
@@ -204,16 +204,18 @@ class Scene:
             self._lines[n] = (n, title, text)
         return self._lines[n]
 
-    def _shortened(self, values: dict[str, Any], cut: Cut, droppable: int) -> tuple[dict[str, Any], Cut] | None:
+    def _shortened(
+        self, values: dict[str, Any], truncated: Truncation, droppable: int
+    ) -> tuple[dict[str, Any], Truncation] | None:
         """The values without some of the oldest stances, or else lowest-ranked passages; None if none is left."""
-        left = droppable - cut.stances
+        left = droppable - truncated.stances
         said = next((name for name in ("history", "peers", "stances") if values.get(name)), None)
         if said is not None and left > 0:
             less = min(left, -(-len(values[said]) // _SHARE))
             kept = {said: values[said][less:]}
             if values.get("groups"):
                 kept["groups"] = _without(values["groups"], values[said][:less])
-            return {**values, **kept}, replace(cut, stances=cut.stances + less)
+            return {**values, **kept}, replace(truncated, stances=truncated.stances + less)
         numbers: Sequence[int] = values.get("knowledge", ())
         if not numbers:
             return None
@@ -221,7 +223,7 @@ class Scene:
         less = -(-len(numbers) // _SHARE)
         dropped = by_rank[-less:]
         fewer = [n for n in numbers if n not in dropped]
-        return {**values, "knowledge": fewer}, replace(cut, passages=(*cut.passages, *dropped))
+        return {**values, "knowledge": fewer}, replace(truncated, passages=(*truncated.passages, *dropped))
 
 
 def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
@@ -232,7 +234,7 @@ def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group,
 
 
 def _marks(passage: Passage) -> list[str]:
-    return [f"key {passage.source} {passage.key}", *sorted(passage.marks)]
+    return [f"key {passage.source} {passage.key}", *sorted(passage.dedup_keys)]
 
 
 def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:

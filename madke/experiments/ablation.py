@@ -13,9 +13,9 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.experiments.experiment import opened, read_experiment
+from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
-from madke.experiments.setting import Data, Setting, read_setting
 from madke.runs.meter import Budget, Meter
 from madke.runs.options import USUAL, RunOptions
 from madke.runs.runner import account
@@ -29,7 +29,7 @@ class Ablation:
 
     path: Path
     """Its folder: ``arms/NAME`` are run directories."""
-    setting: Setting
+    experiment_spec: ExperimentSpec
     plans: Sequence[Planned]
     budget: Budget
     spent: Sequence[str]
@@ -52,7 +52,7 @@ class Ablation:
     @property
     def waiting(self) -> list[str]:
         """The arms that a limit left no room for."""
-        return [arm.name for arm in self.setting.arms if arm.name not in {*self.meters, *self.unfinished}]
+        return [arm.name for arm in self.experiment_spec.arms if arm.name not in {*self.meters, *self.unfinished}]
 
 
 def ablate(
@@ -75,14 +75,15 @@ def ablate(
         out: The experiment's folder.
         options: How it is done: concurrency, limits for all arms together, prices, endpoint, replay.
         listen: Hears every event of every debate, and of sources, pools and runs (:mod:`madke.core.events`).
-        asked: What else :func:`madke.experiments.setting.read_setting` takes: ``model``, ``sources``, ``pools``,
-            ``task``, ``ids``, ``limit``, ``sample_seed``, ``repeats``, ``seed``, ``prompts``, ``estimator``.
+        asked: What else :func:`madke.experiments.experiment_spec.read_experiment_spec` takes: ``model``, ``sources``,
+            ``pools``, ``task``, ``ids``, ``limit``, ``sample_seed``, ``repeats``, ``seed``, ``prompts``,
+            ``answer_scorer``.
 
     Raises:
         UserError: Something is not there or cannot be so, or the folder holds another experiment.
     """
-    setting = read_setting(recipe, [data] if isinstance(data, str | Path) else data, **asked)
-    work = partial(run_experiment, setting, Path(out), options, listen=listen)
+    experiment_spec = read_experiment_spec(recipe, [data] if isinstance(data, str | Path) else data, **asked)
+    work = partial(run_experiment, experiment_spec, Path(out), options, listen=listen)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -92,7 +93,7 @@ def ablate(
 
 
 def run_experiment(
-    setting: Setting,
+    experiment_spec: ExperimentSpec,
     out: Path,
     options: RunOptions,
     *,
@@ -105,7 +106,7 @@ def run_experiment(
     """Run every arm that can run, or go on with it; see :func:`ablate`.
 
     Args:
-        setting: The experiment.
+        experiment_spec: The experiment.
         out: Its folder.
         options: How it is done.
         listen: Hears every event.
@@ -114,19 +115,19 @@ def run_experiment(
         reply_tokens: What the plan takes a reply to have.
         signals: Whether SIGINT, SIGTERM and SIGHUP end it without losing a call that is paid for.
     """
-    setting.check(options)
+    experiment_spec.check(options)
     own = account(options)
-    own.budget.check(setting.models)
-    with opened(out, setting, options, own, listen=listen) as experiment:
+    own.budget.check(experiment_spec.models)
+    with opened(out, experiment_spec, options, own, listen=listen) as experiment:
         experiment.begin()
         pools = experiment.pools if experiment.pools.exists() else None
         planner = Planner(prices=own.budget.prices, reply_tokens=reply_tokens)
-        plans = planned(setting, planner, pools, debaters=experiment.debaters)
+        plans = planned(experiment_spec, planner, pools, debaters=experiment.debaters)
         on_plans(plans)
         unfinished: dict[str, str] = {}
         meters: dict[str, Meter] = {}
         wrong: list[UserError] = []
-        for number, arm in enumerate(setting.arms, start=1):
+        for number, arm in enumerate(experiment_spec.arms, start=1):
             if reason := experiment.waits_for(arm):
                 unfinished[arm.name] = reason
                 continue
@@ -146,7 +147,7 @@ def run_experiment(
             raise wrong[0]
         return Ablation(
             path=out,
-            setting=setting,
+            experiment_spec=experiment_spec,
             plans=plans,
             budget=own.budget,
             spent=experiment.spent,

@@ -13,20 +13,20 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, heedless
 from madke.core.knowledge import Source
 from madke.data import first_rounds
+from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm, Recipe
-from madke.experiments.setting import Setting, debaters_for
-from madke.files import alone_with, foreign, replacing
+from madke.files import atomic_write, file_lock, unexpected_files
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
-from madke.runs.job import with_given
+from madke.runs.job import with_first_rounds
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
 from madke.runs.run_json import read_spec
 from madke.runs.run_pools import depth, lines_of
-from madke.runs.runner import Account, play
+from madke.runs.runner import Account, execute
 
 FILE, FORMAT = "experiment.json", 2
 
@@ -41,7 +41,7 @@ _MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
 """What no arm can have otherwise than those that have begun."""
 
-_LATER = ("sources", "pools", "searched", "given")
+_LATER = ("sources", "pools", "searched", "first_round")
 """What a run's description says only once it has begun."""
 
 
@@ -50,7 +50,7 @@ class Experiment:
     """An experiment's folder, open for writing. Make one with :func:`opened`."""
 
     path: Path
-    setting: Setting
+    experiment_spec: ExperimentSpec
     options: RunOptions
     account: Account
     tell: Listener = lambda event: None
@@ -73,7 +73,7 @@ class Experiment:
             UserError: A source cannot work, a pool file is another, or the pools that arms have begun with hold nothing
                 of a source or cannot be made again.
         """
-        sources: Mapping[str, str | None] = self.setting.all_specs
+        sources: Mapping[str, str | None] = self.experiment_spec.all_specs
         held = self._held() if sources else {}
         before = _read_record(self.path) if is_experiment(self.path) else None
         same = before is not None and (before["sources"], before["pools"]) == (sources, held) and self.pools.exists()
@@ -85,18 +85,18 @@ class Experiment:
             self._refuse_other_pools(before, sources, held)
             sources = before["sources"]
         self._add_pools(sources)
-        record = {**_record_of(self.setting), "pools": held, "sources": sources}
+        record = {**_record_of(self.experiment_spec), "pools": held, "sources": sources}
         if before != record:
-            with replacing(self.path / FILE) as file:
+            with atomic_write(self.path / FILE) as file:
                 file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
 
     def _held(self) -> dict[str, str]:
         """Question id -> hash of what the pool files hold for it."""
-        if not self.setting.pools:
+        if not self.experiment_spec.pools:
             return {}
         merged = self.path / _MERGED
-        merge_pools(self.setting.pools, self.setting.questions, merged)
-        found = lines_of(merged, self.setting.questions_of)
+        merge_pools(self.experiment_spec.pools, self.experiment_spec.questions, merged)
+        found = lines_of(merged, self.experiment_spec.questions_of)
         merged.unlink()
         return {id_: hashed for id_, (hashed, _) in found.items()}
 
@@ -111,22 +111,22 @@ class Experiment:
         if lacking := [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]:
             why = f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another"
             raise UserError(f"{why}; {again}", file=self.path)
-        asked = [name for name in frozen if name not in self.setting.held]
+        asked = [name for name in frozen if name not in self.experiment_spec.held]
         if asked and not self.pools.exists():
             why = f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today"
             raise UserError(f"{why}; put the file back, or choose another --out", file=self.pools)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
         """Add the pools of those questions that the file lacks."""
-        setting = self.setting
-        there = lines_of(self.pools, setting.questions_of) if self.pools.exists() else {}
-        questions = [question for question in setting.questions if question.id not in there]
+        experiment_spec = self.experiment_spec
+        there = lines_of(self.pools, experiment_spec.questions_of) if self.pools.exists() else {}
+        questions = [question for question in experiment_spec.questions if question.id not in there]
         if not specs or not questions:
             return
-        files = list(setting.pools)
+        files = list(experiment_spec.pools)
         asked, merged = self.path / _ASKED, self.path / _MERGED
-        if wanted := {name: spec for name, spec in specs.items() if name not in setting.held}:
-            depths = [depth(job.protocol.knowledge) for _, job in setting.jobs if job.protocol.knowledge]
+        if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.held}:
+            depths = [depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge]
 
             def progress(done: int, total: int) -> None:
                 self.tell(PoolProgress(question="", done=done, total=total))
@@ -135,7 +135,7 @@ class Experiment:
             self.tell(PoolsReady(question="", found=found))
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
-        with replacing(self.pools) as whole:
+        with atomic_write(self.pools) as whole:
             whole.write(self.pools.read_bytes() if there else b"")
             whole.write(merged.read_bytes())
         merged.unlink()
@@ -147,7 +147,7 @@ class Experiment:
             raise UserError(f"--replay asks nobody, and there are no pools of {', '.join(specs)}")
         for name, spec in specs.items():
             if name not in self.sources:
-                source = self.sources[name] = open_source(name, self.setting.own_sources.get(name, spec))
+                source = self.sources[name] = open_source(name, self.experiment_spec.own_sources.get(name, spec))
                 self.tell(SourceOpened(question="", name=name, spec=spec, description=source.description))
         return [self.sources[name] for name in specs]
 
@@ -158,11 +158,11 @@ class Experiment:
 
     async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
         """Run an arm that waits for no other (:meth:`waits_for`), or go on with it."""
-        job, options = self.setting.job(arm, debaters=self.debaters(arm)), self.options
-        if arm.given is not None:
-            folder = arm_folder(self.path, arm.given.arm)
-            given = first_rounds(read_transcripts(folder), self.setting.questions, job.spec.repeats, folder)
-            job = with_given(job, given.reordered(arm.given.order))
+        job, options = self.experiment_spec.job(arm, debaters=self.debaters(arm)), self.options
+        if arm.first_round is not None:
+            folder = arm_folder(self.path, arm.first_round.arm)
+            given = first_rounds(read_transcripts(folder), self.experiment_spec.questions, job.spec.repeats, folder)
+            job = with_first_rounds(job, given.reordered(arm.first_round.order))
         if not any(map(has_endpoint, job.spec.models.values())):
             options = replace(options, base_url=None)
         if job.protocol.needs_search and not options.replay:
@@ -171,14 +171,16 @@ class Experiment:
         account = replace(self.account, calls=self.path / CALLS, payer=arm.name)
         pools = self.pools if job.protocol.knowledge else None
         with RunDirectory(arm_folder(self.path, arm.name), replay=options.replay) as directory:
-            return await play(job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals)
+            return await execute(
+                job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals
+            )
 
     def waits_for(self, arm: Arm) -> str | None:
         """Why this arm cannot begin yet, since one that it needs has not finished, or has failures; None if it can."""
-        by_name = {other.name: other for other in self.setting.arms}
+        by_name = {other.name: other for other in self.experiment_spec.arms}
         for needed in (by_name[name] for name in arm.needs):
             done, failed = _outcomes(self.path, needed)
-            if done < self.setting.debates(needed):
+            if done < self.experiment_spec.debates(needed):
                 return f"it needs {needed.name}, which is not finished"
             if failed:
                 why = f"it needs {needed.name}, of which {failed} debates failed"
@@ -187,12 +189,12 @@ class Experiment:
 
     def debaters(self, arm: Arm) -> int | None:
         """How many debaters cost what another arm has cost, as it began; None if it asks for none such, or waits."""
-        dear, folder = arm.debaters_for, arm_folder(self.path, arm.name)
-        if dear is not None and (folder / "run.json").is_file():
+        match, folder = arm.match_cost, arm_folder(self.path, arm.name)
+        if match is not None and (folder / "run.json").is_file():
             return len(read_spec(folder).protocol.cast)
-        if dear is None or self.waits_for(arm):
+        if match is None or self.waits_for(arm):
             return None
-        return debaters_for(*(_mean(arm_folder(self.path, name), dear.by) for name in (dear.arm, dear.unit)))
+        return debaters_at_cost(*(_mean(arm_folder(self.path, name), match.by) for name in (match.arm, match.unit)))
 
 
 def _mean(folder: Path, what: str) -> float:
@@ -206,7 +208,12 @@ def _mean(folder: Path, what: str) -> float:
 
 @contextmanager
 def opened(
-    path: Path, setting: Setting, options: RunOptions, account: Account, *, listen: Listener = lambda event: None
+    path: Path,
+    experiment_spec: ExperimentSpec,
+    options: RunOptions,
+    account: Account,
+    *,
+    listen: Listener = lambda event: None,
 ) -> Iterator[Experiment]:
     """The experiment's folder, made or gone on with; one process at a time has it.
 
@@ -216,25 +223,27 @@ def opened(
     there = is_experiment(path)
     if options.replay and not there:
         raise UserError("holds no experiment to replay", file=path)
-    if not there and (others := foreign(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
+    if not there and (others := unexpected_files(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
         raise UserError(f"holds no experiment, but {others[0]!r}; choose another --out", file=path)
     asking = []
-    for arm in setting.arms:
+    for arm in experiment_spec.arms:
         done, failed = _outcomes(path, arm)
-        if not options.replay and done - failed < setting.debates(arm):
+        if not options.replay and done - failed < experiment_spec.debates(arm):
             asking.append(arm.name)
-    models = setting.open_all(options, asking)
-    setting.held  # noqa: B018 - a pool file that is wrong is refused before anything is made
-    if not there and (wrong := setting.unknown_sources()):
+    models = experiment_spec.open_all(options, asking)
+    experiment_spec.held  # noqa: B018 - a pool file that is wrong is refused before anything is made
+    if not there and (wrong := experiment_spec.unknown_sources()):
         raise wrong[0]
     made = not path.exists()
     busy = UserError("another process runs this experiment; wait for it", file=path)
-    with alone_with(path / "lock", busy):
+    with file_lock(path / "lock", busy):
         try:
             (path / "arms").mkdir(exist_ok=True)
             if is_experiment(path):
-                _refuse_other(path, setting, models)
-            yield Experiment(path=path, setting=setting, options=options, account=account, tell=heedless(listen))
+                _refuse_other(path, experiment_spec, models)
+            yield Experiment(
+                path=path, experiment_spec=experiment_spec, options=options, account=account, tell=heedless(listen)
+            )
         finally:
             _tidy(path, made=made)
 
@@ -275,17 +284,17 @@ def read_experiment(path: Path) -> tuple[Recipe, list[Path]]:
     return recipe, [folder for folder in folders if (folder / "transcripts.jsonl").is_file()]
 
 
-def _record_of(setting: Setting) -> dict[str, Any]:
+def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
     """All that is frozen but the pools."""
     return {
         "format": FORMAT,
         # What is unset stays so: an arm's silence is not the same as a default.
-        "recipe": setting.recipe.model_dump(mode="json", exclude_unset=True),
-        "data": setting.data,
-        "questions": setting.questions_of,
-        "sample_seed": setting.sample_seed,
-        "repeats": setting.repeats,
-        "seed": setting.seed,
+        "recipe": experiment_spec.recipe.model_dump(mode="json", exclude_unset=True),
+        "data": experiment_spec.data,
+        "questions": experiment_spec.questions_of,
+        "sample_seed": experiment_spec.sample_seed,
+        "repeats": experiment_spec.repeats,
+        "seed": experiment_spec.seed,
     }
 
 
@@ -302,13 +311,13 @@ def _read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str, str]]) -> None:
+def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[str, Mapping[str, str]]) -> None:
     """Refuse an experiment whose results would be others than those that are there.
 
     What a recipe only says about itself may change, there may be further questions, and arms that have not begun may
     come, go, and become others. ``models``: arm -> role -> the model's own name.
     """
-    before, now = _read_record(path), _record_of(setting)
+    before, now = _read_record(path), _record_of(experiment_spec)
     old, new = before["questions"], now["questions"]
     different = [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
@@ -317,17 +326,17 @@ def _refuse_other(path: Path, setting: Setting, models: Mapping[str, Mapping[str
     if different:
         raise UserError(f"holds another experiment: {different[0]}; choose another --out", file=path)
     arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}
-    for arm, job in setting.jobs:
+    for arm, job in experiment_spec.jobs:
         folder = arm_folder(path, arm.name)
         if not (folder / "run.json").is_file():
             continue
         spec = read_spec(folder)
         # How many debaters cost as much as another arm follows only once that one has run.
-        later = (*_LATER, "protocol", "models") if arm.debaters_for is not None else _LATER
+        later = (*_LATER, "protocol", "models") if arm.match_cost is not None else _LATER
         known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
         found = spec.differences(job.spec.model_copy(update=known))
         was = arms_before.get(arm.name, arm)
-        found += [name for name in ("given", "debaters_for") if getattr(was, name) != getattr(arm, name)]
+        found += [name for name in ("first_round", "match_cost") if getattr(was, name) != getattr(arm, name)]
         if found:
             said = f"arm {arm.name!r} has begun, and was another ({found[0]})"
             raise UserError(f"{said}; give it another name, or choose another --out", file=path)

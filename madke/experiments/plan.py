@@ -21,19 +21,19 @@ from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Turn
-from madke.data import Given
+from madke.data import FirstRounds
 from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
 from madke.engine.ending import FINISHES
 from madke.engine.parse import marked
 from madke.engine.protocol import MOST_DEBATERS, Knowledge, Protocol
 from madke.engine.scene import Scene
+from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
-from madke.experiments.setting import Setting, debaters_for
 from madke.knowledge.pool_file import merge_pools, read_pools
 from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.llm.store import call_key
-from madke.runs.job import Job, with_given
+from madke.runs.job import Job, with_first_rounds
 from madke.runs.run_pools import pool_of
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
@@ -158,7 +158,7 @@ class _Counting:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Played:
+class _Simulated:
     """The calls of a run's debates, which never settle."""
 
     questions: int
@@ -191,7 +191,7 @@ class Planner:
     prices: Prices
     reply_tokens: int = REPLY_TOKENS
     """What a reply is taken to have, if the protocol allows as many."""
-    first_rounds: dict[str, Given] = field(default_factory=dict)
+    first_rounds: dict[str, FirstRounds] = field(default_factory=dict)
     """Name of a planned run -> the first round of its debates, for runs that take it over."""
     _known: dict[str, int] = field(default_factory=dict)
     """``surely`` of a call -> in how many repeats earlier runs make it, if no debate settles."""
@@ -208,21 +208,21 @@ class Planner:
             fewest: How few debaters it may have, where ``job`` has the most.
         """
         questions = spread(job.questions)
-        played = _Played(questions=len(questions))
+        simulated = _Simulated(questions=len(questions))
         for question in questions:
-            asyncio.run(self._play(question, job, pool_of, played))
-        self.first_rounds[name] = Given(rounds=played.first_rounds)
+            asyncio.run(self._simulate(question, job, pool_of, simulated))
+        self.first_rounds[name] = FirstRounds(rounds=simulated.first_rounds)
         protocol, repeats = job.protocol, job.spec.repeats
         fewer = protocol if fewest is None else protocol.model_copy(update={"debaters": fewest})
         debates = len(job.questions) * repeats
         scale = debates / len(questions)
         least, most = Load(), Load()
-        for call, share in played.shortest(fewer):
+        for call, share in simulated.shortest(fewer):
             least += call.load(share * scale, repeats, self._possible.get(call.key, 0))
-        for call in played.calls:
+        for call in simulated.calls:
             most += call.load(scale, repeats, self._known.get(call.surely, 0))
-        _note(self._known, [call.surely for call in played.calls if call.purpose.agent in fewer.roles], repeats)
-        _note(self._possible, [call.key for call in played.calls + played.endings], repeats)
+        _note(self._known, [call.surely for call in simulated.calls if call.purpose.agent in fewer.roles], repeats)
+        _note(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
         models = set(job.spec.models.values())
         return Planned(
             name=name,
@@ -234,7 +234,7 @@ class Planner:
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
 
-    async def _play(self, question: Question, job: Job, pool_of: PoolOf | None, played: _Played) -> None:
+    async def _simulate(self, question: Question, job: Job, pool_of: PoolOf | None, simulated: _Simulated) -> None:
         """Note the calls of a debate that never settles, and the ends of it after fewer rounds."""
         protocol, calls = job.protocol, list[_Call]()
         cast = {
@@ -249,18 +249,18 @@ class Planner:
             for role, model in job.spec.models.items()
         }
         same: Any = {"task": get_task(question.task), "prompts": job.variant, "seed": job.spec.seed}
-        same["estimate"] = _all_alike
+        same["score_answers"] = _all_alike
         pool = _pool(question, protocol.knowledge, pool_of)
-        given = job.given.of(question.id, 0) if job.given is not None else ()
-        transcript = await debate(question, protocol, cast, pool, given=given, retrieve=_nothing_found, **same)
-        played.calls += calls
-        played.first_rounds[question.id] = {0: transcript.rounds[0].turns}
+        given = job.first_round.of(question.id, 0) if job.first_round is not None else ()
+        transcript = await debate(question, protocol, cast, pool, first_round=given, retrieve=_nothing_found, **same)
+        simulated.calls += calls
+        simulated.first_rounds[question.id] = {0: transcript.rounds[0].turns}
         calls.clear()
         scene = Scene(question=question, protocol=protocol, cast=cast, pool=pool, clock=lambda: 0.0, **same)
         for rounds in possible_rounds(protocol):
             if rounds < len(transcript.rounds):
                 await FINISHES[protocol.finish](scene, transcript.rounds[:rounds])
-        played.endings += calls
+        simulated.endings += calls
 
 
 def _note(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
@@ -289,7 +289,7 @@ async def _all_alike(question: Question, candidates: Sequence[str]) -> Sequence[
 
 
 def planned(
-    setting: Setting,
+    experiment_spec: ExperimentSpec,
     planner: Planner,
     pools: Path | None = None,
     *,
@@ -298,21 +298,21 @@ def planned(
     """What each arm takes, calls that arms share counted for the first of them alone.
 
     Args:
-        setting: The experiment.
+        experiment_spec: The experiment.
         planner: Knows prices.
         pools: The pools of all arms, where they are frozen; None: what the pool files of the setting hold.
         debaters: How many an arm has whose number follows from what others cost, where these have run.
     """
     plans: dict[str, Planned] = {}
-    with _pool_file(setting, pools) as (file, held):
-        ids = {question.id for question in spread(setting.questions)}
+    with _pool_file(experiment_spec, pools) as (file, held):
+        ids = {question.id for question in spread(experiment_spec.questions)}
         records = read_pools(file, only=ids) if file is not None else {}
-        for arm in setting.arms:
+        for arm in experiment_spec.arms:
             known = debaters(arm)
             few, many = (known, known) if known is not None else _debaters(arm, plans)
-            job = setting.job(arm, debaters=many)
-            if arm.given:
-                job = with_given(job, planner.first_rounds[arm.given.arm].reordered(arm.given.order))
+            job = experiment_spec.job(arm, debaters=many)
+            if arm.first_round:
+                job = with_first_rounds(job, planner.first_rounds[arm.first_round.arm].reordered(arm.first_round.order))
             knowledge = job.protocol.knowledge
 
             def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
@@ -325,30 +325,30 @@ def planned(
 
 
 @contextmanager
-def _pool_file(setting: Setting, frozen: Path | None) -> Iterator[tuple[Path | None, set[str]]]:
+def _pool_file(experiment_spec: ExperimentSpec, frozen: Path | None) -> Iterator[tuple[Path | None, set[str]]]:
     """A file with the pools that are there already, and the sources that it holds for every question."""
     if frozen is not None:
-        yield frozen, set(setting.all_specs)
+        yield frozen, set(experiment_spec.all_specs)
         return
-    held = set(setting.held.intersection(setting.all_specs))
+    held = set(experiment_spec.held.intersection(experiment_spec.all_specs))
     if not held:
         yield None, held
         return
     with TemporaryDirectory(prefix="madke-plan-") as folder:
         file = Path(folder) / "pools.jsonl"
-        merge_pools(setting.pools, setting.questions, file, sources=sorted(held))
+        merge_pools(experiment_spec.pools, experiment_spec.questions, file, sources=sorted(held))
         yield file, held
 
 
 def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple[None, None]:
     """The fewest and the most debaters of an arm whose number follows from what others will have cost."""
-    dear = arm.debaters_for
-    if dear is None:
+    match = arm.match_cost
+    if match is None:
         return None, None
-    what = "calls" if dear.by == "calls" else "all_tokens"
-    target, unit = plans[dear.arm], plans[dear.unit]
-    few = debaters_for(getattr(target.least, what) / target.debates, getattr(unit.most, what) / unit.debates)
-    many = debaters_for(getattr(target.most, what) / target.debates, getattr(unit.least, what) / unit.debates)
+    what = "calls" if match.by == "calls" else "all_tokens"
+    target, unit = plans[match.arm], plans[match.unit]
+    few = debaters_at_cost(getattr(target.least, what) / target.debates, getattr(unit.most, what) / unit.debates)
+    many = debaters_at_cost(getattr(target.most, what) / target.debates, getattr(unit.least, what) / unit.debates)
     return few, max(few, min(many, MOST_DEBATERS))
 
 

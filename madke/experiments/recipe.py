@@ -38,7 +38,7 @@ class FirstRoundOf(_Strict):
     """``rotated``: the last becomes the first."""
 
 
-class AsDearAs(_Strict):
+class MatchCost(_Strict):
     """As many debaters (or samples) as cost what another arm costs."""
 
     arm: _Name
@@ -59,8 +59,8 @@ class Changes(_Strict):
     model: str | None = None
     cast: dict[str, str] = {}
     """Role -> model."""
-    given: FirstRoundOf | None = None
-    debaters_for: AsDearAs | None = None
+    first_round: FirstRoundOf | None = None
+    match_cost: MatchCost | None = None
     repeats: _Count | None = None
     seed: int | None = None
 
@@ -78,8 +78,8 @@ class Arm(Changes):
     @property
     def needs(self) -> tuple[str, ...]:
         """The arms that must be finished before this one."""
-        dear = self.debaters_for
-        return (*((self.given.arm,) if self.given else ()), *((dear.arm, dear.unit) if dear else ()))
+        match = self.match_cost
+        return (*((self.first_round.arm,) if self.first_round else ()), *((match.arm, match.unit) if match else ()))
 
 
 class Recipe(_Strict):

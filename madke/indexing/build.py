@@ -17,7 +17,7 @@ from typing import Literal
 from madke import encoders, memory
 from madke.core.errors import UserError
 from madke.encoders import BATCHING, Dtype, Encoder
-from madke.files import alone_in, fingerprint, replacing
+from madke.files import atomic_write, dir_lock, fingerprint
 from madke.indexing.corpus import read_unique
 from madke.indexing.faiss_files import (
     FaissShards,
@@ -33,7 +33,7 @@ from madke.indexing.index_folder import (
     Bm25Settings,
     CorpusInfo,
     DenseSettings,
-    Exactness,
+    IndexRecall,
     Manifest,
     PassageStore,
     StoredPassage,
@@ -57,7 +57,7 @@ _VECTORS = "vectors"
 _FAISS = "faiss"
 
 _Settings = Bm25Settings | DenseSettings
-_Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, Exactness | None]]
+_Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, IndexRecall | None]]
 """Builds the index of a store into a folder; returns what it is."""
 
 
@@ -169,12 +169,12 @@ def _fill_dense(
     store: PassageStore,
     index: Path,
     source: CorpusInfo,
-) -> tuple[_Settings, Exactness]:
+) -> tuple[_Settings, IndexRecall]:
     settings = asked
     if asked.factory == AUTO:
         chosen, reason = choose(len(store), encoder.dimension, memory.total())
         settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-    with alone_in(vectors) if vectors else nullcontext():
+    with dir_lock(vectors) if vectors else nullcontext():
         shards = encode_shards(
             store,
             encoder,
@@ -203,7 +203,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
     source = describe_corpus(corpus)
     out.parent.mkdir(parents=True, exist_ok=True)
     work = out.with_name(f".{out.name}.building")
-    with alone_in(work):
+    with dir_lock(work):
         try:
             if out.is_dir() and any(out.iterdir()):
                 return _same_index(out, source, asked)
@@ -216,11 +216,11 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
                 corpus=source,
                 passages=count,
                 index=settings,
-                exactness=recall,
+                index_recall=recall,
                 files=describe_files(index),
                 versions=versions(),
             )
-            with replacing(index / MANIFEST) as file:
+            with atomic_write(index / MANIFEST) as file:
                 file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
             index.rename(out)
             shutil.rmtree(work)

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
-from madke.files import fingerprint, read_jsonl, replacing
+from madke.files import atomic_write, fingerprint, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import StoredPassage
 
@@ -222,7 +222,7 @@ def finished_shards(folder: Path) -> Iterator[Path]:
 
 def write_manifest(folder: Path, manifest: PassagesManifest, *, finished: bool) -> None:
     """Write the manifest; a finished one replaces the unfinished."""
-    with replacing(folder / (FINISHED if finished else UNFINISHED)) as file:
+    with atomic_write(folder / (FINISHED if finished else UNFINISHED)) as file:
         file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
     (folder / (UNFINISHED if finished else FINISHED)).unlink(missing_ok=True)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from madke import memory
 from madke.core.errors import UserError
-from madke.files import Inputs, disk_full, finish, is_finished, replacing
+from madke.files import Inputs, atomic_write, disk_full, finish, is_finished
 from madke.indexing.index_folder import DenseSettings
 from madke.indexing.vectors import load_vectors, vector_inputs
 
@@ -215,7 +215,7 @@ def _bytes_per_vector(trained: Any, settings: DenseSettings) -> int:
 
 
 def _write(index: Any, path: Path) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         try:
             load_faiss().write_index(index, file.name)
         except RuntimeError as error:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
-from madke.files import fingerprint, replacing
+from madke.files import atomic_write, fingerprint
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
@@ -36,7 +36,7 @@ def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
     schema = pa.schema([(name, pa.string()) for name in StoredPassage._fields])
     count = 0
     rows = iter(passages)
-    with replacing(path) as file, pa.ipc.new_file(file, schema) as writer:
+    with atomic_write(path) as file, pa.ipc.new_file(file, schema) as writer:
         while chunk := list(islice(rows, _ROWS_PER_BATCH)):
             columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
             writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -147,7 +147,7 @@ class DenseSettings(_Record):
     file_mb: float = 64.0
 
 
-class Exactness(_Record):
+class IndexRecall(_Record):
     """Share of an exact search's first five passages that are among the index's, measured when it was built.
 
     ``margin`` is half the width of its 95 % interval over queries.
@@ -180,13 +180,13 @@ class FileInfo(_Record):
 
 
 class Manifest(_Record):
-    """The content of ``manifest.json``; only dense indexes have ``exactness``."""
+    """The content of ``manifest.json``; only dense indexes have ``index_recall``."""
 
     format: Literal[1] = 1
     corpus: CorpusInfo
     passages: int
     index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
-    exactness: Exactness | None = None
+    index_recall: IndexRecall | None = None
     files: tuple[FileInfo, ...]
     versions: dict[str, str]
 

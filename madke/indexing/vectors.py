@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from madke.core.errors import UserError
 from madke.encoders import Encoder
-from madke.files import Inputs, finish, is_finished, made_from, replacing
-from madke.indexing.index_folder import DenseSettings, Exactness, PassageStore, StoredPassage
+from madke.files import Inputs, atomic_write, finish, is_finished, made_from
+from madke.indexing.index_folder import DenseSettings, IndexRecall, PassageStore, StoredPassage
 from madke.workers import Workers
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def encode_shards(
     for (path, inputs, rows), vectors in zip(missing, workers.map(partial(_encode, encoder), passages), strict=True):
         if not np.isfinite(vectors).all():
             raise UserError(f"encoder {encoder.name!r}: its vectors do not fit into 16 bits", file=path)
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             np.save(file, vectors)
         finish(path, inputs)
         progress(rows.stop, len(store))
@@ -88,7 +88,7 @@ def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> NDArray[np.f
         return encoder.encode_passages(titles, texts).astype(np.float16)
 
 
-def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path], index: FaissShards) -> Exactness:
+def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path], index: FaissShards) -> IndexRecall:
     """Recall@5 against an exact search over the same vectors, for 500 passages' first sentences as queries.
 
     A query's own passage counts on neither side. A passage that scores no less than the exact search's fifth counts as
@@ -102,7 +102,7 @@ def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path
     queries = encoder.encode_queries(sentences)
     depth = min(_DEPTH, len(store) - 1)
     if depth == 0:
-        return Exactness(recall_at_5=1.0, queries=0)
+        return IndexRecall(recall_at_5=1.0, queries=0)
     found = index.search(queries, depth + 1)[1]
     # A query's own passage goes to the end, and out.
     found = np.take_along_axis(found, np.argsort(found == own[:, None], axis=1, kind="stable"), axis=1)[:, :depth]
@@ -120,4 +120,4 @@ def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path
     # The two ways of computing a score differ in its last bits.
     hits = score_of_found >= exact[:, -1:] - 1e-5 * np.abs(exact[:, -1:])
     margin = 1.96 * hits.mean(axis=1).std() / np.sqrt(len(queries))
-    return Exactness(recall_at_5=round(float(hits.mean()), 4), margin=round(float(margin), 4), queries=len(queries))
+    return IndexRecall(recall_at_5=round(float(hits.mean()), 4), margin=round(float(margin), 4), queries=len(queries))

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 from madke.assets import asset, cache_dir
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
-from madke.files import alone_with, replacing
+from madke.files import atomic_write, file_lock
 from madke.indexing.faiss_files import FaissShards, load_faiss
 from madke.indexing.lucene import start
 from madke.indexing.pyserini import FETCHED, VECTORS, DocIds, describe, is_faiss, is_lucene
@@ -36,7 +36,7 @@ from madke.yaml_file import read_yaml
 
 Progress = Callable[[int, int | None], None]
 Counter = Callable[[str], Progress]
-"""Given what is counted, makes the callback that is told how much of it is done, and of how much."""
+"""FirstRounds what is counted, makes the callback that is told how much of it is done, and of how much."""
 
 _BLOCK = 1 << 18
 _MARGIN = 1.1
@@ -125,7 +125,7 @@ def fetch(
     already = _is_there(out, record)
     if not already:
         busy = UserError("another process is downloading this; wait until it has finished", file=part)
-        with alone_with(part, busy) as archive:
+        with file_lock(part, busy) as archive:
             try:
                 if not _is_there(out, record):
                     # A missing Java or FAISS is reported before hours of download.
@@ -134,7 +134,7 @@ def fetch(
                     shutil.rmtree(work, ignore_errors=True)
                     download(index.url, archive, size=index.size, progress=counter("bytes downloaded"), sleep=sleep)
                     folder = _unpacked(index, part, archive, work, counter("bytes unpacked"))
-                    with replacing(folder / FETCHED) as file:
+                    with atomic_write(folder / FETCHED) as file:
                         file.write(json.dumps(record).encode() + b"\n")
                     folder.rename(out)
             except OSError as error:

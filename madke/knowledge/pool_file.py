@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.files import opened, read_jsonl, refuse_repeated, replacing
+from madke.files import atomic_write, opened, read_jsonl, refuse_repeated
 from madke.yaml_file import validated
 
 
@@ -166,7 +166,7 @@ def merge_pools(
             f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
             "build pools from the same data"
         )
-    with replacing(out) as file_out:
+    with atomic_write(out) as file_out:
         file_out.writelines(record_to_json(record) + b"\n" for record in merged)
 
 

@@ -20,7 +20,7 @@ from typing import Literal
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
-from madke.files import Inputs, alone_in, any_finished, finish, is_finished, replacing
+from madke.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
@@ -28,7 +28,7 @@ from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.workers import IN_THIS_PROCESS, Workers
 
 _Marked = tuple[Passage, set[str]]
-"""A passage and its :attr:`madke.core.knowledge.Passage.marks`."""
+"""A passage and its :attr:`madke.core.knowledge.Passage.dedup_keys`."""
 
 _CHUNK = 500
 """Questions that each source is asked at a time, and that a kill loses. It is fixed, as the last bits of a query's
@@ -85,7 +85,7 @@ def build_pools(
                     part.write(source.name, ask(source, part.queries, k))
             done += len(part.queries)
             progress(done, len(questions))
-        with replacing(out) as whole:
+        with atomic_write(out) as whole:
             for part in kept:
                 records = part.records()
                 whole.writelines(record_to_json(record) + b"\n" for record in records)
@@ -105,7 +105,7 @@ def _kept_beside(out: Path) -> Iterator[Path]:
     if out.is_dir():
         raise UserError("cannot be written: it is a folder", file=out)
     folder = out.with_name(asking_folder(out.name))
-    with alone_in(folder):
+    with dir_lock(folder):
         try:
             yield folder
         finally:
@@ -166,7 +166,7 @@ class _Kept:
 
     def write(self, name: str, hits: Sequence[Hits]) -> None:
         records = _records(self._chunk, name, self._sources[name], hits)
-        with replacing(self._files[name]) as file:
+        with atomic_write(self._files[name]) as file:
             file.writelines(record_to_json(record) + b"\n" for record in records)
         self.missing.discard(name)
         if not any(record.partial for record in records):
@@ -216,7 +216,7 @@ def load_pool(
     per_source: int | Mapping[str, int] = 5,
     fusion: Literal["none"] | Method = "none",
     weights: Mapping[str, float] | None = None,
-    most: int | None = None,
+    max_passages: int | None = None,
 ) -> KnowledgePool:
     """The numbered pool of one question for one arm, from what the chosen sources found.
 
@@ -230,16 +230,16 @@ def load_pool(
             (see :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` are those of the fusion, everything else
             is the passage of the first source that found it.
         weights: Source -> weight in the fusion; by default 1.
-        most: At most so many of the fused passages; by default all.
+        max_passages: At most so many of the fused passages; by default all.
     """
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
-    marked = [(passage, passage.marks) for passage in record.passages if passage.source in limits]
+    marked = [(passage, passage.dedup_keys) for passage in record.passages if passage.source in limits]
     if fusion == "none":
         seen: set[str] = set()
         passages = [passage for name, limit in limits.items() for passage, _ in _first(marked, name, limit, seen)]
     else:
         lists = [_first(marked, name, limit, set()) for name, limit in limits.items()]
-        passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:most]
+        passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:max_passages]
     partial = {name: reason for name, reason in record.partial.items() if name in sources}
     return KnowledgePool(passages=tuple(passages), partial=partial)
 

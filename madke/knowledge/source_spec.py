@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_val
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
-from madke.files import alone_in, replacing
+from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.index_sources import open_index
@@ -223,9 +223,9 @@ def add_source(path: Path, name: str, spec: SourceSpec) -> None:
     """Write a source into a file, in place of one of the same name. Two at once wait for each other."""
     import yaml
 
-    with alone_in(path.parent):
+    with dir_lock(path.parent):
         entries = {name: entry.spec for name, entry in read_sources(path).items()} if path.exists() else {}
         entries[name] = spec
         content = {name: entry.model_dump(mode="json", exclude_none=True) for name, entry in entries.items()}
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())

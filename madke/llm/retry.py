@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed
 from madke.core.errors import CallError
-from madke.engine.parse import CUT, checked
+from madke.engine.parse import TRUNCATED, checked
 from madke.llm.human import SILENCE
 from madke.llm.prices import added
 
-_NOT_AGAIN = CUT | {SILENCE}
+_NOT_AGAIN = TRUNCATED | {SILENCE}
 """Finish reasons of replies without text that are not asked for again: the next one would cost and end the same."""
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import refuse_repeated, replacing
+from madke.files import atomic_write, refuse_repeated
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
@@ -97,7 +97,7 @@ def write_sheet(
     table.writerow(["row", "question", "references", "answer", *scales])
     for code, row in rows.items():
         table.writerow([code, *map(csv_cell, row.cells), *("" for _ in scales)])
-    with replacing(key_file) as keys, replacing(out) as sheet:
+    with atomic_write(key_file) as keys, atomic_write(out) as sheet:
         keys.write(key.model_dump_json(indent=2).encode() + b"\n")
         sheet.write(text.getvalue().encode("utf-8-sig"))
     return key_file, key

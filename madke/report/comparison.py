@@ -13,7 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import HEADINGS, MARK, NOTHING, Cell, Table, count_cell, in_percent, percent_cell, score_cell
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
-from madke.scoring.debate_rows import NOTHING_SAID, Said
+from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
@@ -165,7 +165,7 @@ def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues,
     return [(arms[0], other) for other in arms[1:]]
 
 
-def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] | None = None) -> Comparison:
+def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, ExternalScores] | None = None) -> Comparison:
     """Set the runs side by side, over the questions that all of them hold: the same id and the same text.
 
     ``runs`` are name -> transcripts, at least two; ``said`` is run -> what graders and scorers outside said of its
@@ -176,7 +176,7 @@ def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Said] |
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
         column: dict[QuestionKey, Outcome] = {}
-        arm = read_arm(name, _noted(transcripts, name, column, asked), (said or {}).get(name, NOTHING_SAID))
+        arm = read_arm(name, _noted(transcripts, name, column, asked), (said or {}).get(name, NO_EXTERNAL_SCORES))
         correct = arm.values.get("correct", {})
         judged = ((key, kept, correct.get(key, {}).get(kept.repeat)) for key, kept in column.items())
         columns.append({key: replace(kept, correct=right) for key, kept, right in judged})

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from madke.core.transcript import Cut, Final, PoolEntry, Round, Selection, Transcript, Turn, Verdict
+from madke.core.transcript import Final, PoolEntry, Round, Selection, Transcript, Truncation, Turn, Verdict
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, count_cell, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -48,7 +48,7 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
             yield from _wrapped(text)
     for entry in transcript.rounds:
         yield ""
-        given = transcript.given and entry is transcript.rounds[0]
+        given = transcript.first_round_given and entry is transcript.rounds[0]
         yield f"--- round {entry.n}{', given from outside' if given else ''} ---"
         yield from _round_lines(entry)
     yield ""
@@ -68,19 +68,20 @@ def _round_lines(entry: Round) -> Iterator[str]:
         yield f"Path consistency: {_figures(entry.scores)}"
     for turn in entry.turns:
         stance, did = turn.stance, ", ".join(_did(turn, entry.order))
-        yield f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_cut(stance.cut)}"
+        yield f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_cut(stance.truncated)}"
         yield from _wrapped(stance.error or stance.text)
         if (found := turn.reflection) is not None:
-            yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_cut(found.cut)}"
+            yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_cut(found.truncated)}"
             yield from _wrapped(found.error or found.text)
     if (verdict := entry.verdict) is not None:
-        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.cut)}"
+        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.truncated)}"
         yield from _wrapped(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
-        yield f"Extracted from the debate so far: {_answer(extracted.answer, extracted.status)}{_cut(extracted.cut)}"
+        answer = _answer(extracted.answer, extracted.status)
+        yield f"Extracted from the debate so far: {answer}{_cut(extracted.truncated)}"
         yield from _wrapped(extracted.error or extracted.text)
     if entry.digest is not None:
-        yield f"Summed up for the next round{_cut(entry.digest.cut)}:"
+        yield f"Summed up for the next round{_cut(entry.digest.truncated)}:"
         yield from _wrapped(entry.digest.error or entry.digest.text)
 
 
@@ -94,7 +95,7 @@ def _final_lines(transcript: Transcript) -> Iterator[str]:
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
     answer = _answer(transcript.answer, transcript.status)
     tie = f"  ({_tie_word(final)})" if final.tie else ""
-    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_cut(final.cut)}"
+    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_cut(final.truncated)}"
     if final.scores:
         yield f"    weighed: {_figures(final.scores)}"
     yield from _wrapped(final.error or final.text)
@@ -122,7 +123,7 @@ def _asked(entry: PoolEntry) -> str:
 def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
     """What a debater did besides speaking."""
     if turn.selection is not None:
-        yield f"{_chosen(turn.selection)}{_cut(turn.selection.cut)}"
+        yield f"{_chosen(turn.selection)}{_cut(turn.selection.truncated)}"
     if (search := turn.search) is not None:
         found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
         yield one_line(f"searches for {search.query!r}: {found}")
@@ -147,12 +148,12 @@ def _held(verdict: Verdict) -> str:
     return "".join(one_line(part) for part in decided if part)
 
 
-def _cut(cut: Cut | None) -> str:
+def _cut(truncated: Truncation | None) -> str:
     """What was left out of a prompt that was too long."""
-    if cut is None:
+    if truncated is None:
         return ""
-    parts = [f"{cut.stances} stances"] if cut.stances else []
-    parts += [f"passages {_numbers(cut.passages)}"] if cut.passages else []
+    parts = [f"{truncated.stances} stances"] if truncated.stances else []
+    parts += [f"passages {_numbers(truncated.passages)}"] if truncated.passages else []
     return f" (prompt too long: {' and '.join(parts)} left out)"
 
 
@@ -218,7 +219,7 @@ def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> RichT
     grid = RichTable.grid(padding=(0, _GAP, 0, 0), expand=True)
     for _ in range(width):
         grid.add_column(ratio=1, overflow="fold")
-    rounds = [[_round(entry, given=t.given and entry.n == 1) for entry in t.rounds] for _, t in debates]
+    rounds = [[_round(entry, given=t.first_round_given and entry.n == 1) for entry in t.rounds] for _, t in debates]
     grid.add_row(*(Text(f"== {_title(outcome)}\n") for outcome, _ in debates))
     for entries in zip_longest(*rounds, fillvalue=""):
         grid.add_row(*map(Text, entries))

@@ -30,7 +30,7 @@ FINISHES: Mapping[str, str] = {
     "judge_extract": "the judge reads all stances and states the answer",
     "judge_pick": "the judge reads the stances of the last round and picks a debater, whose answer is taken",
     "convergence": "the answer of the debater whose words overlap most with the others'; a tie goes to the earliest",
-    "rerank": "an estimator scores the candidates; the answer of the highest",
+    "rerank": "an answer scorer scores the candidates; the answer of the highest",
     "weighted": "the answer with the most confidence behind it, recalibrated; a tie goes to the earliest",
     "only": "the debater's own last answer",
     "agreed_or_summarizer": "the answer on which all agree under the task's matcher; if they do not, the summarizer "
@@ -162,7 +162,7 @@ def _pool(protocol: Protocol) -> str:
 
 
 def _round(protocol: Protocol, n: int) -> Iterator[str]:
-    if protocol.given and n == 1:
+    if protocol.first_round_given and n == 1:
         outside = "the stances come from outside; those of agents who are no debaters are read by all"
         yield from _wrapped("given", outside)
     else:
@@ -192,7 +192,7 @@ def _acts(protocol: Protocol, n: int) -> str:
     if knowledge.select != "adaptive":
         return f"has {'the whole pool' if knowledge.select == 'all' else 'a passage of its own'} and {says}"
     minding = ", with its own last stance in view" if n > 1 and sees.own != "none" else ""
-    search = "; may ask for a search, whose passages join the pool" if knowledge.requery else ""
+    search = "; may ask for a search, whose passages join the pool" if knowledge.allow_search else ""
     return f"selects up to {knowledge.max_selected} passages of the pool{minding}{search}; then {says}"
 
 
@@ -276,6 +276,6 @@ def _cost(protocol: Protocol) -> Iterator[str]:
     yield from _wrapped("", f"n = {len(protocol.cast)}; {'; '.join(counts)}")
     knowledge = protocol.knowledge
     if knowledge is not None and knowledge.select == "adaptive":
-        yield from _wrapped("", "searches not counted" if knowledge.requery else "no selection from an empty pool")
+        yield from _wrapped("", "searches not counted" if knowledge.allow_search else "no selection from an empty pool")
     if knowledge is not None and knowledge.select == "one_each":
         yield from _wrapped("", "fewer passages, fewer debaters")

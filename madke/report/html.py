@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from madke.engine.protocol import Knowledge
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
@@ -91,7 +91,7 @@ def write_report(
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
         data=data_elements(results, arms),
     )
-    with replacing(Path(out)) as file:
+    with atomic_write(Path(out)) as file:
         file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
     return own
 
@@ -170,8 +170,8 @@ def _of(arm: Results) -> dict[str, str]:
         "knowledge": _knowledge(config.protocol.knowledge),
         "settings": changed_settings(config.protocol),
         "served by": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
-        "estimator": without_folders(config.estimator or ""),
-        "first round": f"given from outside ({config.given_sha256[:12]})" if config.given_sha256 else "",
+        "answer_scorer": without_folders(config.answer_scorer or ""),
+        "first round": f"given from outside ({config.first_round_sha256[:12]})" if config.first_round_sha256 else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
@@ -194,5 +194,5 @@ def _knowledge(knowledge: Knowledge | None) -> str:
     if knowledge is None:
         return "none"
     counts = ", ".join(f"{knowledge.count(source)} of {source}" for source in knowledge.sources)
-    searches = ", debaters may search" if knowledge.requery else ""
+    searches = ", debaters may search" if knowledge.allow_search else ""
     return f"{counts}; selection {knowledge.select}{searches}"

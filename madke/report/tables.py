@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from madke.core.errors import UserError
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER, correct
 from madke.scoring.metrics import METRICS
@@ -202,7 +202,7 @@ def write_table(table: Table, path: Path) -> None:
     if path.suffix not in forms:
         raise UserError("is no kind of table that can be written; expected .csv, .parquet or .tex", file=path)
     content = forms[path.suffix](table)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 
@@ -341,7 +341,7 @@ def write_answers(results: Sequence[Results], path: Path) -> None:
     write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}.get(path.suffix)
     if write is None:
         raise UserError("is no kind of file for answers; expected .jsonl, .csv or .parquet", file=path)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         write(_answered(results), file)
 
 

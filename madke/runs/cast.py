@@ -1,7 +1,7 @@
-"""Whom a debate asks: models by name, behind store, retries and limiter; live sources; and a quality estimator.
+"""Whom a debate asks: models by name, behind store, retries and limiter; live sources; and an answer scorer.
 
-Sources and estimator are each a :class:`madke.core.chat.ChatModel` here, so that the call store answers for them as for
-any model: what they said once is resumed and replayed, without a network and without the estimator's program.
+Sources and answer scorer are each a :class:`madke.core.chat.ChatModel` here. The call store answers for them as for any
+model: what they said is resumed and replayed without a network and without the answer scorer's program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge, Protocol, role_key
-from madke.engine.scene import Estimate, Retrieve
+from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.pools import retrieve
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, open_model
@@ -32,7 +32,7 @@ from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
 from madke.runs.meter import Meter, Metered
 from madke.runs.run_pools import pool_of
 
-SERVICE_STAGES = ("search", "estimate")
+SERVICE_STAGES = ("search", "score")
 """Stages whose calls no model answers: nobody is paid for them."""
 
 _OTHER_FILES = 256
@@ -205,18 +205,18 @@ class LiveSearch(_Service):
         return Completion(text=record_to_json(record).decode())
 
 
-class QualityEstimator(_Service):
+class AnswerScorer(_Service):
     """An external command that scores candidate answers, as a model: a question and its candidates in, scores out.
 
     Under ``replay`` its command is only named, and its program need not be there.
     """
 
     def __init__(self, command: str, *, replay: bool = False) -> None:
-        super().__init__(f"estimator {command}")
+        super().__init__(f"answer scorer {command}")
         self._scorer = CommandScorer(command)
         program = shlex.split(command)[0]
         if not replay and shutil.which(program) is None:
-            raise UserError(f"--estimator {command!r}: there is no program {program!r}")
+            raise UserError(f"--answer-scorer {command!r}: there is no program {program!r}")
 
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         items = [[Item(source=asked[0], candidate=text) for text in asked[1:]] for asked in map(_texts, requests)]
@@ -245,21 +245,21 @@ def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
     return search
 
 
-def estimating(model: ChatModel) -> Estimate:
-    """The estimator of :func:`madke.engine.debate.debate`, by a :class:`QualityEstimator`, behind a call store or not.
+def answer_scoring(model: ChatModel) -> ScoreAnswers:
+    """The answer scorer of :func:`madke.engine.debate.debate`, by a :class:`AnswerScorer`, behind a call store or not.
 
     It raises UserError where the command failed. Equal candidates of a question are scored once, whatever the repeat.
     """
 
-    async def estimate(question: Question, candidates: Sequence[str]) -> list[float]:
-        purpose = Purpose(question=question.id, stage="estimate", agent="estimator", round=1)
+    async def score_answers(question: Question, candidates: Sequence[str]) -> list[float]:
+        purpose = Purpose(question=question.id, stage="score", agent="answer_scorer", round=1)
         completion = await model.complete(_request(purpose, question.question, *candidates))
         if completion.outcome != "ok":
             raise UserError(completion.error or "it gave no reason")
         scores: list[float] = json.loads(completion.text)
         return scores
 
-    return estimate
+    return score_answers
 
 
 def _request(purpose: Purpose, *texts: str) -> ChatRequest:

@@ -19,7 +19,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
 from madke.core.transcript import from_json as transcript_from_json
-from madke.files import alone_with, foreign, is_held, replacing, unfinished
+from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files
@@ -129,7 +129,7 @@ class RunDirectory:
         self.check_lock()
         end_session(self.path, session, endpoints)
         if left:
-            with replacing(self.path / "unfinished.jsonl") as file:
+            with atomic_write(self.path / "unfinished.jsonl") as file:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
 
     def write(self, transcript: Transcript) -> bool:
@@ -165,10 +165,10 @@ class RunDirectory:
     def __enter__(self) -> Self:
         if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no calls to replay: there is no calls.sqlite of a run", file=self.path)
-        if not self.begun and (others := foreign(self.path, _MADE_BEFORE, _OURS)):
+        if not self.begun and (others := unexpected_files(self.path, _MADE_BEFORE, _OURS)):
             raise UserError(f"holds no run, but {others[0]!r}; choose another --out", file=self.path)
         self._made = not self.path.exists()
-        self._lock = self._held.enter_context(alone_with(self.path / "lock", self._busy()))
+        self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
         for part in unfinished(self.path, _OURS):
             part.unlink()
         return self
@@ -227,7 +227,7 @@ class RunDirectory:
             keep.append(kept)
         if all(keep):
             return
-        with self._target.open("rb") as old, replacing(self._target) as new:
+        with self._target.open("rb") as old, atomic_write(self._target) as new:
             new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
 
 

@@ -17,7 +17,7 @@ from madke.core.events import Listener, SourceOpened
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.data import Given, first_rounds, read_dataset, read_given
+from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.questions import question_of
 from madke.data.sampling import sample
 from madke.engine.debate import debate
@@ -60,7 +60,7 @@ class Job:
     """Without its pools."""
     questions: Sequence[Question]
     variant: Variant
-    given: Given | None = None
+    first_round: FirstRounds | None = None
     own_models: Mapping[str, ChatModel] = field(default_factory=dict)
     """Name -> model, of those that came as objects."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Job:
             prompts=self.variant,
             repeat=repeat,
             seed=self.spec.seed,
-            given=self.given.of(question.id, repeat) if self.given else (),
+            first_round=self.first_round.of(question.id, repeat) if self.first_round else (),
             clock=time.monotonic,
             **services,
         )
@@ -140,8 +140,8 @@ def prepared(
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
-    given: Path | None = None,
-    estimator: str | None = None,
+    first_round: Path | None = None,
+    answer_scorer: str | None = None,
     seed: int | None = 0,
     repeats: int = 1,
 ) -> Job:
@@ -151,13 +151,13 @@ def prepared(
     questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
     specs, own_sources = source_specs(sources, variant.protocol.sources)
-    variant, specs = configured(variant, specs, settings, given=given is not None)
-    check_needs(variant.protocol, questions, given=given is not None, estimator=estimator)
+    variant, specs = configured(variant, specs, settings, given=first_round is not None)
+    check_needs(variant.protocol, questions, given=first_round is not None, answer_scorer=answer_scorer)
     by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
     own_models: dict[str, ChatModel] = {}
     names = {role: _model_name(value, own_models) for role, value in {**by_role, **cast}.items()}
     usual = names.pop("*", "offline")
-    stances = _first_rounds(given, questions, variant.protocol, repeats)
+    stances = _first_rounds(first_round, questions, variant.protocol, repeats)
     spec = RunSpec(
         data=Path(data).name if isinstance(data, str | Path) else "",
         dataset=dataset,
@@ -170,8 +170,8 @@ def prepared(
         prompts_sha256=variant.fingerprint(),
         models=role_models(variant.protocol, usual, names),
         source_specs=specs,
-        given=stances.hashes if stances else {},
-        estimator=estimator,
+        first_round=stances.hashes if stances else {},
+        answer_scorer=answer_scorer,
         seed=seed,
         repeats=repeats,
     )
@@ -179,7 +179,7 @@ def prepared(
         spec=spec,
         questions=questions,
         variant=variant,
-        given=stances,
+        first_round=stances,
         own_models=own_models,
         own_sources={name: source for name, source in own_sources.items() if name in specs},
     )
@@ -189,7 +189,7 @@ def configured(
     variant: Variant, specs: Mapping[str, str | None], fields: Mapping[str, Any], *, given: bool = False
 ) -> tuple[Variant, dict[str, str | None]]:
     """A variant over these sources, with fields of its protocol set; and the sources that this leaves."""
-    settings = {**fields, "given": True} if given else fields
+    settings = {**fields, "first_round_given": True} if given else fields
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)
     elif settings:
@@ -197,16 +197,16 @@ def configured(
     return variant, {name: specs.get(name) for name in variant.protocol.sources}
 
 
-def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, estimator: str | None) -> None:
+def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, answer_scorer: str | None) -> None:
     """Fail early on missing inputs and unused options."""
-    if protocol.given and not given:
-        raise UserError("the protocol takes its first round from outside; madke run --given FILE names it")
+    if protocol.first_round_given and not given:
+        raise UserError("the protocol takes its first round from outside; madke run --first-round FILE names it")
     if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
         raise UserError(f"order = {protocol.order.by} reads the gold answers, and question {unknown[0]!r} has none")
-    if protocol.needs_estimator and estimator is None:
-        raise UserError("finish = rerank needs a quality estimator; name its command with --estimator")
-    if not protocol.needs_estimator and estimator is not None:
-        raise UserError(f"--estimator is for finish = rerank; this protocol has finish = {protocol.finish}")
+    if protocol.needs_answer_scorer and answer_scorer is None:
+        raise UserError("finish = rerank needs an answer scorer; name its command with --answer-scorer")
+    if not protocol.needs_answer_scorer and answer_scorer is not None:
+        raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {protocol.finish}")
 
 
 def questions_of(
@@ -281,15 +281,17 @@ def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
     return chat.name
 
 
-def _first_rounds(given: Path | None, questions: Sequence[Question], protocol: Protocol, repeats: int) -> Given | None:
-    """What ``--given`` names: a file of stances, or a run whose first round is taken over."""
-    if given is None:
+def _first_rounds(
+    first_round: Path | None, questions: Sequence[Question], protocol: Protocol, repeats: int
+) -> FirstRounds | None:
+    """What ``--first-round`` names: a file of stances, or a run whose first round is taken over."""
+    if first_round is None:
         return None
-    if given.is_dir():
-        return first_rounds(read_transcripts(given), questions, repeats, given)
-    return read_given(given, questions, protocol)
+    if first_round.is_dir():
+        return first_rounds(read_transcripts(first_round), questions, repeats, first_round)
+    return read_first_rounds(first_round, questions, protocol)
 
 
-def with_given(job: Job, given: Given) -> Job:
+def with_first_rounds(job: Job, given: FirstRounds) -> Job:
     """The same job with the first round of every debate."""
-    return replace(job, given=given, spec=job.spec.model_copy(update={"given": given.hashes}))
+    return replace(job, first_round=given, spec=job.spec.model_copy(update={"first_round": given.hashes}))

@@ -11,7 +11,7 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.events import RunProgress
-from madke.engine.parse import CUT
+from madke.engine.parse import TRUNCATED
 from madke.llm import Limiter, Limits
 from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
@@ -22,7 +22,7 @@ HOPELESS = 20
 server that is gone would otherwise fail every question that is left, each after all its retries. With many calls at
 once the bound is twice their number, since one short failure can hit all of them."""
 
-HOPELESSLY_CUT = 3
+HOPELESSLY_TRUNCATED = 3
 """Calls of one model in a row that reach ``max_tokens`` without visible text before no further question begins: it
 reasons for longer than it may, and would in every question that is left."""
 
@@ -101,7 +101,7 @@ class Meter:
     """Failed calls of one model in a row after which it is stopped."""
     in_a_row: dict[str, int] = field(default_factory=dict)
     """Model -> failed calls since the last one that did not fail."""
-    cut_in_a_row: dict[str, int] = field(default_factory=dict)
+    truncated_in_a_row: dict[str, int] = field(default_factory=dict)
     """Model -> calls cut off without text since the last one that was not."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
@@ -110,7 +110,7 @@ class Meter:
         self.started = self.clock()
 
     def count(self, model: str, completion: Completion, *, service: bool = False) -> None:
-        """Add a call that has ended. A ``service`` is a search, or an estimator: debates go on without them."""
+        """Add a call that has ended. A ``service`` is a search, or an answer scorer: debates go on without them."""
         if self.budget is not None:
             self.cost += self.budget.pay(model, completion.usage)
         self.calls += 1
@@ -120,9 +120,9 @@ class Meter:
         # Only what the endpoint did counts: a refusal or a filter is about one prompt.
         row = self.in_a_row.get(model, 0) + 1 if completion.outcome in ("failed", "empty") else 0
         self.in_a_row[model] = row
-        cut = completion.outcome == "empty" and completion.finish_reason.casefold() in CUT
-        cuts = self.cut_in_a_row[model] = self.cut_in_a_row.get(model, 0) + 1 if cut else 0
-        if (row >= self.hopeless or cuts >= HOPELESSLY_CUT) and not service and not self.ended:
+        cut = completion.outcome == "empty" and completion.finish_reason.casefold() in TRUNCATED
+        cuts = self.truncated_in_a_row[model] = self.truncated_in_a_row.get(model, 0) + 1 if cut else 0
+        if (row >= self.hopeless or cuts >= HOPELESSLY_TRUNCATED) and not service and not self.ended:
             self.ended = f"the last {cuts or row} calls of {model} all failed: {completion.error}"
         self.prompt_tokens += completion.usage.prompt_tokens
         self.cached_tokens += completion.usage.cached_tokens
@@ -184,5 +184,5 @@ class Metered:
         return completion
 
 
-Watch = Callable[[Meter], AbstractAsyncContextManager[None]]
+MeterDisplay = Callable[[Meter], AbstractAsyncContextManager[None]]
 """Shows a meter while calls go on."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.runs.spec import RunSpec
 from madke.versions import versions
 
@@ -153,5 +153,5 @@ def _is_sound(record: Mapping[str, Any]) -> bool:
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:
-    with replacing(path / "run.json") as file:
+    with atomic_write(path / "run.json") as file:
         file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")

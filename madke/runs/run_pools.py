@@ -18,7 +18,7 @@ from madke.core.events import Event, Listener, PoolProgress, PoolsReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
 from madke.knowledge.pools import build_pools, load_pool
 from madke.runs.spec import RunSpec, question_hash, short_hash
@@ -49,7 +49,7 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
         per_source=knowledge.per_source,
         fusion=knowledge.fusion,
         weights=knowledge.weights,
-        most=knowledge.most,
+        max_passages=knowledge.max_passages,
     )
 
 
@@ -196,7 +196,7 @@ def _retrieve_missing(job: Job, file: Path, tell: Listener) -> dict[str, SourceC
 
     found = build_pools(lacking, job.sources(tell), depth(job.protocol.knowledge), made, progress=progress)
     if made != file:
-        with replacing(file) as whole:
+        with atomic_write(file) as whole:
             whole.write(file.read_bytes())
             whole.write(made.read_bytes())
         made.unlink()

@@ -17,11 +17,11 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, heedless
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.scene import Estimate, Retrieve
+from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
 from madke.llm.endpoints import endpoints_of, moved
 from madke.llm.prices import Prices, read_prices
-from madke.runs.cast import LiveSearch, QualityEstimator, allow_connections, estimating, guarded, searching
+from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import HOPELESS, Budget, Meter, Metered
@@ -64,7 +64,7 @@ def account(options: RunOptions) -> Account:
     return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
-async def play(
+async def execute(
     job: Job,
     directory: RunDirectory,
     options: RunOptions,
@@ -93,7 +93,7 @@ async def play(
     if not options.replay:
         own.budget.check(job.spec.models.values())
     with _models(job, options, named_only=named_only) as models:
-        estimator = QualityEstimator(job.spec.estimator, replay=named_only) if job.spec.estimator else None
+        answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=named_only) if job.spec.answer_scorer else None
         file = pools if job.protocol.knowledge else None
         if file is None and job.protocol.knowledge is not None:
             file = await own_pools(job, directory, tell, replay=options.replay)
@@ -116,7 +116,7 @@ async def play(
         with CallStore(files.calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
             run.listen = tell
-            run.serve(live, estimator)
+            run.serve(live, answer_scorer)
             await run.to_the_end(pending, signals=signals)
     return run.meter
 
@@ -134,7 +134,7 @@ class _Run:
     models: Mapping[str, ChatModel]
     listen: Listener | None = None
     retrieve: Retrieve | None = None
-    estimate: Estimate | None = None
+    score_answers: ScoreAnswers | None = None
     meter: Meter = field(init=False)
     limiter: Limits = field(init=False)
     services: Limiter = field(init=False)
@@ -151,13 +151,13 @@ class _Run:
             hopeless=max(HOPELESS, 2 * options.concurrency),
         )
 
-    def serve(self, live: LiveSearch | None, estimator: QualityEstimator | None) -> None:
+    def serve(self, live: LiveSearch | None, answer_scorer: AnswerScorer | None) -> None:
         """Put the services that debates ask behind the store."""
         knowledge = self.job.protocol.knowledge
         if live is not None and knowledge is not None:
             self.retrieve = searching(self._service(live), knowledge)
-        if estimator is not None:
-            self.estimate = estimating(self._service(estimator))
+        if answer_scorer is not None:
+            self.score_answers = answer_scoring(self._service(answer_scorer))
 
     def _service(self, service: ChatModel) -> ChatModel:
         metered = Metered(Limited(service, self.services), self.meter, service=True)
@@ -219,7 +219,13 @@ class _Run:
         if self.listen is not None:
             self.listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
         return await job.debated(
-            question, cast, pool, repeat=repeat, retrieve=self.retrieve, estimate=self.estimate, listen=self.listen
+            question,
+            cast,
+            pool,
+            repeat=repeat,
+            retrieve=self.retrieve,
+            score_answers=self.score_answers,
+            listen=self.listen,
         )
 
     def _catch_up(self, budget: Budget) -> None:
@@ -316,7 +322,7 @@ def live_search(
     A replay opens no source: what they were is what its run says.
     """
     knowledge = job.protocol.knowledge
-    if knowledge is None or not knowledge.requery:
+    if knowledge is None or not knowledge.allow_search:
         return None
     opened = [] if replay else job.sources(tell)
     served_by = before.searched if replay and before else {source.name: source.description for source in opened}

@@ -16,7 +16,7 @@ from madke.engine.protocol import Protocol
 _HASH = 16
 """Hexadecimal digits that are kept of a hash: a run of a million questions has a pair alike once in 37 million."""
 
-_BY_QUESTION = ("questions", "pools", "given")
+_BY_QUESTION = ("questions", "pools", "first_round")
 """What a description says of each question; of further ones it says more."""
 
 
@@ -54,10 +54,10 @@ class RunSpec(BaseModel):
     """Question id -> hash of its line in the pool file; empty without knowledge."""
     searched: Mapping[str, str] = {}
     """Source name -> what serves it when debaters search; empty where they may not."""
-    given: Mapping[str, str] = {}
+    first_round: Mapping[str, str] = {}
     """Question id -> hash of its first-round stances, where they came from outside."""
-    estimator: str | None = None
-    """The command of the quality estimator."""
+    answer_scorer: str | None = None
+    """The command of the answer scorer."""
     seed: int | None = None
     """Sampling seed; None: the servers draw their own."""
     repeats: int = 1
@@ -80,9 +80,9 @@ class RunSpec(BaseModel):
         return self.model_copy(update=both)
 
     @property
-    def given_sha256(self) -> str | None:
+    def first_round_sha256(self) -> str | None:
         """Fingerprint of all first-round stances that came from outside."""
-        return short_hash(json.dumps(dict(self.given), sort_keys=True).encode()) if self.given else None
+        return short_hash(json.dumps(dict(self.first_round), sort_keys=True).encode()) if self.first_round else None
 
 
 def short_hash(content: bytes) -> str:

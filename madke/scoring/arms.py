@@ -21,7 +21,16 @@ from madke.files import read_jsonl, refuse_repeated
 from madke.runs.directory import read_transcripts
 from madke.runs.run_json import read_spec
 from madke.runs.spec import RunSpec
-from madke.scoring.debate_rows import NO_SHARES, NOTHING_SAID, Row, Said, joined, of_one_arm, over_repeats, row
+from madke.scoring.debate_rows import (
+    NO_EXTERNAL_SCORES,
+    NO_SHARES,
+    ExternalScores,
+    Row,
+    joined,
+    of_one_arm,
+    over_repeats,
+    row,
+)
 from madke.scoring.metrics import METRICS, metrics_of
 from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
@@ -114,7 +123,7 @@ class ArmValues:
         return over_repeats(held, shares=name not in NO_SHARES)
 
 
-def read_arm(name: str, transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> ArmValues:
+def read_arm(name: str, transcripts: Iterable[Transcript], said: ExternalScores = NO_EXTERNAL_SCORES) -> ArmValues:
     """The values of all transcripts of an arm, in one pass; UserError where one names a task that does not exist."""
     finished: list[tuple[QuestionKey, int]] = []
     rows = []
@@ -254,7 +263,7 @@ def _transcript(line: _Line, question: Question, name: str) -> Transcript:
         final=final,
         repeat=line.repeat,
         # A stated answer was not read from a reply, so it is no part of the parse-failure rate.
-        given="answer" in line.model_fields_set,
+        first_round_given="answer" in line.model_fields_set,
     )
 
 

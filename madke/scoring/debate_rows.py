@@ -26,10 +26,10 @@ _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
 """The values that are no shares: rounds, passages, bits, a logarithm."""
 
-Said = Mapping[str, Mapping[tuple[str, int], float]]
+ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
 """Name of a scorer outside, or :data:`GRADER` -> (question id, repeat) -> what it said of that answer."""
 
-NOTHING_SAID: Said = MappingProxyType({})
+NO_EXTERNAL_SCORES: ExternalScores = MappingProxyType({})
 
 _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
 _SHARE = "share_"
@@ -70,7 +70,7 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     return values | sides(transcript) | traps(transcript) | selection_values(transcript) | diversity(transcript)
 
 
-def joined(values: Row, transcript: Transcript, said: Said) -> Row:
+def joined(values: Row, transcript: Transcript, said: ExternalScores) -> Row:
     """The row of a transcript with what was said of its answer outside.
 
     Beside a grade stand ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as they have it: agreed, and
@@ -262,7 +262,7 @@ def selection_values(transcript: Transcript) -> dict[str, float]:
         The share of selections with a passage of ``metadata["misinformation_passages"]`` (keys; RAMDocs); where the
         pool holds one.
     """
-    played = transcript.rounds[1:] if transcript.given else transcript.rounds
+    played = transcript.rounds[1:] if transcript.first_round_given else transcript.rounds
     rounds: list[_Chosen] = [
         {
             turn.agent: turn.selection

@@ -21,7 +21,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from madke.assets import asset
-from madke.concurrency import together
+from madke.concurrency import gather
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.question import Question
@@ -30,7 +30,7 @@ from madke.engine.view import without_tags
 from madke.llm import CallStore, Limiter, close, open_model
 from madke.llm.endpoints import probe
 from madke.runs.cast import guarded
-from madke.runs.meter import Meter, Watch
+from madke.runs.meter import Meter, MeterDisplay
 from madke.runs.stopping import drained, until_stopped
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER
@@ -141,7 +141,11 @@ class Grades:
 
 
 def grade(
-    answers: Iterable[tuple[Question, str]], grader: Grader, store: Path, *, watch: Watch = lambda meter: nullcontext()
+    answers: Iterable[tuple[Question, str]],
+    grader: Grader,
+    store: Path,
+    *,
+    watch: MeterDisplay = lambda meter: nullcontext(),
 ) -> Grades:
     """Grade answers at temperature 0, equal ones to one question once.
 
@@ -191,7 +195,7 @@ def grade(
                 meter.done += 1
 
         async def batch() -> None:
-            await together(work() for _ in range(grader.concurrency))
+            await gather(work() for _ in range(grader.concurrency))
 
         async def watched() -> None:
             try:
@@ -204,7 +208,7 @@ def grade(
     return Grades(model=model.name, right=right, missing=missing)
 
 
-def grade_results(results: Results, grader: Grader, *, watch: Watch = lambda meter: nullcontext()) -> int:
+def grade_results(results: Results, grader: Grader, *, watch: MeterDisplay = lambda meter: nullcontext()) -> int:
     """Grade the answers of an arm and keep the grades with it, where scores, comparisons and reports find them.
 
     An abstained answer is wrong without a call; a failed question has no grade. Returns how many answers have no grade

@@ -18,7 +18,7 @@ from madke.command_scorer import CommandScorer, Item
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.runs.directory import Key
 from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.debate_rows import GRADER
@@ -134,7 +134,7 @@ def keep_scores(
         scores=tuple(_AnswerScore(id=id_, repeat=n, score=value) for (id_, n), value in sorted(scores.items())),
         missing=dict(Counter(missing).most_common()),
     )
-    with replacing(beside(path, EXTERNAL)) as file:
+    with atomic_write(beside(path, EXTERNAL)) as file:
         file.write(_adapter().dump_json(kept, indent=2) + b"\n")
 
 

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from madke.command_scorer import CommandScorer
 from madke.core.errors import UserError
-from madke.files import fingerprint, replacing
+from madke.files import atomic_write, fingerprint
 from madke.llm import CallStore
 from madke.llm.prices import Prices, cost, price_of
-from madke.runs.meter import Watch
+from madke.runs.meter import MeterDisplay
 from madke.runs.run_json import run_files, sessions_of
 from madke.scoring.arms import Results, opened
 from madke.scoring.grading import Grader, grade_results
@@ -65,7 +65,7 @@ def score_run(
     spending = run_spending(arm.path, prices) if prices else kept.spending if kept else None
     scores = replace(scores, spending=spending, scored=state)
     try:
-        with replacing(arm.path / _METRICS) as file:
+        with atomic_write(arm.path / _METRICS) as file:
             file.write(scores_to_json(scores))
     except UserError as error:
         if os.access(arm.path, os.W_OK):
@@ -79,7 +79,7 @@ def ask_outside(
     grader: Grader | str | None = None,
     scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
     *,
-    watch: Watch = lambda meter: nullcontext(),
+    watch: MeterDisplay = lambda meter: nullcontext(),
 ) -> int:
     """Have scorers outside and a grader judge the answers of arms, and keep what they say beside these.
 

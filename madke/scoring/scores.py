@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
 from madke.scoring.arms import QuestionKey, read_arm
-from madke.scoring.debate_rows import GRADER, NOTHING_SAID, Said, over_repeats, over_rounds
+from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate, Spread, between_repeats
 
@@ -117,7 +117,7 @@ class Scores:
         return total_usage(self.usage.values())
 
 
-def score(transcripts: Iterable[Transcript], said: Said = NOTHING_SAID) -> Scores:
+def score(transcripts: Iterable[Transcript], said: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
     """Compute all scores in one pass; a few small rows are kept for each transcript, and the text of translations.
 
     ``said`` is what graders and scorers outside said of the answers.
@@ -183,13 +183,13 @@ class _Counted:
         """Stage -> question -> of each reply, whether no value could be read in it: 0 or 1."""
         self.translations: list[tuple[str, tuple[str, ...]]] = []
 
-    def each(self, transcripts: Iterable[Transcript], said: Said) -> Iterator[Transcript]:
+    def each(self, transcripts: Iterable[Transcript], said: ExternalScores) -> Iterator[Transcript]:
         """The transcripts, each counted on the way."""
         for transcript in transcripts:
             self._add(transcript, said)
             yield transcript
 
-    def _add(self, transcript: Transcript, said: Said) -> None:
+    def _add(self, transcript: Transcript, said: ExternalScores) -> None:
         self.flags["transcripts"] += 1
         self.flags[transcript.status] += 1
         self.flags["degraded"] += transcript.degraded
@@ -214,7 +214,7 @@ class _Counted:
 
 def shortened(transcript: Transcript) -> bool:
     """Whether some prompt of the debate was too long, and something was left out of it."""
-    return any(reply.cut is not None for _, reply, _ in _replies(transcript))
+    return any(reply.truncated is not None for _, reply, _ in _replies(transcript))
 
 
 def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
@@ -276,7 +276,7 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]
     The last is None where nothing is to be read. Stances that were given are nobody's reply.
     """
     for entry in transcript.rounds:
-        for turn in () if transcript.given and entry is transcript.rounds[0] else entry.turns:
+        for turn in () if transcript.first_round_given and entry is transcript.rounds[0] else entry.turns:
             if turn.selection is not None:
                 yield "select", turn.selection, _unparsed(turn.selection)
             yield turn.stance.stage, turn.stance, _unparsed(turn.stance)

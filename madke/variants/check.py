@@ -36,7 +36,7 @@ _FULL: dict[str, Any] = {
     "persona": "p",
     "knowledge": [(0, "title", "text")],
     "max_selected": 1,
-    "requery": True,
+    "allow_search": True,
     "own": "text",
     "peers": (_SPOKEN,),
     "history": (_SPOKEN,),

@@ -109,7 +109,7 @@ def test_a_debater_can_search_for_more(asking, tmp_path):
         file.write(json.dumps({"query": "both depths", "results": [found]}) + "\n")
     script = tmp_path / "script.yaml"
     script.write_text(CASE_STUDY.replace("[0] gives one depth, [1] the other.", "[0] and [1]. [Search: both depths]"))
-    done = madke(*asking, "--set", "knowledge.requery=true", "--json")
+    done = madke(*asking, "--set", "knowledge.allow_search=true", "--json")
     assert done.returncode == 0, done.stderr
     transcript = json.loads(done.stdout)
     assert transcript["rounds"][0]["turns"][1]["search"] == {"query": "both depths", "ids": [2], "error": None}
@@ -118,7 +118,9 @@ def test_a_debater_can_search_for_more(asking, tmp_path):
 
 def test_an_estimator_chooses_among_the_candidates(asking):
     command = f"{shlex.quote(sys.executable)} -c 'import sys; [print(len(line)) for line in sys.stdin]'"
-    done = madke(*asking, "--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--estimator", command)
+    done = madke(
+        *asking, "--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--answer-scorer", command
+    )
     assert done.returncode == 0, done.stderr
     assert "Final answer, by rerank, Debater 1's: [Lake Tanganyika]" in done.stdout
 

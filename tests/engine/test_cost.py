@@ -67,7 +67,7 @@ def test_every_shipped_variant_takes_the_calls_that_its_protocol_says(name):
         {"knowledge": None, "stop": "agreement_then_judge", "finish": "agreed_or_summarizer"},
         {"stop": "agreement", "finish": "agreed_or_summarizer"},
         {"stop": "stability", "finish": "majority"},
-        {"given": True},
+        {"first_round_given": True},
         {"debaters": 4, "rounds": 2, "talk.later": "sequential", "sees.peers": "latest"},
     ],
 )

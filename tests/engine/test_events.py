@@ -113,7 +113,7 @@ def test_a_stop_rule_ends_the_rounds_that_are_told():
 
 
 def test_given_stances_are_told_as_the_first_round():
-    told, _, _ = heard(given=True, turns=(given_turn("X", "Oslo"), given_turn("A")))
+    told, _, _ = heard(first_round_given=True, turns=(given_turn("X", "Oslo"), given_turn("A")))
     assert names(told)[:5] == ["DebateStarted", "RoundStarted 1", "StanceGiven X", "StanceGiven A", "RoundEnded"]
 
 
@@ -123,7 +123,7 @@ def test_a_search_is_told_with_what_it_found():
 
     told, transcript, _ = heard(
         signed(select="[0] [SEARCH: depth of Baikal]"),
-        knowledge={**KNOWLEDGE, "requery": True},
+        knowledge={**KNOWLEDGE, "allow_search": True},
         pool=POOL,
         rounds=1,
         retrieve=retrieve,
@@ -143,7 +143,7 @@ def test_a_call_that_fails_and_one_too_long_are_told_each():
 
     told, transcript, model = heard(
         reply,
-        given=True,
+        first_round_given=True,
         turns=(given_turn("X"), given_turn("Y")),
         overflow="drop",
         debaters=[{"name": "A"}, {"name": "B"}],

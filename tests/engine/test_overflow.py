@@ -6,7 +6,7 @@ import pytest
 
 from madke.core.chat import Completion
 from madke.core.knowledge import KnowledgePool
-from madke.core.transcript import Cut
+from madke.core.transcript import Truncation
 from madke.engine.debate import debate
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import TASKS
@@ -24,7 +24,7 @@ from tests.support.plain import (
 )
 
 EIGHTY = tuple(given_turn(f"S{n}", "Oslo") for n in range(80))
-ALONE = {"given": True, "debaters": 1, "sees": {"own": "none"}}
+ALONE = {"first_round_given": True, "debaters": 1, "sees": {"own": "none"}}
 
 
 def window(fits, replies=None):
@@ -47,7 +47,7 @@ def at_most(stances):
 def test_by_default_a_prompt_that_is_too_long_fails_its_turn():
     transcript, model = play(model=window(at_most(70)), turns=EIGHTY, **ALONE)
     stance = transcript.rounds[1].turns[0].stance
-    assert (stance.status, stance.error, stance.cut) == ("failed", "the prompt does not fit", None)
+    assert (stance.status, stance.error, stance.truncated) == ("failed", "the prompt does not fit", None)
     assert (transcript.status, transcript.degraded, model.calls) == ("failed", True, 1)
 
 
@@ -58,7 +58,7 @@ def test_the_stances_read_first_are_dropped_until_the_prompt_fits(room):
     last = tokens(prompts(model)[-1])
     assert last == [f"S{n}@1" for n in range(80 - len(last), 80)]
     assert room >= len(last) >= room * 7 // 8
-    assert turn.stance.cut == Cut(stances=80 - len(last))
+    assert turn.stance.truncated == Truncation(stances=80 - len(last))
     assert (transcript.status, transcript.answer) == ("ok", "Lake Baikal")
     # Eighths of what is left: even from eighty stances to none in a bounded number of attempts.
     assert model.calls <= 27
@@ -74,14 +74,18 @@ def test_what_was_too_long_is_one_logical_call_that_succeeded():
 
 def test_nothing_is_cut_where_the_prompt_fits():
     transcript, model = play(model=window(at_most(80)), turns=EIGHTY, overflow="drop", **ALONE)
-    assert transcript.rounds[1].turns[0].stance.cut is None
+    assert transcript.rounds[1].turns[0].stance.truncated is None
     assert model.calls == 1
 
 
 def test_where_nothing_is_left_to_drop_the_call_fails_with_the_models_reason():
     transcript, model = play(model=window(lambda text: False), turns=EIGHTY, overflow="drop", **ALONE)
     stance = transcript.rounds[1].turns[0].stance
-    assert (stance.status, stance.error, stance.cut) == ("failed", "the prompt does not fit", Cut(stances=80))
+    assert (stance.status, stance.error, stance.truncated) == (
+        "failed",
+        "the prompt does not fit",
+        Truncation(stances=80),
+    )
     assert "S79@1" not in prompts(model)[-1]
     assert transcript.usage["reply"].failed == 1
 
@@ -91,7 +95,7 @@ def test_of_a_history_the_oldest_goes_first_and_what_is_newest_stays():
     transcript, model = play(model=window(at_most(4)), rounds=4, sees=sees, overflow="drop")
     assert read_by_last(model, "B", 3) == ["B@2", "C@1", "A@2", "C@2"]
     assert read_by_last(model, "B", 4) == ["B@3", "C@2", "A@3", "C@3"]
-    assert [turn.stance.cut for turn in transcript.rounds[3].turns] == [Cut(stances=3)] * 3
+    assert [turn.stance.truncated for turn in transcript.rounds[3].turns] == [Truncation(stances=3)] * 3
 
 
 def read_by_last(model, agent, round_n):
@@ -103,7 +107,7 @@ def test_a_chats_history_is_shortened_like_a_text():
     sees = {"form": "chat", "peers": "history", "own": "history"}
     transcript, model = play(model=window(at_most(6)), rounds=3, sees=sees, overflow="drop")
     assert read_by_last(model, "A", 3) == ["B@1", "C@1", "A@2", "B@2", "C@2", "A@2"]
-    assert transcript.rounds[2].turns[0].stance.cut == Cut(stances=1)
+    assert transcript.rounds[2].turns[0].stance.truncated == Truncation(stances=1)
 
 
 def test_groups_lose_the_stances_that_are_dropped():
@@ -111,7 +115,7 @@ def test_groups_lose_the_stances_that_are_dropped():
     settings = {**ALONE, "sees": {"own": "none", "grouped": True}}
     transcript, model = play(model=window(lambda text: text.count("S") <= 9), turns=turns, overflow="drop", **settings)
     # A stance is named as a peer, in its own text and in its group.
-    assert transcript.rounds[1].turns[0].stance.cut == Cut(stances=5)
+    assert transcript.rounds[1].turns[0].stance.truncated == Truncation(stances=5)
     groups = [line for line in prompts(model)[-1].splitlines() if line.startswith("group")]
     assert groups == ["group Bern: S6", "group Oslo: S5, S7"]
 
@@ -136,10 +140,10 @@ WHOLE = {"knowledge": {"select": "all"}, "pool": POOL}
 def test_when_no_stance_is_left_the_lowest_ranked_passages_are_dropped():
     model = window(lambda text: len(tokens(text)) + text.count("passage") <= 3)
     transcript, _ = play(model=model, overflow="drop", sees={"own": "none"}, **WHOLE)
-    first, second = (entry.turns[0].stance.cut for entry in transcript.rounds)
+    first, second = (entry.turns[0].stance.truncated for entry in transcript.rounds)
     # Ranks count within a source; of equal ranks the later number goes first.
-    assert first == Cut(passages=(5, 2, 4))
-    assert second == Cut(stances=2, passages=(5, 2, 4))
+    assert first == Truncation(passages=(5, 2, 4))
+    assert second == Truncation(stances=2, passages=(5, 2, 4))
     assert "passage 0: wiki 0 text\npassage 1: wiki 1 text\npassage 3: google 0 text" in prompts(model, "speak", 1)[-1]
 
 
@@ -152,7 +156,7 @@ def test_a_passage_that_was_cut_from_a_selection_cannot_be_selected():
     model = window(lambda text: text.count("passage") <= 4, signed(select="Knowledge [0], [1] and [5] help."))
     transcript, _ = play(model=model, overflow="drop", rounds=1, knowledge={"select": "adaptive"}, pool=POOL)
     selection = transcript.rounds[0].turns[0].selection
-    assert (selection.ids, selection.cut) == ((0, 1), Cut(passages=(5, 2)))
+    assert (selection.ids, selection.truncated) == ((0, 1), Truncation(passages=(5, 2)))
     assert "passage 5" not in prompts(model, "speak", 1)[0]
 
 
@@ -163,7 +167,7 @@ def test_a_judge_loses_history_but_never_the_last_round():
     said = signed(judge="[No]", summarize="[Oslo]")
     model = window(lambda text: "A@1" not in text or "A@2" not in text, said)
     transcript, _ = play(model=model, judge_sees="history", **JUDGED)
-    assert transcript.rounds[1].verdict.cut == Cut(stances=1)
+    assert transcript.rounds[1].verdict.truncated == Truncation(stances=1)
     assert tokens(prompts(model, "judge", 2)[-1]) == ["B@1", "C@1", "A@2", "B@2", "C@2"]
 
     model = window(lambda text: len(tokens(text)) < 3, said)
@@ -195,7 +199,7 @@ def test_a_debate_that_was_shortened_can_be_resumed_and_replayed(tmp_path):
     def played(model):
         task = TASKS[QUESTION.task]
         return asyncio.run(
-            debate(QUESTION, rules, {"Debater 1": model}, task=task, prompts=PlainPrompts(), given=EIGHTY)
+            debate(QUESTION, rules, {"Debater 1": model}, task=task, prompts=PlainPrompts(), first_round=EIGHTY)
         )
 
     with CallStore(tmp_path / "calls.sqlite") as store:

@@ -55,7 +55,7 @@ def refused(said, **settings):
         refused("order.score needs order.by = madc", order={"by": "random", "score": "per_reader"}),
         refused("order.decay needs order.score = global", order={"by": "madc", "score": "per_reader", "decay": 0.5}),
         refused("order.rotate_personas needs personas", order={"rotate_personas": True}),
-        refused("given stances are the first round; rounds must be at least 2", given=True, rounds=1),
+        refused("given stances are the first round; rounds must be at least 2", first_round_given=True, rounds=1),
         refused(
             "select = one_each needs a debater for each of up to 10 passages, found 3",
             knowledge={**POOL, "select": "one_each"},
@@ -71,16 +71,18 @@ def refused(said, **settings):
             "knowledge.per_source says nothing about source 'google'", knowledge={**POOL, "per_source": {"wiki": 3}}
         ),
         refused("knowledge.weights needs knowledge.fusion", knowledge={**POOL, "weights": {"wiki": 2}}),
-        refused("knowledge.most needs knowledge.fusion", knowledge={**POOL, "most": 5}),
+        refused("knowledge.max_passages needs knowledge.fusion", knowledge={**POOL, "max_passages": 5}),
         refused(
             "knowledge.weights: 'arxiv' is not among the sources",
             knowledge={**POOL, "fusion": "rrf", "weights": {"wiki": 2, "arxiv": 1}},
         ),
         refused(
             "select = one_each needs a debater for each of up to 4 passages, found 3",
-            knowledge={**POOL, "select": "one_each", "fusion": "rrf", "most": 4},
+            knowledge={**POOL, "select": "one_each", "fusion": "rrf", "max_passages": 4},
         ),
-        refused("requery needs knowledge.select = adaptive", knowledge={**POOL, "requery": True, "select": "all"}),
+        refused(
+            "allow_search needs knowledge.select = adaptive", knowledge={**POOL, "allow_search": True, "select": "all"}
+        ),
         refused("'judge' is a stage with a meaning of its own", debaters=[{"name": "A", "prepare": ["judge"]}]),
         refused("list of at least one and at most", debaters=[]),
         refused("must have distinct names", debaters=[*PAIR, {"name": "A"}]),
@@ -128,7 +130,7 @@ def test_settings_that_contradict_each_other_are_refused(settings, said):
         ({"knowledge": {"per_source": {"wiki": 0, "google": 1}}}, "knowledge.per_source"),
         ({"knowledge": {"max_selected": 0}}, "knowledge.max_selected"),
         ({"knowledge": {"fusion": "sum"}}, "knowledge.fusion"),
-        ({"knowledge": {"fusion": "rrf", "most": 0}}, "knowledge.most"),
+        ({"knowledge": {"fusion": "rrf", "max_passages": 0}}, "knowledge.max_passages"),
         ({"knowledge": {"fusion": "rrf", "weights": {"wiki": 0}}}, "knowledge.weights.wiki"),
         ({"knowledge": {"fusion": "rrf", "weights": {"wiki": "much"}}}, "knowledge.weights.wiki"),
         ({"debaters": [{"name": "A", "prompt": "../x"}]}, "debaters.*.prompt"),
@@ -301,7 +303,7 @@ def trace(field, value, pool):
     for replies in scenarios:
         chosen = set_in(settings, {field: value, **NEEDS.get((field, value), {})})
         known = pool if "knowledge" in chosen else EMPTY_POOL
-        transcript, model = play(replies, pool=known, estimate=by_last_letter, **chosen)
+        transcript, model = play(replies, pool=known, score_answers=by_last_letter, **chosen)
         asked = [(r.purpose.stage, r.purpose.agent, r.purpose.round, r.messages) for r in model.requests]
         said.append((asked, transcript.stop_reason, transcript.answer))
     return said

@@ -240,7 +240,7 @@ def test_a_summary_of_a_debate_that_ends_with_two_answers_is_marked_as_a_split(a
 
 @pytest.mark.parametrize("finish", ["majority", "convergence", "rerank", "weighted"])
 def test_where_nobody_gave_an_answer_there_is_none(finish):
-    taken, _ = final(signed(lambda agent, n: None), finish=finish, estimate=by_length)
+    taken, _ = final(signed(lambda agent, n: None), finish=finish, score_answers=by_length)
     assert (taken.answer, taken.status) == (None, "abstained")
 
 
@@ -313,21 +313,21 @@ async def by_length(question, candidates):
 
 
 def test_the_estimator_ranks_the_candidates():
-    taken, _ = final(signed({"A": "Oslo", "B": None, "C": "Canberra"}), finish="rerank", estimate=by_length)
+    taken, _ = final(signed({"A": "Oslo", "B": None, "C": "Canberra"}), finish="rerank", score_answers=by_length)
     assert (taken.agent, taken.answer, taken.tie) == ("C", "Canberra", False)
     assert taken.scores == {"A": 4, "C": 8}
-    taken, _ = final(signed({"A": "Oslo", "B": "Rome", "C": "Ulm"}), finish="rerank", estimate=by_length)
+    taken, _ = final(signed({"A": "Oslo", "B": "Rome", "C": "Ulm"}), finish="rerank", score_answers=by_length)
     assert (taken.agent, taken.tie) == ("A", True)
 
 
 def test_an_estimator_is_needed_and_its_failure_is_a_failed_question():
-    with pytest.raises(UserError, match="finish = rerank needs a quality estimator"):
+    with pytest.raises(UserError, match="finish = rerank needs an answer scorer"):
         play(finish="rerank")
 
     async def broken(question, candidates):
         raise UserError("the command ended with status 3")
 
-    taken, _ = final(signed(), finish="rerank", estimate=broken)
+    taken, _ = final(signed(), finish="rerank", score_answers=broken)
     assert (taken.status, taken.answer) == ("failed", None)
     assert "status 3" in taken.error
 

@@ -149,7 +149,7 @@ source: a test
 arms:
   - {name: madke, protocol: madke, sources: wiki}
   - {name: one, protocol: rag, sources: wiki}
-  - {name: calls, protocol: self-consistency, sources: wiki, debaters_for: {arm: madke, by: calls, unit: one}}
+  - {name: calls, protocol: self-consistency, sources: wiki, match_cost: {arm: madke, by: calls, unit: one}}
 """
     with openai_server(debating) as server:
         done = madke(*arguments(tmp_path, server, recipe=recipe))
@@ -176,7 +176,7 @@ def test_what_an_estimator_says_is_no_call_that_is_paid(tmp_path):
     program = tmp_path / "estimator.py"
     program.write_text("import sys\nfor line in sys.stdin:\n    print(len(line))\n")
     with openai_server(debating) as server:
-        command = arguments(tmp_path, server, "--estimator", f"{sys.executable} {program}", recipe=recipe)
+        command = arguments(tmp_path, server, "--answer-scorer", f"{sys.executable} {program}", recipe=recipe)
         done = madke(*command)
         assert done.returncode == 0, done.stderr
         assert len(server.requests) == 3 * 4
@@ -194,7 +194,7 @@ source: a test
 base: {protocol: madke, sources: wiki, set: {rounds: 2}}
 arms:
   - {name: as-spoken}
-  - {name: often, given: {arm: as-spoken}, repeats: 3}
+  - {name: often, first_round: {arm: as-spoken}, repeats: 3}
 """
     with openai_server(debating) as server:
         planned = madke(*arguments(tmp_path, server, "--plan", "--json", recipe=recipe))
@@ -231,7 +231,7 @@ source: a test
 base: {protocol: madke, sources: wiki, set: {rounds: 2}}
 arms:
   - {name: as-spoken}
-  - {name: reversed, given: {arm: as-spoken, order: reversed}}
+  - {name: reversed, first_round: {arm: as-spoken, order: reversed}}
 """
     with openai_server(debating) as server:
         done = madke(*arguments(tmp_path, server, recipe=recipe))
@@ -254,7 +254,7 @@ source: a test
 arms:
   - {name: one, protocol: rag, sources: wiki}
   - {name: dear, protocol: rag, sources: wiki, set: {debaters: 1}, seed: 1}
-  - {name: vote, protocol: self-consistency, sources: wiki, debaters_for: {arm: dear, by: calls, unit: one}}
+  - {name: vote, protocol: self-consistency, sources: wiki, match_cost: {arm: dear, by: calls, unit: one}}
   - {name: free, protocol: rag, sources: wiki, seed: 2}
 """
     broken = threading.Event()

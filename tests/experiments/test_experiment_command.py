@@ -60,7 +60,7 @@ def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path):
     strange = out / "arms" / "second" / "notes.txt"
     strange.parent.mkdir(parents=True)
     strange.write_text("mine")
-    recipe = ARMS + "  - {name: fifth, protocol: mad, given: {arm: second}}\n"
+    recipe = ARMS + "  - {name: fifth, protocol: mad, first_round: {arm: second}}\n"
     done = invoke(tmp_path, "--out", out, recipe=recipe)
     assert done.exit_code == 1, done.output
     assert "arm 'second' is not finished: " in done.stderr
@@ -159,6 +159,6 @@ def test_a_plan_says_which_source_nobody_knows(tmp_path, monkeypatch):
 
 
 def test_a_unit_of_more_than_one_debater_is_refused(tmp_path):
-    vote = "  - {name: vote, protocol: self-consistency, debaters_for: {arm: first, unit: debate}}\n"
+    vote = "  - {name: vote, protocol: self-consistency, match_cost: {arm: first, unit: debate}}\n"
     recipe = f"{ARMS}  - {{name: debate, protocol: mad}}\n{vote}"
     assert "the unit 'debate' has 3 debaters; expected one" in bad_input(invoke(tmp_path, "--plan", recipe=recipe))

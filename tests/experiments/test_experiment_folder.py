@@ -12,8 +12,8 @@ from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
 from madke.experiments import experiment as experiment_module
 from madke.experiments.experiment import opened, read_experiment
+from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
-from madke.experiments.setting import Setting
 from madke.files import fingerprint
 from madke.llm import CallStore
 from madke.runs.options import USUAL
@@ -58,20 +58,20 @@ def lakes(tmp_path):
     return tmp_path
 
 
-def setting(folder, *arms, pools=("pools.jsonl",), **changes):
+def experiment_spec(folder, *arms, pools=("pools.jsonl",), **changes):
     file = folder / "recipe.yaml"
     model = f"scripted/{folder / 'script.yaml'}"
     listed = "".join(f"  - {arm}\n" for arm in arms)
     file.write_text(f"title: Lakes\nsource: a test\nmodel: {model}\narms:\n{listed}")
     fields = {"recipe": read_recipe(str(file)), "file": file, "data": "questions.jsonl"}
     fields |= {"questions": read_dataset(folder / "questions.jsonl"), "pools": [folder / name for name in pools]}
-    return Setting(**fields | changes)
+    return ExperimentSpec(**fields | changes)
 
 
 @contextmanager
 def begun(folder, *arms, options=USUAL, **changes):
     """The experiment, begun."""
-    wanted = setting(folder, *arms, **changes)
+    wanted = experiment_spec(folder, *arms, **changes)
     with opened(folder / "out", wanted, options, account(options)) as experiment:
         experiment.begin()
         yield experiment
@@ -80,7 +80,7 @@ def begun(folder, *arms, options=USUAL, **changes):
 def run(folder, *arms, only=None, **changes):
     """Run the arms; only some of them, as if it had been stopped."""
     with begun(folder, *arms, **changes) as experiment:
-        for arm in experiment.setting.arms:
+        for arm in experiment.experiment_spec.arms:
             if only is None or arm.name in only:
                 asyncio.run(experiment.run(arm))
 
@@ -114,13 +114,13 @@ def test_a_model_that_cannot_be_is_refused_before_any_arm_asks_or_a_plan_is_made
     assert not (lakes / "out").exists()
     if "azure" not in model:  # who asks nobody needs no endpoint
         with pytest.raises(UserError, match=r"arm 'late'"):
-            setting(lakes, *arms).check()
+            experiment_spec(lakes, *arms).check()
 
 
 def test_only_arms_that_will_ask_need_a_key(lakes, monkeypatch):
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    wanted = setting(lakes, "{name: one, protocol: cot, model: openai/m}", "{name: two, protocol: cot}")
+    wanted = experiment_spec(lakes, "{name: one, protocol: cot, model: openai/m}", "{name: two, protocol: cot}")
     assert set(wanted.open_all()["one"].values()) == {"openai/m"}
     assert wanted.open_all(asking=["two"])
     with pytest.raises(UserError, match="arm 'one': OPENAI_API_KEY is not set"):
@@ -255,11 +255,11 @@ def test_a_source_that_cannot_work_leaves_no_folder(lakes, monkeypatch):
 
 def test_a_unit_of_cost_has_one_debater(lakes):
     arms = ["{name: dear, protocol: madke, sources: none}", "{name: unit, protocol: mad}"]
-    vote = "{name: vote, protocol: self-consistency, debaters_for: {arm: dear, unit: unit}}"
+    vote = "{name: vote, protocol: self-consistency, match_cost: {arm: dear, unit: unit}}"
     with pytest.raises(UserError) as refused:
-        setting(lakes, *arms, vote).check()
-    assert str(refused.value).startswith(f"{lakes / 'recipe.yaml'}:7: arm 'vote': debaters_for: the unit 'unit' has ")
-    setting(lakes, arms[0], "{name: unit, protocol: cot}", vote).check()
+        experiment_spec(lakes, *arms, vote).check()
+    assert str(refused.value).startswith(f"{lakes / 'recipe.yaml'}:7: arm 'vote': match_cost: the unit 'unit' has ")
+    experiment_spec(lakes, arms[0], "{name: unit, protocol: cot}", vote).check()
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_a_wrong_arm_of_a_grid_is_told_with_the_line_of_its_last_label(tmp_path)
         "    two:\n      set: {round: 2}\n  who:\n    all: {}\n    few:\n      cast: {jugde: offline}\n"
     )
     write_dataset(tmp_path, 1)
-    wanted = Setting(
+    wanted = ExperimentSpec(
         recipe=read_recipe(str(file)), file=file, data="", questions=read_dataset(tmp_path / "questions.jsonl")
     )
     said = []

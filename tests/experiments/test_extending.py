@@ -22,8 +22,8 @@ base: {sources: wiki}
 arms:
   - {name: madke, protocol: madke, set: {rounds: 2}}
   - {name: one, protocol: rag}
-  - {name: vote, protocol: self-consistency, debaters_for: {arm: madke, unit: one}}
-  - {name: after, protocol: madke, set: {rounds: 2}, given: {arm: madke, order: reversed}}
+  - {name: vote, protocol: self-consistency, match_cost: {arm: madke, unit: one}}
+  - {name: after, protocol: madke, set: {rounds: 2}, first_round: {arm: madke, order: reversed}}
 """
 
 
@@ -82,7 +82,7 @@ def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_th
     assert {name: {id_: found[id_] for id_ in before[name]} for name, found in after.items()} == before
     assert (lakes / "out" / "pools.jsonl").read_bytes().startswith(pools)
     assert len((lakes / "out" / "pools.jsonl").read_text().splitlines()) == 5
-    assert {*read_spec(arms / "after").given} == {f"q{n}" for n in range(5)}
+    assert {*read_spec(arms / "after").first_round} == {f"q{n}" for n in range(5)}
 
 
 @pytest.mark.slow

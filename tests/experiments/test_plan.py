@@ -8,16 +8,16 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.experiments import plan
+from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
-from madke.experiments.setting import Setting
 from madke.variants import load
 from madke.variants.check import check_templates
 
 
 def setting_of(recipe, questions, pools=()):
     recipe = Recipe.model_validate({"title": "A test", "source": "a test", **recipe})
-    return Setting(recipe=recipe, data="", questions=questions, pools=pools)
+    return ExperimentSpec(recipe=recipe, data="", questions=questions, pools=pools)
 
 
 def plans(recipe, questions, pools=()):
@@ -49,10 +49,10 @@ def test_what_follows_from_a_first_round_is_paid_once():
     arms = [
         {"name": "one"},
         {"name": "two", "seed": 7},
-        {"name": "after", "given": {"arm": "one"}},
-        {"name": "often", "given": {"arm": "one"}, "repeats": 3},
-        {"name": "other", "given": {"arm": "two"}},
-        {"name": "reversed", "given": {"arm": "one", "order": "reversed"}},
+        {"name": "after", "first_round": {"arm": "one"}},
+        {"name": "often", "first_round": {"arm": "one"}, "repeats": 3},
+        {"name": "other", "first_round": {"arm": "two"}},
+        {"name": "reversed", "first_round": {"arm": "one", "order": "reversed"}},
     ]
     found = plans({"base": {"protocol": "madke", "sources": "wiki", "set": {"rounds": 2}}, "arms": arms}, questions(3))
     # The judge on the given stances, and a summary; then selections, stances and a verdict of the second round too.
@@ -67,7 +67,7 @@ def test_what_follows_from_a_first_round_is_paid_once():
 
 
 MADKE = {"name": "madke", "protocol": "madke", "sources": "wiki"}
-SAME = {"protocol": "self-consistency", "debaters_for": {"arm": "madke", "by": "calls", "unit": "cot"}}
+SAME = {"protocol": "self-consistency", "match_cost": {"arm": "madke", "by": "calls", "unit": "cot"}}
 
 
 def equal_cost(**more):
@@ -76,7 +76,7 @@ def equal_cost(**more):
 
 
 def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of_it():
-    found = plans(equal_cost(after={}, other={"debaters_for": SAME["debaters_for"] | {"arm": "again"}}), questions(3))
+    found = plans(equal_cost(after={}, other={"match_cost": SAME["match_cost"] | {"arm": "again"}}), questions(3))
     # 2nr + r + 1 calls of two debaters in one round to three.
     assert {name: found[name].debaters for name in ("madke", "same", "other")} == {
         "madke": None,
@@ -91,9 +91,12 @@ def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of
 
 
 def test_what_the_others_have_cost_takes_the_place_of_their_plan():
-    setting = setting_of(equal_cost(), questions(3))
+    experiment_spec = setting_of(equal_cost(), questions(3))
     known = {"same": 9}
-    found = {plan.name: plan for plan in planned(setting, Planner(prices={}), debaters=lambda arm: known.get(arm.name))}
+    found = {
+        plan.name: plan
+        for plan in planned(experiment_spec, Planner(prices={}), debaters=lambda arm: known.get(arm.name))
+    }
     assert found["same"].least.calls == found["same"].most.calls == 3 * 9
     assert found["same"].debaters is None
     assert found["again"].debaters == (6, 16)
@@ -101,7 +104,7 @@ def test_what_the_others_have_cost_takes_the_place_of_their_plan():
 
 def test_more_debaters_than_there_can_be_are_not_planned():
     dear = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
-    same = {"name": "same", **SAME, "debaters_for": SAME["debaters_for"] | {"arm": "dear"}}
+    same = {"name": "same", **SAME, "match_cost": SAME["match_cost"] | {"arm": "dear"}}
     with pytest.raises(UserError, match="arm 'same'"):  # it is sure to have too many
         plans({"arms": [dear, {"name": "cot", "protocol": "cot"}, same]}, questions(1))
     dear["set"]["stop"] = "agreement"
@@ -193,9 +196,9 @@ def test_a_protocol_is_validated_once_for_each_arm_and_once_as_it_is_loaded(monk
     monkeypatch.setattr(load, "check_templates", counted)
     base = {"sources": "wiki", "set": {"temperature": 0.1}}
     arms = [{"name": "a", "protocol": "rag"}, {"name": "b", "protocol": "madke"}, {"name": "c", "protocol": "madke"}]
-    setting = setting_of({"base": base, "arms": arms}, questions(1))
-    setting.check()
-    assert not setting.unknown_sources()
-    planned(setting, Planner(prices={}))
-    planned(setting, Planner(prices={}))
+    experiment_spec = setting_of({"base": base, "arms": arms}, questions(1))
+    experiment_spec.check()
+    assert not experiment_spec.unknown_sources()
+    planned(experiment_spec, Planner(prices={}))
+    planned(experiment_spec, Planner(prices={}))
     assert sorted(checked) == ["madke"] * 3 + ["rag"] * 2

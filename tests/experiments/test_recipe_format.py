@@ -95,8 +95,8 @@ def test_an_arm_names_what_has_to_be_finished_before_it():
         arms=[
             {"name": "first"},
             {"name": "unit"},
-            {"name": "again", "given": {"arm": "first", "order": "reversed"}},
-            {"name": "as-dear", "debaters_for": {"arm": "first", "by": "tokens", "unit": "unit"}},
+            {"name": "again", "first_round": {"arm": "first", "order": "reversed"}},
+            {"name": "as-dear", "match_cost": {"arm": "first", "by": "tokens", "unit": "unit"}},
         ]
     )
     assert {arm.name: arm.needs for arm in made.all_arms()} == {
@@ -110,9 +110,9 @@ def test_an_arm_names_what_has_to_be_finished_before_it():
 @pytest.mark.parametrize(
     "arms",
     [
-        [{"name": "again", "given": {"arm": "first"}}, {"name": "first"}],
-        [{"name": "again", "given": {"arm": "again"}}],
-        [{"name": "first"}, {"name": "again", "debaters_for": {"arm": "first", "unit": "one"}}, {"name": "one"}],
+        [{"name": "again", "first_round": {"arm": "first"}}, {"name": "first"}],
+        [{"name": "again", "first_round": {"arm": "again"}}],
+        [{"name": "first"}, {"name": "again", "match_cost": {"arm": "first", "unit": "one"}}, {"name": "one"}],
     ],
 )
 def test_what_an_arm_needs_stands_before_it(arms):
@@ -148,7 +148,7 @@ def test_two_arms_cannot_have_one_name(tmp_path):
         ("grid: {x: {'a b': {}}}", "'a b'"),
         ("arms: [{name: ../a}]", "arms.0.name"),
         ("arms: [{name: a, repeats: 0}]", "arms.0.repeats"),
-        ("arms: [{name: a}, {name: b, given: {arm: a, order: sideways}}]", "arms.1.given.order"),
+        ("arms: [{name: a}, {name: b, first_round: {arm: a, order: sideways}}]", "arms.1.first_round.order"),
         ("arms: [{name: a}]\nlimit: many", "limit"),
         ("arms: [{name: a}]\nreference: b", "there is no arm 'b', only a"),
         ("arms: [{name: a}]\npublished: {gpt: {b: {all: {em: 0.5}}}}", "there is no arm 'b', only a"),

@@ -9,14 +9,14 @@ from madke.assets import asset
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
-from madke.data import Given
+from madke.data import FirstRounds
 from madke.data.formats import FORMATS
 from madke.engine.debate import debate
+from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import read_recipe, recipe_files
-from madke.experiments.setting import Setting
 from madke.llm import ScriptedChat
-from madke.runs.job import with_given
+from madke.runs.job import with_first_rounds
 from madke.scoring.debate_rows import GRADER
 from madke.tasks import get_task
 
@@ -105,8 +105,8 @@ SLOW = [name for name, recipe in RECIPES.items() if len(list(recipe.all_arms()))
 
 
 def plans_of(name):
-    setting = Setting(recipe=RECIPES[name], data="", questions=QUESTIONS, estimator="estimator")
-    return {plan.name: plan for plan in planned(setting, Planner(prices={}))}
+    experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, answer_scorer="answer_scorer")
+    return {plan.name: plan for plan in planned(experiment_spec, Planner(prices={}))}
 
 
 def calls_of(plan):
@@ -137,7 +137,7 @@ def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name):
         least, most = (round(sum(calls)) for calls in zip(*found.values(), strict=True))
         assert stated == (f"{least} to {most}" if least < most else f"{most:,}")
     for arm in RECIPES[name].all_arms():
-        if arm.debaters_for and arm.debaters_for.by == "tokens":
+        if arm.match_cost and arm.match_cost.by == "tokens":
             for bound in ("least", "most"):
                 target, unit, vote = (getattr(plans[other], bound).all_tokens for other in (*arm.needs, arm.name))
                 assert abs(vote - target) <= 0.51 * unit
@@ -148,12 +148,12 @@ def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name):
     [("same", [*range(10)]), ("again", [*range(10)]), ("reversed", [*range(9, -1, -1)]), ("rotated", [9, *range(9)])],
 )
 def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name, order):
-    setting = Setting(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1], seed=0)
-    arms = {arm.name: arm for arm in setting.arms}
-    speakers = [debater.name for debater in setting.job(arms["stances"]).protocol.cast]
+    experiment_spec = ExperimentSpec(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1], seed=0)
+    arms = {arm.name: arm for arm in experiment_spec.arms}
+    speakers = [debater.name for debater in experiment_spec.job(arms["stances"]).protocol.cast]
     said = [Turn(agent=agent, stance=Stance(text=f"Said <{n}>.", answer="it")) for n, agent in enumerate(speakers)]
-    given = Given(rounds={"q0": {0: tuple(said)}}).reordered(arms[name].given.order)
-    job = with_given(setting.job(arms[name]), given)
+    given = FirstRounds(rounds={"q0": {0: tuple(said)}}).reordered(arms[name].first_round.order)
+    job = with_first_rounds(experiment_spec.job(arms[name]), given)
     protocol, model = job.protocol, ScriptedChat(lambda request: "(it)")
     cast = dict.fromkeys(protocol.roles, model)
     played = debate(
@@ -163,7 +163,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
         EMPTY_POOL,
         task=get_task("short_answer"),
         prompts=job.variant,
-        given=job.given.of("q0", 0),
+        first_round=job.first_round.of("q0", 0),
     )
     asyncio.run(played)
     prompts = {tuple((message.role, message.content) for message in call.messages) for call in model.requests}
@@ -176,8 +176,8 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("liang")])
 def test_baselines_have_the_temperature_of_liangs_debate_unless_they_need_samples(name):
-    setting = Setting(recipe=RECIPES[name], data="", questions=QUESTIONS, estimator="estimator")
-    found = {(arm.protocol, job.protocol.temperature) for arm, job in setting.jobs}
+    experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, answer_scorer="answer_scorer")
+    found = {(arm.protocol, job.protocol.temperature) for arm, job in experiment_spec.jobs}
     sampling = {"self-consistency", "rerank", "maps"}
     assert found == {(protocol, 0.5 if protocol in sampling else 0) for protocol, _ in found}
     if len(found) > 1:

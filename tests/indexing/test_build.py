@@ -12,7 +12,7 @@ from madke.core.errors import UserError
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import (
     DenseSettings,
-    Exactness,
+    IndexRecall,
     Manifest,
     open_manifest,
     read_manifest,
@@ -61,7 +61,7 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
         batching="32, longest first",
         file_mb=0.001,
     )
-    assert manifest.exactness == Exactness(recall_at_5=1.0, margin=0.0, queries=50)
+    assert manifest.index_recall == IndexRecall(recall_at_5=1.0, margin=0.0, queries=50)
     assert [file.path for file in manifest.files] == [*(f"faiss/0000{n}.index" for n in range(3)), "passages.arrow"]
     assert manifest.versions["faiss-cpu"]
     assert names(tmp_path) == ["index", "passages.jsonl"]

@@ -110,8 +110,8 @@ def test_each_type_is_built_in_several_files_and_says_how_exact_it_is(
     manifest = build(corpus, vectors, tmp_path / "index", factory, file_mb=0.02)
 
     assert len([file for file in manifest.files if file.path.startswith("faiss/")]) > 1
-    assert manifest.exactness is not None
-    assert least <= manifest.exactness.recall_at_5 <= 1
+    assert manifest.index_recall is not None
+    assert least <= manifest.index_recall.recall_at_5 <= 1
     numbers = range(0, COUNT, 50)
     found = keys_found(tmp_path / "index", numbers)
     assert np.mean([str(n) in keys for n, keys in zip(numbers, found, strict=True)]) >= least - 0.1
@@ -126,16 +126,16 @@ def test_the_measured_recall_is_that_of_searching(corpus: Path, vectors: Path, t
         for name in ("a", "b")
     )
 
-    assert flat.exactness is not None and flat.exactness.recall_at_5 == 1.0
-    assert rough.exactness is not None and rough.exactness.queries == len(numbers)
+    assert flat.index_recall is not None and flat.index_recall.recall_at_5 == 1.0
+    assert rough.index_recall is not None and rough.index_recall.queries == len(numbers)
     shared = np.mean([len(a & b) / 5 for a, b in zip(exact, found, strict=True)])
-    assert rough.exactness.recall_at_5 == pytest.approx(shared, abs=5e-3)  # a sixth passage may stand for its own
+    assert rough.index_recall.recall_at_5 == pytest.approx(shared, abs=5e-3)  # a sixth passage may stand for its own
     assert 0 < shared < 0.9
 
 
 def test_searching_more_lists_finds_more(corpus: Path, vectors: Path, tmp_path: Path) -> None:
     one, every = (
-        build(corpus, vectors, tmp_path / lists, "IVF16,Flat", f"nprobe={lists}").exactness for lists in ("1", "16")
+        build(corpus, vectors, tmp_path / lists, "IVF16,Flat", f"nprobe={lists}").index_recall for lists in ("1", "16")
     )
 
     assert one is not None and every is not None

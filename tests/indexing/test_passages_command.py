@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from madke.cli.index import passages
 from madke.core.errors import UserError
-from madke.files import alone_in
+from madke.files import dir_lock
 from madke.indexing.corpus import read_corpus
 from tests.support.cli import started
 from tests.support.dump import articles, write_dump
@@ -68,7 +68,7 @@ def test_bad_input_is_refused_before_anything_is_made(options: list[str], messag
 def test_a_second_process_says_that_it_waits_and_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
     dump, out = write_dump(tmp_path / "d.xml", articles(4, paragraphs=1)), tmp_path / "out"
     with ExitStack() as first:
-        first.enter_context(alone_in(out))
+        first.enter_context(dir_lock(out))
         with started("index", "passages", dump, "--out", out, "--processes", 1) as second:
             assert second.stderr is not None
             waiting = second.stderr.readline()

@@ -444,7 +444,7 @@ def test_fused_passages_have_the_fused_score() -> None:
 def test_each_source_is_capped_before_the_fusion_and_the_whole_after_it() -> None:
     assert fused("rrf", per_source=1) == [("A", "bm25"), ("c .", "dense")]
     assert fused("rrf", per_source={"bm25": 1, "dense": 3}) == [("A", "bm25"), ("c .", "dense"), ("D", "dense")]
-    assert fused("rrf", most=2) == [("A", "bm25"), ("C", "bm25")]
+    assert fused("rrf", max_passages=2) == [("A", "bm25"), ("C", "bm25")]
 
 
 def test_duplicates_inside_a_source_do_not_use_up_its_cap() -> None:

@@ -253,7 +253,7 @@ def test_a_debate_shows_selections_verdict_and_what_became_of_it():
         entry,
         rounds=(replace(only, turns=(failed, *only.turns[1:]), verdict=verdict, extracted=extracted),),
         final=Final(by="judge", answer=BAIKAL, agent="Debater 2", tie=True),
-        given=True,
+        first_round_given=True,
         oracle=True,
     )
     text = columns({"a": entry, "b": answered("q0", BAIKAL)})

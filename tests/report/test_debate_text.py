@@ -1,7 +1,6 @@
 """One debate as text: what happened is shown, and nothing is shown that did not."""
 
 from madke.core.transcript import (
-    Cut,
     Digest,
     Final,
     PoolEntry,
@@ -10,6 +9,7 @@ from madke.core.transcript import (
     Search,
     Selection,
     Stance,
+    Truncation,
     Turn,
     Verdict,
 )
@@ -116,9 +116,9 @@ def test_how_the_final_answer_was_weighed():
 
 def test_what_was_left_out_of_prompts():
     shown = debate(
-        turn("A", cut=Cut(stances=2)),
-        turn("B", selection=Selection(ids=(0,), cut=Cut(passages=(4, 3)))),
-        final=Final(by="summarizer", answer="Baikal", cut=Cut(stances=1, passages=(2,))),
+        turn("A", truncated=Truncation(stances=2)),
+        turn("B", selection=Selection(ids=(0,), truncated=Truncation(passages=(4, 3)))),
+        final=Final(by="summarizer", answer="Baikal", truncated=Truncation(stances=1, passages=(2,))),
     )
     assert "A (prompt too long: 2 stances left out)" in lines(shown)
     assert "B selects [0] (prompt too long: passages [4] [3] left out)" in lines(shown)
@@ -128,7 +128,9 @@ def test_what_was_left_out_of_prompts():
 def test_what_came_from_outside_or_was_prepared_is_named():
     first = Round(n=1, order=("S1", "S2"), turns=(turn("S1"), turn("S2")))
     second = Round(n=2, order=("A", "S1", "S2"), turns=(turn("A", reads=("S1", "S2")),))
-    shown = debate(rounds=(first, second), given=True, prepared={"A": {"keywords": "lake, depth"}}, oracle=True)
+    shown = debate(
+        rounds=(first, second), first_round_given=True, prepared={"A": {"keywords": "lake, depth"}}, oracle=True
+    )
     assert "--- round 1, given from outside ---" in lines(shown)
     assert "--- round 2 ---" in lines(shown)
     assert lines(shown)[lines(shown).index("A prepares keywords:") + 1] == "lake, depth"

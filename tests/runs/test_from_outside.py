@@ -1,4 +1,4 @@
-"""What a run takes from outside besides its questions: first rounds, an estimator, live searches, gold answers."""
+"""What a run takes from outside besides its questions: first rounds, an answer scorer, live searches, gold answers."""
 
 import json
 import shlex
@@ -52,13 +52,13 @@ def said(entry):
 
 def test_two_runs_can_share_one_first_round(tmp_path, run):
     first = run("first", *run.pools)
-    second = run("second", *run.pools, "--given", tmp_path / "first", "--set", "order=random")
+    second = run("second", *run.pools, "--first-round", tmp_path / "first", "--set", "order=random")
     for id_, transcript in second.items():
         assert transcript.given
         assert said(transcript.rounds[0]) == said(first[id_].rounds[0])
         assert "speak" not in transcript.usage
         assert transcript.usage["reply"].calls == 2
-    assert config(tmp_path / "second")["given"]
+    assert config(tmp_path / "second")["first_round"]
     scores = json.loads((tmp_path / "second" / "metrics.json").read_text())
     assert "speak" not in scores["parse_failures"]
 
@@ -67,7 +67,7 @@ def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_pa
     stances = [{"agent": f"Sample {n}", "text": f"Sample text {n}: [Lake {n}]."} for n in range(4)]
     lines = [{"id": f"q{n}", "stances": stances} for n in range(2)]
     (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    options = ("--protocol", "mad", "--given", tmp_path / "given.jsonl")
+    options = ("--protocol", "mad", "--first-round", tmp_path / "given.jsonl")
     transcript = run("out", *options)["q0"]
     first, second = transcript.rounds
     assert said(first) == [(f"Sample {n}", f"Lake {n}") for n in range(4)]
@@ -81,7 +81,7 @@ def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_pa
 
 def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path, run):
     (tmp_path / "given.jsonl").write_text(json.dumps({"id": "q0", "stances": [{"agent": "A", "text": "[x]"}]}))
-    complaint = refused(*run.command("out", *run.pools, "--given", tmp_path / "given.jsonl"))
+    complaint = refused(*run.command("out", *run.pools, "--first-round", tmp_path / "given.jsonl"))
     assert "given.jsonl: holds no first-round stance for question 'q1'" in complaint
     assert not (tmp_path / "out").exists()
 
@@ -90,12 +90,12 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
     script = tmp_path / "longest.py"
     script.write_text("import json, sys\nfor line in sys.stdin:\n    print(len(json.loads(line)['candidate']))\n")
     command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
-    options = ("--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--estimator", command)
+    options = ("--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--answer-scorer", command)
     before = run("out", *options)
     final = before["q0"].final
     assert (final.agent, final.answer) == ("Debater 1", "Lake Tanganyika")
     assert final.scores == {"Debater 1": 15.0, "Debater 2": 11.0, "Debater 3": 11.0}
-    assert config(tmp_path / "out")["estimator"] == command
+    assert config(tmp_path / "out")["answer_scorer"] == command
     script.unlink()
     assert run("out", *options, "--replay") == before
     assert "Debater 1 15, Debater 2 11" in madke("report", tmp_path / "out", "--question", "q0").stdout
@@ -103,9 +103,9 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
 
 def test_an_estimator_that_fails_fails_its_questions_with_its_reason(run):
     command = f"{shlex.quote(sys.executable)} -c 'import sys; sys.exit(\"out of order\")'"
-    done = madke(*run.command("out", "--protocol", "mad", "--set", "finish=rerank", "--estimator", command))
+    done = madke(*run.command("out", "--protocol", "mad", "--set", "finish=rerank", "--answer-scorer", command))
     assert done.returncode == 1
-    assert "2 x the estimator failed: " in done.stderr
+    assert "2 x the answer scorer failed: " in done.stderr
     assert "out of order" in done.stderr
 
 
@@ -124,7 +124,7 @@ def write_web(folder):
 @pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
 def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path, run, pooled):
     web = write_web(tmp_path)
-    options = ("--sources", f"google={web}", "--set", "knowledge.requery=true", *(run.pools if pooled else ()))
+    options = ("--sources", f"google={web}", "--set", "knowledge.allow_search=true", *(run.pools if pooled else ()))
     before = run("out", *options)
     transcript = before["q1"]
     found = transcript.pool[-1]

@@ -48,7 +48,7 @@ def test_one_file_serves_the_union_and_every_fusion(pools):
     assert texts(pools, weighted, "knowledge.weights={wiki-dense: 1.0, wiki-bm25: 0.5}") == [
         "one mule", "no wheel", "the horse", "a cart",
     ]  # fmt: skip
-    assert texts(pools, weighted, "knowledge.weights={wiki-bm25: 3}", "knowledge.most=1") == ["the horse"]
+    assert texts(pools, weighted, "knowledge.weights={wiki-bm25: 3}", "knowledge.max_passages=1") == ["the horse"]
 
 
 def test_the_diagram_says_how_an_arm_fuses():
@@ -71,7 +71,9 @@ class Fixed:
 
 
 def test_what_a_debater_searches_is_fused_alike():
-    knowledge = arm("knowledge.fusion=rrf", "knowledge.most=2", "knowledge.requery=true").protocol.knowledge
+    knowledge = arm(
+        "knowledge.fusion=rrf", "knowledge.max_passages=2", "knowledge.allow_search=true"
+    ).protocol.knowledge
     sources = [Fixed(name) for name in FOUND]
     ask = searching(LiveSearch({name: name for name in FOUND}, sources, 10), knowledge)
     found = asyncio.run(ask("?", Purpose(question="q", stage="search", agent="Debater 1", round=1)))

@@ -41,15 +41,15 @@ def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (transcript.status, transcript.degraded) == ("ok", False)
     first, second = transcript.rounds
-    assert {turn.stance.cut for turn in first.turns} == {None}
-    assert {turn.stance.cut.stances for turn in second.turns} <= {1, 2, 3}
+    assert {turn.stance.truncated for turn in first.turns} == {None}
+    assert {turn.stance.truncated.stances for turn in second.turns} <= {1, 2, 3}
     assert transcript.usage["reply"].failed == 0
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["shortened"] == 1
     assert "prompts too long" in done.stderr
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
         outcomes = [call.completion.outcome for call in store.recorded() if call.purpose.stage == "reply"]
     assert outcomes.count("ok") == 5
-    assert outcomes.count("too_long") == sum(turn.stance.cut.stances for turn in second.turns)
+    assert outcomes.count("too_long") == sum(turn.stance.truncated.stances for turn in second.turns)
     assert "stances left out)" in madke("report", tmp_path / "out", "--question", "q0").stdout
     again = madke(*command, "--replay")
     assert again.returncode == 0, again.stderr
@@ -91,5 +91,5 @@ def test_passages_are_left_out_by_rank(tmp_path):
     assert done.returncode == 0, done.stderr
     (transcript,) = read_transcripts(tmp_path / "out")
     selection = transcript.rounds[0].turns[0].selection
-    assert selection.cut.passages[0] == 4
+    assert selection.truncated.passages[0] == 4
     assert 4 not in selection.ids

@@ -14,7 +14,7 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.llm import CallStore, Stored
-from madke.runs.cast import LiveSearch, QualityEstimator, estimating, searching
+from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
 
 QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")
 
@@ -67,21 +67,21 @@ def keys(hits):
 
 
 def test_a_search_finds_the_best_of_each_source_without_duplicates():
-    knowledge = Knowledge(sources=("wiki", "google"), per_source={"wiki": 2, "google": 1}, requery=True)
+    knowledge = Knowledge(sources=("wiki", "google"), per_source={"wiki": 2, "google": 1}, allow_search=True)
     (hits,) = search(live(Lakes("wiki"), Lakes("google")), knowledge, "depth")
     assert keys(hits) == [("wiki", "depth-0"), ("wiki", "depth-2"), ("google", "depth-0")]
 
 
 def test_searches_that_wait_together_go_to_the_sources_together():
     wiki = Lakes("wiki")
-    found = search(live(wiki), Knowledge(sources=("wiki",), requery=True), "a", "b", "c")
+    found = search(live(wiki), Knowledge(sources=("wiki",), allow_search=True), "a", "b", "c")
     assert [keys(hits)[0] for hits in found] == [("wiki", f"{query}-0") for query in "abc"]
     assert wiki.batches == [(["a", "b", "c"], 10)]
 
 
 def test_a_debater_searches_only_the_sources_that_it_may_see():
     knowledge = Knowledge(
-        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, requery=True
+        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, allow_search=True
     )
     both, one = search(live(Lakes("wiki"), Lakes("google")), knowledge, "x", ("x", purpose("Debater 2")))
     assert (keys(both), keys(one)) == ([("wiki", "x-0"), ("google", "x-0")], [("google", "x-0")])
@@ -90,7 +90,7 @@ def test_a_debater_searches_only_the_sources_that_it_may_see():
 def test_a_source_that_fails_costs_its_own_passages():
     model = live(Lakes("wiki"), Lakes("google", hits=Hits(error="HTTP 500")))
     only_google = Knowledge(
-        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, requery=True
+        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, allow_search=True
     )
     half, none = search(model, only_google, "x", ("x", purpose("Debater 2")))
     assert (half.error, keys(half)) == (None, [("wiki", "x-0")])
@@ -99,12 +99,12 @@ def test_a_source_that_fails_costs_its_own_passages():
 
 def test_a_search_fails_where_every_source_does():
     sources = [Lakes(name, hits=Hits(error="gone")) for name in ("wiki", "google")]
-    (hits,) = search(live(*sources), Knowledge(requery=True), "x")
+    (hits,) = search(live(*sources), Knowledge(allow_search=True), "x")
     assert hits == Hits(error="wiki: gone; google: gone")
 
 
 def test_a_stored_search_is_answered_without_sources(tmp_path):
-    knowledge = Knowledge(sources=("wiki",), requery=True)
+    knowledge = Knowledge(sources=("wiki",), allow_search=True)
     wiki = Lakes("wiki")
     with CallStore(tmp_path / "calls.sqlite") as store:
         before = search(Stored(live(wiki), store), knowledge, "depth")
@@ -117,7 +117,7 @@ def test_a_stored_search_is_answered_without_sources(tmp_path):
 
 
 def test_another_index_is_another_search(tmp_path):
-    knowledge = Knowledge(sources=("wiki",), requery=True)
+    knowledge = Knowledge(sources=("wiki",), allow_search=True)
     old, new = Lakes("wiki"), Lakes("wiki")
     new.description = "wiki, rebuilt"
     with CallStore(tmp_path / "calls.sqlite") as store:
@@ -148,18 +148,18 @@ def starts(tmp_path):
 
 
 def estimate(model, *candidates, question=QUESTION):
-    return asyncio.run(estimating(model)(question, candidates))
+    return asyncio.run(answer_scoring(model)(question, candidates))
 
 
 def test_candidates_are_scored_against_the_question_without_references(tmp_path, longest_first):
-    assert estimate(QualityEstimator(longest_first), "deep", "how deep") == [4.0, 8.0]
+    assert estimate(AnswerScorer(longest_first), "deep", "how deep") == [4.0, 8.0]
     (asked,) = starts(tmp_path)
     assert asked[0] == {"source": QUESTION.question, "candidate": "deep", "references": []}
 
 
 def test_estimates_that_wait_together_start_the_command_once(tmp_path, longest_first):
     async def both():
-        ask = estimating(QualityEstimator(longest_first))
+        ask = answer_scoring(AnswerScorer(longest_first))
         other = Question(id="q2", question="Was?")
         return await asyncio.gather(ask(QUESTION, ["deep", "x"]), ask(other, ["what"]))
 
@@ -171,15 +171,15 @@ def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path, longest_first):
     with CallStore(tmp_path / "calls.sqlite") as store:
         for _ in range(2):  # a failure is stored, and asked anew
             with pytest.raises(UserError, match="no such language"):
-                estimate(Stored(QualityEstimator(longest_first), store), "poison")
+                estimate(Stored(AnswerScorer(longest_first), store), "poison")
     assert len(starts(tmp_path)) == 2
 
 
 def test_a_stored_estimate_needs_no_program(tmp_path, longest_first):
     with CallStore(tmp_path / "calls.sqlite") as store:
-        estimate(Stored(QualityEstimator(longest_first), store), "deep")
+        estimate(Stored(AnswerScorer(longest_first), store), "deep")
         (tmp_path / "longest.py").unlink()
-        replayed = Stored(QualityEstimator(longest_first, replay=True), store, replay=True)
+        replayed = Stored(AnswerScorer(longest_first, replay=True), store, replay=True)
         assert estimate(replayed, "deep") == [4.0]
         with pytest.raises(UserError, match="not in the call store"):
             estimate(replayed, "deeper")
@@ -189,7 +189,7 @@ def test_a_cancelled_search_leaves_the_others_alone():
     wiki = Lakes("wiki")
 
     async def cancel_one():
-        ask = searching(live(wiki), Knowledge(sources=("wiki",), requery=True))
+        ask = searching(live(wiki), Knowledge(sources=("wiki",), allow_search=True))
         first, second = (asyncio.create_task(ask(query, purpose())) for query in "ab")
         await asyncio.sleep(0)
         second.cancel()

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from madke.core.transcript import Cut, Final, Reflection, StageUsage, from_json, to_json
+from madke.core.transcript import Final, Reflection, StageUsage, Truncation, from_json, to_json
 from madke.scoring.arms import read_arm
 from madke.scoring.scores import score, scores_from_json, scores_to_json
 from madke.scoring.statistics import wilson
@@ -123,7 +123,7 @@ def test_unreadable_reflections_count_and_failed_ones_do_not():
 
 
 def test_given_stances_are_nobodys_replies():
-    given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, given=True)
+    given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, first_round_given=True)
     (entry,) = given.rounds
     readable = (replace(entry.turns[1], agent=entry.turns[0].agent), entry.turns[1])
     scores = score([replace(given, rounds=(entry, replace(entry, n=2, turns=readable)))])
@@ -146,7 +146,7 @@ def test_what_the_last_round_left_is_kept_beside_the_metrics():
 
 def test_analyses_and_shortened_prompts_are_counted():
     plain = transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL)
-    cut = replace(plain, final=replace(plain.final, cut=Cut(stances=1)))
+    cut = replace(plain, final=replace(plain.final, truncated=Truncation(stances=1)))
     scores = score([plain, cut, replace(plain, oracle=True)])
     assert (scores.read_golds, scores.shortened) == (1, 1)
 

@@ -103,7 +103,7 @@ def test_selections_of_misinformation():
 
 
 def test_given_first_rounds_are_nobodys_selections():
-    found = selection_values(debate(BOTH, BOTH, selected=[[(), ()], [(0,), (0, 1)]], pool=POOL, given=True))
+    found = selection_values(debate(BOTH, BOTH, selected=[[(), ()], [(0,), (0, 1)]], pool=POOL, first_round_given=True))
     assert (found["no_found"], found["selected_ids"]) == (0, 1.5)
     assert "selection_change" not in found
 

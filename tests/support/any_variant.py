@@ -29,9 +29,9 @@ def play_any(variant: Variant, reply: Reply) -> tuple[Transcript, ScriptedChat]:
         KnowledgePool(passages=tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))),
         task=TASKS[QUESTION.task],
         prompts=variant,
-        given=first if protocol.given else (),
+        first_round=first if protocol.first_round_given else (),
         retrieve=_nothing,
-        estimate=_alike,
+        score_answers=_alike,
     )
     return asyncio.run(played), model
 

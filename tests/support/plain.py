@@ -19,7 +19,7 @@ from madke.tasks import TASKS
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
 
-_OPTIONS = ("seed", "repeat", "retrieve", "estimate", "listen", "deltas", "clock")
+_OPTIONS = ("seed", "repeat", "retrieve", "score_answers", "listen", "deltas", "clock")
 
 BASE = {
     "source": "none",
@@ -95,7 +95,7 @@ def play(replies=None, *, question=QUESTION, pool=EMPTY_POOL, model=None, **sett
     model = model or ScriptedChat(replies or signed())
     cast = dict.fromkeys(rules.roles, model)
     task = TASKS[question.task]
-    played = debate(question, rules, cast, pool, task=task, prompts=PlainPrompts(), given=given, **options)
+    played = debate(question, rules, cast, pool, task=task, prompts=PlainPrompts(), first_round=given, **options)
     return asyncio.run(played), model
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from madke.concurrency import together
+from madke.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
@@ -32,7 +32,7 @@ def debated(models: Mapping[str, ChatModel], store_file: Path, count: int, meter
 
     async def play() -> list[bytes]:
         try:
-            return await together(_play(n) for n in range(count))
+            return await gather(_play(n) for n in range(count))
         finally:
             for model in set(models.values()):
                 await close(model)

@@ -79,7 +79,7 @@ def debated(name, pool, settings):
     reply = debating(variant.environment.filters["marked"], confidence)
     given = pool if variant.protocol.knowledge else EMPTY_POOL
     options = {"retrieve": retrieve} if variant.protocol.needs_search else {}
-    _, model = play(name, reply, settings=settings, pool=given, estimate=estimate, **options)
+    _, model = play(name, reply, settings=settings, pool=given, score_answers=estimate, **options)
     last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
     return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))
 

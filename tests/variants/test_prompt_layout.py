@@ -25,7 +25,7 @@ def question(task):
 def requests(name, task, pool, said=HOSTILE):
     """Every request of a debate in which nobody settles anything."""
     variant = load_variant(name)
-    options = {"estimate": no_scores}
+    options = {"score_answers": no_scores}
     if variant.protocol.needs_search:
         options["retrieve"] = nothing_found
     return play(name, lambda request: said, question=question(task), pool=pool, **options)[1].requests

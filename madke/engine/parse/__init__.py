@@ -5,12 +5,12 @@ nothing a grammar abstains. Call :func:`without_reasoning` first. ``eval/parser.
 """
 
 from madke.engine.parse.answer import Marker, answer_of, marked, parse_answer, parse_confidence
-from madke.engine.parse.context import CUT, Parsed, checked, without_reasoning
+from madke.engine.parse.context import TRUNCATED, Parsed, checked, without_reasoning
 from madke.engine.parse.selected_ids import SelectedIds, parse_search, parse_selection
 from madke.engine.parse.verdict import Judged, parse_grade, parse_pick, parse_side, parse_verdict
 
 __all__ = [
-    "CUT", "Judged", "Marker", "Parsed", "SelectedIds", "answer_of", "checked", "marked", "parse_answer",
+    "TRUNCATED", "Judged", "Marker", "Parsed", "SelectedIds", "answer_of", "checked", "marked", "parse_answer",
     "parse_confidence", "parse_grade", "parse_pick", "parse_search", "parse_selection", "parse_side", "parse_verdict",
     "without_reasoning",
 ]  # fmt: skip

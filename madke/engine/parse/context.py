@@ -20,7 +20,7 @@ NEAR = 200
 """Characters around a mark that can bear on it."""
 MOST = 200
 """Marks looked at, from the end of a text."""
-CUT = frozenset({"length", "max_tokens", "model_length"})
+TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
 """Finish reasons of a reply that was cut off at ``max_tokens``: OpenAI and most others, Cohere, Mistral."""
 _THINK = re.compile(r"(?<![`\"'])<(/?)think(?:ing)?>(?!\s{0,3}(?:tags?|blocks?|tokens?)\b)", re.IGNORECASE)
 _OPENING_PLACE = re.compile(r"(?:\A|[\n.!?:>…])\s{0,9}\Z")
@@ -92,7 +92,7 @@ def checked(completion: Completion, max_tokens: int) -> Completion:
         return completion
     reasoning = completion.reasoning + completion.text.strip()
     error = "the reply holds hidden reasoning and nothing else" if reasoning else "the reply is empty"
-    if completion.finish_reason.casefold() in CUT:
+    if completion.finish_reason.casefold() in TRUNCATED:
         error += f"; it was cut off at max_tokens = {max_tokens}, so raise that: --set max_tokens=N"
     else:
         error += f" (finish reason {completion.finish_reason!r})"

@@ -19,7 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from madke.core.errors import UserError
-from madke.files import alone_in, fingerprint, replacing, unfinished
+from madke.files import atomic_write, dir_lock, fingerprint, unfinished
 from madke.indexing.corpus import (
     UNFINISHED,
     Counts,
@@ -82,7 +82,7 @@ def build_passages(
     if out.exists() and not out.is_dir():
         raise UserError("this is a file; passages need a folder", file=out)
     settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))
-    with alone_in(out):
+    with dir_lock(out):
         found = read_folder(out)
         if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
             raise UserError("this folder is not empty and holds no passages; choose another", file=out)
@@ -160,7 +160,7 @@ class _Build:
         number = len(self._shards)
         path = self._out / shard_name(number)
         # No name and no time in the header of a gzip file: the same passages are the same bytes.
-        with replacing(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
+        with atomic_write(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
             for batch in made:
                 for id_, passage in enumerate(batch.passages, start=done.passages + counts.passages + 1):
                     fields = {"id": str(id_)} | passage._asdict()

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from madke.core.errors import UserError
-from madke.files import replacing
+from madke.files import atomic_write
 from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import Results
@@ -52,7 +52,7 @@ def write_figures(
     with _drawings(results, scores) as drawings:
         files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
     for path, data in files.items():
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(data)
     return list(files)
 

@@ -20,7 +20,7 @@ Facts = Mapping[str, str]
 _NO_SETTING = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
 """What follows from other settings, or makes no other experiment."""
 
-_UNREADABLE = ("questions", "given_sha256", "protocol.source")
+_UNREADABLE = ("questions", "first_round_sha256", "protocol.source")
 """Tells arms apart, and says nothing to people."""
 
 

@@ -1,4 +1,4 @@
-"""MAPS, a baseline of Liang et al., 2023, section 4.1: analyse, then make candidates, then let an estimator pick."""
+"""MAPS, a baseline of Liang et al., 2023, section 4.1: analyse, make candidates, let an answer scorer pick."""
 
 import pytest
 
@@ -25,7 +25,7 @@ async def longest(question, candidates):
 
 
 def test_three_prepare_once_and_four_make_candidates():
-    transcript, model = play("maps", reply, question=SENTENCE, estimate=longest)
+    transcript, model = play("maps", reply, question=SENTENCE, score_answers=longest)
     assert model.calls == 3 + 4
     assert {stage: used.calls for stage, used in transcript.usage.items()} == {
         "keywords": 1,
@@ -40,7 +40,7 @@ def test_three_prepare_once_and_four_make_candidates():
 
 
 def test_each_sees_its_own_notes_alone():
-    transcript, model = play("maps", reply, question=SENTENCE, estimate=longest)
+    transcript, model = play("maps", reply, question=SENTENCE, score_answers=longest)
     assert transcript.prepared == {agent: {stage: f"Notes of {agent}."} for agent, stage in NOTES.items()}
     for request in asked(model, stage="speak"):
         for agent in NOTES:
@@ -54,7 +54,7 @@ def test_each_sees_its_own_notes_alone():
 
 @pytest.mark.parametrize("agent", NOTES)
 def test_who_could_not_prepare_makes_no_candidate(agent):
-    transcript, model = play("maps", failing(reply, stage=NOTES[agent]), question=SENTENCE, estimate=longest)
+    transcript, model = play("maps", failing(reply, stage=NOTES[agent]), question=SENTENCE, score_answers=longest)
     assert model.calls == 3 + 3
     assert asked(model, stage="speak", agent=agent) == []
     assert set(transcript.final.scores) == set(ANSWERS) - {agent}
@@ -62,5 +62,5 @@ def test_who_could_not_prepare_makes_no_candidate(agent):
 
 
 def test_it_can_be_given_a_pool(pool):
-    _, model = play("maps", reply, sources=("wiki", "google"), pool=pool, estimate=longest)
+    _, model = play("maps", reply, sources=("wiki", "google"), pool=pool, score_answers=longest)
     assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in asked(model, stage="speak"))

@@ -1,4 +1,4 @@
-"""Reranking, a baseline of Liang et al., 2023, section 4.1: four samples and a quality estimator."""
+"""Reranking, a baseline of Liang et al., 2023, section 4.1: four samples and an answer scorer."""
 
 import pytest
 
@@ -29,14 +29,14 @@ FOUR = sampled("He is late", "He never turns up", "He lets pigeons go", "He neve
 
 def test_four_samples_of_one_prompt_and_one_estimate():
     estimator = Estimator()
-    transcript, model = play("rerank", FOUR, question=SENTENCE, estimate=estimator, seed=3)
+    transcript, model = play("rerank", FOUR, question=SENTENCE, score_answers=estimator, seed=3)
     assert model.calls == 4
     assert len({request.messages for request in model.requests}) == 1
     assert len({request.seed for request in model.requests}) == 4
     assert {request.temperature for request in model.requests} == {0.5}
     candidates = ["He is late", "He never turns up", "He lets pigeons go", "He never comes"]
     assert estimator.calls == [(SENTENCE, candidates)]
-    assert (transcript.stop_reason, transcript.final.by, transcript.final.rule) == ("rounds", "rerank", "estimator")
+    assert (transcript.stop_reason, transcript.final.by, transcript.final.rule) == ("rounds", "rerank", "answer_scorer")
     assert (transcript.answer, transcript.final.agent, transcript.final.tie) == (
         "He lets pigeons go",
         "Debater 3",
@@ -48,33 +48,33 @@ def test_four_samples_of_one_prompt_and_one_estimate():
 
 def test_another_number_of_samples():
     _, model = play(
-        "rerank", lambda r: "[It is so.]", question=SENTENCE, estimate=Estimator(), settings={"debaters": 7}
+        "rerank", lambda r: "[It is so.]", question=SENTENCE, score_answers=Estimator(), settings={"debaters": 7}
     )
     assert model.calls == 7
 
 
 def test_the_earliest_of_equals_is_taken_and_the_tie_recorded():
-    transcript, _ = play("rerank", sampled("aa", "bbbb", "cccc", "d"), question=SENTENCE, estimate=Estimator())
+    transcript, _ = play("rerank", sampled("aa", "bbbb", "cccc", "d"), question=SENTENCE, score_answers=Estimator())
     assert (transcript.answer, transcript.final.agent, transcript.final.tie) == ("bbbb", "Debater 2", True)
 
 
 def test_only_samples_with_an_answer_are_candidates():
     estimator = Estimator()
     reply = failing(lambda r: "I cannot say." if r.purpose.agent == "Debater 3" else FOUR(r), agent="Debater 2")
-    transcript, _ = play("rerank", reply, question=SENTENCE, estimate=estimator)
+    transcript, _ = play("rerank", reply, question=SENTENCE, score_answers=estimator)
     assert estimator.calls == [(SENTENCE, ["He is late", "He never comes"])]
     assert (transcript.answer, transcript.degraded) == ("He never comes", True)
 
 
 def test_without_a_candidate_nothing_is_estimated():
     estimator = Estimator()
-    transcript, _ = play("rerank", lambda r: "I cannot say.", question=SENTENCE, estimate=estimator)
+    transcript, _ = play("rerank", lambda r: "I cannot say.", question=SENTENCE, score_answers=estimator)
     assert (transcript.status, transcript.answer, estimator.calls) == ("abstained", None, [])
 
 
 def test_with_nobody_left_the_question_failed():
     gone = Completion(outcome="failed", error="the server is gone")
-    transcript, _ = play("rerank", lambda r: gone, question=SENTENCE, estimate=Estimator())
+    transcript, _ = play("rerank", lambda r: gone, question=SENTENCE, score_answers=Estimator())
     assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
 
 
@@ -82,18 +82,18 @@ def test_an_estimator_that_fails_fails_the_question_not_the_run():
     async def broken(question, candidates):
         raise UserError("no such model")
 
-    transcript, _ = play("rerank", FOUR, question=SENTENCE, estimate=broken)
+    transcript, _ = play("rerank", FOUR, question=SENTENCE, score_answers=broken)
     assert (transcript.status, transcript.answer) == ("failed", None)
     assert "no such model" in transcript.final.error
 
 
 def test_without_an_estimator_nobody_is_asked():
     model_calls = []
-    with pytest.raises(UserError, match="needs a quality estimator"):
+    with pytest.raises(UserError, match="needs an answer scorer"):
         play("rerank", lambda r: model_calls.append(r), question=SENTENCE)
     assert model_calls == []
 
 
 def test_it_can_be_given_a_pool(pool):
-    _, model = play("rerank", FOUR, sources=("wiki", "google"), pool=pool, estimate=Estimator())
+    _, model = play("rerank", FOUR, sources=("wiki", "google"), pool=pool, score_answers=Estimator())
     assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)

@@ -55,7 +55,9 @@ OUTSIDE = (given("X", "Because of this: [Oslo]", "Oslo"), given("Y", answer="Ber
 @pytest.mark.parametrize("variant", READERS)
 @pytest.mark.parametrize("peers", ["last_round", "history"])
 def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(variant, peers):
-    _, model = play(variant, reply, settings=settings(given=True, sees={"peers": peers}), given=OUTSIDE)
+    _, model = play(
+        variant, reply, settings=settings(first_round_given=True, sees={"peers": peers}), first_round=OUTSIDE
+    )
     prompt = shown(asked(model, agent="Ada", round=2, stage="reply")[0])
     name = {"last_round": "{}:", "history": "{} (round 1):"}[peers].format
     assert f"{name('X')} <reply>Because of this: [Oslo]</reply>\n" in prompt
@@ -64,8 +66,10 @@ def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(vari
 
 
 def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none():
-    said = settings(given=True, stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
-    _, model = play("madke", reply, settings=said, given=OUTSIDE)
+    said = settings(
+        first_round_given=True, stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"}
+    )
+    _, model = play("madke", reply, settings=said, first_round=OUTSIDE)
     prompt = shown(asked(model, stage="judge", round=2)[0])
     assert "Y (round 1): <reply>The answer is [Bern].</reply>\n" in prompt
     assert "Z (round 1) gave no readable answer.\n" in prompt

@@ -167,7 +167,7 @@ function folded(title, text) {
 function roundPart(record, round, before, names, show) {
   const spoke = round.turns.map((turn) => turn.agent);
   const notes = [
-    record.given && round.n === 1 && "Stances given from outside.",
+    record.first_round_given && round.n === 1 && "Stances given from outside.",
     round.order.join() !== spoke.join() && `Read in the order ${round.order.join(", ")}.`,
     round.scores && `Path consistency: ${weights(round.scores)}.`,
   ];
@@ -230,7 +230,7 @@ const SATISFIED = new Map([
 const DECLINED = { no_found: "Found nothing helpful in the pool.", none: "Named no knowledge that could be read." };
 
 function selectionWords(selection, show) {
-  const cut = cutWords(selection.cut);
+  const cut = cutWords(selection.truncated);
   if (!selection.ids?.length) {
     return [DECLINED[selection.rule] ?? "Could not choose.", selection.error && ` ${selection.error}`, cut];
   }
@@ -241,7 +241,7 @@ function selectionWords(selection, show) {
 }
 
 /** What was said, or why nothing was. */
-const reply = (said) => [cutWords(said.cut), said.error ? prose(said.error, "error") : prose(said.reason || said.text)];
+const reply = (said) => [cutWords(said.truncated), said.error ? prose(said.error, "error") : prose(said.reason || said.text)];
 
 function cutWords(cut) {
   if (!cut) return null;

@@ -25,7 +25,7 @@ Rounds = dict[int, tuple[Turn, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class FirstRounds:
     """The first round of every debate of a run."""
 
     rounds: Mapping[str, Rounds]
@@ -40,7 +40,7 @@ class Given:
             found[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
         return found
 
-    def reordered(self, order: Literal["same", "reversed", "rotated"]) -> Given:
+    def reordered(self, order: Literal["same", "reversed", "rotated"]) -> FirstRounds:
         """The same stances at other places: who stood first now says what the last one said, and so on.
 
         Names stay where they are, since readers who are among them read by their own order.
@@ -50,7 +50,7 @@ class Given:
         moved = {}
         for id_, rounds in self.rounds.items():
             moved[id_] = {repeat: _moved(turns, reverse=order == "reversed") for repeat, turns in rounds.items()}
-        return Given(rounds=moved)
+        return FirstRounds(rounds=moved)
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
         """The first round of one debate. A question with one given round has it in every repeat."""
@@ -70,7 +70,7 @@ class _Line(Identified):
     stances: tuple[_Stance, ...] = Field(min_length=1)
 
 
-def read_given(path: Path, questions: Sequence[Question], protocol: Protocol) -> Given:
+def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Protocol) -> FirstRounds:
     """The stances of a JSONL file; lines of other questions are passed over.
 
     A line is ``{"id", "stances": [{"agent", "text", "answer"?}]}``. An answer that is not there is read from the text,
@@ -90,7 +90,9 @@ def read_given(path: Path, questions: Sequence[Question], protocol: Protocol) ->
     return _complete(rounds, questions, 1, path)
 
 
-def first_rounds(transcripts: Iterable[Transcript], questions: Sequence[Question], repeats: int, path: Path) -> Given:
+def first_rounds(
+    transcripts: Iterable[Transcript], questions: Sequence[Question], repeats: int, path: Path
+) -> FirstRounds:
     """The first round of each of a run's transcripts; each repeat has its own where the run has several.
 
     Transcripts of other questions are passed over. ``path`` is the run's, for errors.
@@ -108,21 +110,23 @@ def first_rounds(transcripts: Iterable[Transcript], questions: Sequence[Question
             found = f"its question {question.id!r} is {transcript.question!r}, not {question.question!r}"
             raise UserError(found, file=path)
         # What was said, without how it came about.
-        said = [(turn.agent, replace(turn.stance, stage="speak", cut=None)) for turn in transcript.rounds[0].turns]
+        said = [
+            (turn.agent, replace(turn.stance, stage="speak", truncated=None)) for turn in transcript.rounds[0].turns
+        ]
         turns = [Turn(agent=agent, stance=stance) for agent, stance in said]
         if any(turn.stance.status != "failed" for turn in turns):
             rounds.setdefault(transcript.id, {})[transcript.repeat] = _distinct(turns)
     return _complete(rounds, questions, repeats, path)
 
 
-def _complete(rounds: Mapping[str, Rounds], questions: Sequence[Question], repeats: int, path: Path) -> Given:
+def _complete(rounds: Mapping[str, Rounds], questions: Sequence[Question], repeats: int, path: Path) -> FirstRounds:
     for question in questions:
         there = rounds.get(question.id, {})
         if not there:
             raise UserError(f"holds no first-round stance for question {question.id!r}", file=path)
         if len(there) > 1 and (missing := [repeat for repeat in range(repeats) if repeat not in there]):
             raise UserError(f"holds no first round for question {question.id!r}, repeat {missing[0]}", file=path)
-    return Given(rounds=rounds)
+    return FirstRounds(rounds=rounds)
 
 
 def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:

@@ -11,9 +11,9 @@ OUTSIDE = (given_turn("X", "Oslo"), given_turn("Y", "Lake Baikal"), given_turn("
 
 
 def test_nobody_is_asked_for_a_given_round():
-    transcript, model = play(given=True, turns=OUTSIDE)
+    transcript, model = play(first_round_given=True, turns=OUTSIDE)
     assert calls(model) == [("reply", name, 2) for name in "ABC"]
-    assert transcript.given
+    assert transcript.first_round_given
     assert transcript.rounds[0].turns == OUTSIDE
     assert transcript.rounds[0].order == ("X", "Y", "Z")
     assert "speak" not in transcript.usage
@@ -22,9 +22,9 @@ def test_nobody_is_asked_for_a_given_round():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"given": True}, "'q1': given stances are missing"),
+        ({"first_round_given": True}, "'q1': given stances are missing"),
         ({"turns": OUTSIDE}, "'q1': given stances are not what the protocol says"),
-        ({"given": True, "turns": (*OUTSIDE, given_turn("X"))}, "'q1': two given stances are by 'X'"),
+        ({"first_round_given": True, "turns": (*OUTSIDE, given_turn("X"))}, "'q1': two given stances are by 'X'"),
     ],
 )
 def test_what_is_given_must_be_what_the_protocol_expects(settings, said):
@@ -33,7 +33,7 @@ def test_what_is_given_must_be_what_the_protocol_expects(settings, said):
 
 
 def test_agents_from_outside_are_read_by_all_in_the_order_given_and_speak_no_more():
-    transcript, model = play(given=True, turns=OUTSIDE, rounds=3, sees={"topology": "ring"})
+    transcript, model = play(first_round_given=True, turns=OUTSIDE, rounds=3, sees={"topology": "ring"})
     for name in "ABC":
         assert read_by(model, name, 2) == ["X@1", "Y@1", "Z@1"]
     assert read_by(model, "A", 3) == ["A@2", "B@2", "C@2"]
@@ -42,13 +42,13 @@ def test_agents_from_outside_are_read_by_all_in_the_order_given_and_speak_no_mor
 
 
 def test_a_history_keeps_what_agents_from_outside_said():
-    _, model = play(given=True, turns=OUTSIDE, rounds=3, sees={"peers": "history"})
+    _, model = play(first_round_given=True, turns=OUTSIDE, rounds=3, sees={"peers": "history"})
     assert read_by(model, "A", 3) == ["A@2", "X@1", "Y@1", "Z@1", "B@2", "C@2"]
 
 
 def test_a_debater_takes_a_stance_given_under_its_name_for_its_own():
     turns = (given_turn("B", "Bern"), given_turn("A", "Oslo"), given_turn("X"))
-    transcript, model = play(given=True, turns=turns)
+    transcript, model = play(first_round_given=True, turns=turns)
     # The cast's order first, then those from outside.
     assert read_by(model, "A", 2) == ["A@1", "B@1", "X@1"]
     assert read_by(model, "C", 2) == ["A@1", "B@1", "X@1"]
@@ -62,7 +62,7 @@ def test_a_debater_takes_a_stance_given_under_its_name_for_its_own():
 )
 def test_after_a_given_round_debaters_can_speak_in_turn(peers, order):
     settings = {"talk": {"later": "sequential"}, "sees": {"peers": peers}, "order": order}
-    transcript, model = play(given=True, turns=OUTSIDE, **settings)
+    transcript, model = play(first_round_given=True, turns=OUTSIDE, **settings)
     assert [agent for _, agent, _ in calls(model)] == ["A", "B", "C"]
     assert read_by(model, "C", 2) == ["X@1", "Y@1", "Z@1", "A@2", "B@2"]
     assert [turn.agent for turn in transcript.rounds[1].turns] == ["A", "B", "C"]
@@ -80,7 +80,7 @@ def test_after_a_given_round_debaters_can_speak_in_turn(peers, order):
 )
 def test_every_order_sorts_given_stances(order, expected):
     turns = (*OUTSIDE, given_turn("W", "the lake Baikal"))
-    transcript, model = play(given=True, turns=turns, order=order)
+    transcript, model = play(first_round_given=True, turns=turns, order=order)
     assert read_by(model, "A", 2) == [f"{name}@1" for name in expected]
     assert transcript.oracle == (order in ("truth_first", "truth_last"))
 
@@ -91,7 +91,7 @@ def test_paired_comparisons_of_orders_share_one_first_round():
     turns = first.rounds[0].turns
     seen = {}
     for order in ("fixed", "madc", "truth_first"):
-        transcript, model = play(given=True, turns=turns, order=order)
+        transcript, model = play(first_round_given=True, turns=turns, order=order)
         assert transcript.rounds[0].turns == turns
         assert model.calls == 3
         seen[order] = read_by(model, "C", 2)
@@ -104,32 +104,34 @@ def test_paired_comparisons_of_orders_share_one_first_round():
 
 def test_a_random_order_of_given_stances_is_seeded():
     turns = tuple(given_turn(f"S{n}") for n in range(20))
-    orders = [play(given=True, turns=turns, order="random", seed=seed)[0].rounds[1].order for seed in (1, 1, 2)]
+    orders = [
+        play(first_round_given=True, turns=turns, order="random", seed=seed)[0].rounds[1].order for seed in (1, 1, 2)
+    ]
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[0]) == sorted(turn.agent for turn in turns)
 
 
 def test_a_given_round_is_closed_like_any_other():
     agreeing = (given_turn("X"), given_turn("Y", "the Lake Baikal"))
-    transcript, model = play(given=True, turns=agreeing, stop="agreement")
+    transcript, model = play(first_round_given=True, turns=agreeing, stop="agreement")
     assert (transcript.stop_reason, transcript.answer, model.calls) == ("agreement", "Lake Baikal", 0)
 
     said = signed(judge="[Yes]", summarize="[Oslo]")
-    transcript, model = play(said, given=True, turns=OUTSIDE, stop="judge", finish="summarizer")
+    transcript, model = play(said, first_round_given=True, turns=OUTSIDE, stop="judge", finish="summarizer")
     assert calls(model) == [("judge", "judge", 1), ("summarize", "summarizer", 1)]
     assert (transcript.stop_reason, transcript.answer) == ("consensus", "Oslo")
 
     transcript, model = play(
-        signed(digest="sum"), given=True, turns=OUTSIDE, talk={"later": "simultaneous_with_summary"}
+        signed(digest="sum"), first_round_given=True, turns=OUTSIDE, talk={"later": "simultaneous_with_summary"}
     )
     assert calls(model)[0] == ("digest", "summarizer", 1)
     assert read_by(model, "A", 2) == []
 
 
 def test_strangers_of_a_given_round_are_no_stable_debaters_and_scrutinise_nothing():
-    transcript, _ = play(given=True, turns=OUTSIDE, stop="stability", rounds=4)
+    transcript, _ = play(first_round_given=True, turns=OUTSIDE, stop="stability", rounds=4)
     assert (transcript.stop_reason, len(transcript.rounds)) == ("stability", 3)
-    transcript, model = play(signed(reflect="[Yes]"), given=True, turns=OUTSIDE, stop="satisfied", rounds=3)
+    transcript, model = play(signed(reflect="[Yes]"), first_round_given=True, turns=OUTSIDE, stop="satisfied", rounds=3)
     assert calls(model)[:3] == [("reply", name, 2) for name in "ABC"]
     assert (transcript.stop_reason, len(transcript.rounds)) == ("satisfied", 2)
 
@@ -137,17 +139,17 @@ def test_strangers_of_a_given_round_are_no_stable_debaters_and_scrutinise_nothin
 def test_given_stances_without_answers_or_with_failures_count_for_nobody():
     failed = Turn(agent="X", stance=Stance(status="failed", error="the server is gone"))
     turns = (failed, given_turn("Y", None), given_turn("Z", "Lake Baikal"))
-    transcript, model = play(given=True, turns=turns, order="madc")
+    transcript, model = play(first_round_given=True, turns=turns, order="madc")
     assert read_by(model, "A", 2) == ["Y@1", "Z@1"]
     assert transcript.rounds[1].scores == {"X": 0, "Y": 0, "Z": 0}
-    nobody, model = play(given=True, turns=(failed,))
+    nobody, model = play(first_round_given=True, turns=(failed,))
     assert (nobody.status, nobody.stop_reason, nobody.answer, model.calls) == ("failed", "nobody_left", None, 0)
 
 
 def test_one_reader_of_eighty_given_stances():
     """The threshold experiment's debate: the stances, in the order given, and one reply each."""
     turns = tuple(given_turn(f"S{n}", "Lake Baikal" if n < 40 else "Oslo", sign(f"S{n}", 1, "x")) for n in range(80))
-    settings = {"given": True, "turns": turns, "debaters": 1, "sees": {"own": "none"}}
+    settings = {"first_round_given": True, "turns": turns, "debaters": 1, "sees": {"own": "none"}}
     transcript, model = play(**settings)
     assert read_by(model, "Debater 1", 2) == [f"S{n}@1" for n in range(80)]
     assert model.calls == 1
@@ -157,4 +159,4 @@ def test_one_reader_of_eighty_given_stances():
 def test_oracle_orders_of_given_stances_need_golds():
     question = Question(id="q2", question=QUESTION.question)
     with pytest.raises(UserError, match=r"question 'q2' has no gold answer, which order truth_last needs"):
-        play(given=True, turns=OUTSIDE, order="truth_last", question=question)
+        play(first_round_given=True, turns=OUTSIDE, order="truth_last", question=question)

@@ -6,7 +6,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance
-from madke.data import first_rounds, read_given
+from madke.data import first_rounds, read_first_rounds
 from madke.variants import load_variant
 from tests.support.transcripts import transcript
 
@@ -18,7 +18,7 @@ PROTOCOL = load_variant("madke").protocol
 def read(tmp_path, *lines, questions=(LAKE,), **changes):
     path = tmp_path / "given.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return read_given(path, questions, PROTOCOL.model_copy(update=changes))
+    return read_first_rounds(path, questions, PROTOCOL.model_copy(update=changes))
 
 
 def line(*stances, id_=1):

@@ -39,7 +39,7 @@ Data = Sequence[str | Path | Question]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ExperimentSpec:
     """What the arms of one experiment share."""
 
     recipe: Recipe
@@ -56,8 +56,8 @@ class Setting:
     """Pool files that are there; sources that none of them holds are asked."""
     prompts: Path | None = None
     """A folder of your own protocols, searched first."""
-    estimator: str | None = None
-    """The command of a quality estimator, for arms with ``finish: rerank``."""
+    answer_scorer: str | None = None
+    """The command of an answer scorer, for arms with ``finish: rerank``."""
     repeats: int = 1
     """How often each question is debated where no arm says it."""
     seed: int = 0
@@ -133,7 +133,7 @@ class Setting:
         specs |= {name: f"object {type(own).__qualname__}" for name, own in self.own_sources.items() if name in specs}
         fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
         with self._at(arm):
-            variant, specs = configured(variant, specs, fields, given=arm.given is not None)
+            variant, specs = configured(variant, specs, fields, given=arm.first_round is not None)
         with self._at(arm):
             models = role_models(variant.protocol, arm.model or self.recipe.model, arm.cast)
         seed = self.seed if arm.seed is None else arm.seed
@@ -149,7 +149,7 @@ class Setting:
             prompts_sha256=variant.fingerprint(),
             models=models,
             source_specs=specs,
-            estimator=self.estimator if variant.protocol.needs_estimator else None,
+            answer_scorer=self.answer_scorer if variant.protocol.needs_answer_scorer else None,
             seed=seed if seed >= 0 else None,
             repeats=arm.repeats or self.repeats,
         )
@@ -162,14 +162,16 @@ class Setting:
         """Refuse what no arm would use, and arms that lack something, before anything is asked."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
-        if self.estimator is not None and not any(job.spec.estimator for _, job in self.jobs):
-            raise UserError("--estimator is for finish = rerank; no arm has it")
+        if self.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
+            raise UserError("--answer-scorer is for finish = rerank; no arm has it")
         debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
         for arm, job in self.jobs:
-            check_needs(job.protocol, self.questions, given=arm.given is not None, estimator=job.spec.estimator)
-            if (dear := arm.debaters_for) and (count := debaters[dear.unit]) != 1:
+            check_needs(
+                job.protocol, self.questions, given=arm.first_round is not None, answer_scorer=job.spec.answer_scorer
+            )
+            if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
-                    raise UserError(f"debaters_for: the unit {dear.unit!r} has {count} debaters; expected one")
+                    raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
         self.open_all(options)
 
     @property
@@ -215,7 +217,7 @@ class Setting:
             raise UserError(said, file=self.file, line=line) from None
 
 
-def read_setting(
+def read_experiment_spec(
     recipe: str | Path | Recipe,
     data: Data,
     *,
@@ -226,8 +228,8 @@ def read_setting(
     limit: int | None = None,
     sample_seed: int | None = None,
     **same: Any,
-) -> Setting:
-    """The setting of a recipe over some data.
+) -> ExperimentSpec:
+    """The experiment_spec of a recipe over some data.
 
     Args:
         recipe: As :func:`madke.experiments.ablation.ablate` takes it.
@@ -238,7 +240,7 @@ def read_setting(
         ids: Only the questions of this list.
         limit: At most so many questions of each dataset. Default: the recipe's.
         sample_seed: Draws them. Default: the recipe's, else the first ones.
-        **same: ``pools``, ``prompts``, ``estimator``, ``repeats`` and ``seed``, as :class:`Setting` has them.
+        **same: ``pools``, ``prompts``, ``answer_scorer``, ``repeats``, ``seed``: see :class:`ExperimentSpec`.
 
     Raises:
         UserError: The recipe or the data are wrong.
@@ -251,7 +253,7 @@ def read_setting(
     if sample_seed is None and limit is not None:
         sample_seed = found.sample_seed
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question)]
-    return Setting(
+    return ExperimentSpec(
         recipe=found,
         file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
         data=", ".join(Path(path).name for _, _, path in named),
@@ -289,6 +291,6 @@ def _questions(
     return apart
 
 
-def debaters_for(target: float, unit: float) -> int:
+def debaters_at_cost(target: float, unit: float) -> int:
     """How many debaters of one cost come nearest to another."""
     return max(1, round(target / unit))
