@@ -165,7 +165,7 @@ class Experiment:
             replies=len(heard),
             unread=sum(stance.answer is None for stance in heard),
             failed=len(said) - len(heard),
-            cut=sum(stance.cut is not None for stance in heard),
+            cut=sum(stance.truncated is not None for stance in heard),
         )
 
 
