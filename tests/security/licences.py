@@ -1,4 +1,4 @@
-"""``python -m tests.security.licences`` writes LICENCES.md from what is installed here.
+"""``python -m tests.security.licences`` writes docs/licences.md from what is installed here.
 
 It follows pyproject.toml's dependencies and extras through the metadata of the installed packages.
 """
@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "LICENCES.md"
+FILE = ROOT / "docs" / "licences.md"
 
 ATTENTION = re.compile(r"GPL|MPL|Mozilla|CDDL|EPL|CNRI|unknown", re.IGNORECASE)
 """Licences that ask for more than a notice, or say nothing."""
