@@ -32,7 +32,7 @@ def test_every_example_is_run_here():
 def test_an_example_runs_and_prints_what_it_shows(name, tmp_path):
     # From a folder of its own, as a program that is started anywhere.
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    command = [sys.executable, EXAMPLES / f"{name}.py"]
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=240)
     assert done.returncode == 0, done.stderr
     places = [done.stdout.find(line) for line in SAID[name]]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import combinations
 from statistics import fmean, median, pvariance
+from typing import Any
 
 import pytest
 
@@ -291,7 +292,7 @@ def test_the_defaults_are_what_the_recorded_sets_say(shared_data):
 
     assert len(found) == 15
     for fitted in found:
-        value = population
+        value: Any = population
         for part in fitted.name.split("."):
             value = getattr(value, part)
         assert value == round(fitted.value, 0 if fitted.name.endswith(".median") else 2), fitted

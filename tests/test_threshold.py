@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def measured(threshold, curve, reply, *, each=4, draws=2, replies=3, workers=2, 
     asked = dict.fromkeys(variant.protocol.roles, wrap(model))
     experiment = threshold.Experiment(variant=variant, cast=asked, each=each, draws=draws, seed=0)
     sampled = threshold.sort_out(QUESTION, [*stances("A", 9), *stances("B", 9)], each)
-    cells = []
+    cells: list[Any] = []
     asyncio.run(experiment.run([sampled], cells, workers=workers))
     return {found.order: found for found in curve.curves(cells)}, model
 
@@ -93,7 +94,7 @@ def test_readers_who_follow_the_most_hold_out_until_the_other_kind_has_as_many(t
 
 def test_all_read_the_first_k_stances_in_the_order_given_and_nothing_else(threshold, curve):
     _, model = measured(threshold, curve, like_the_last, each=3, draws=1, replies=2)
-    shown = {}
+    shown: dict[tuple[Any, ...], list[str]] = {}
     for request in model.requests:
         shown.setdefault(tuple(read(request.messages[-1].content)), []).append(request.purpose.agent)
         assert "Your previous answer" not in request.messages[-1].content

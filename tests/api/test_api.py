@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ class Searching:
     def __init__(self, *, coroutine=False):
         self.queries = []
         if coroutine:
-            self.search = self.search_later
+            self.search = self.search_later  # type: ignore[method-assign]
 
     def search(self, queries, k):
         self.queries += queries
@@ -80,7 +81,7 @@ def test_the_same_debate_through_api_command_line_and_stream(tmp_path, monkeypat
     (tmp_path / "web.jsonl").write_text("")
     with openai_server(debating) as server:
         options = madke.RunOptions(base_url=server.url, concurrency=4)
-        same = {"sources": f"google={tmp_path / 'web.jsonl'}", "model": "openai/m"}
+        same: dict[str, Any] = {"sources": f"google={tmp_path / 'web.jsonl'}", "model": "openai/m"}
         by_run = madke.run(questions, out="api", options=options, seed=7, **same)
         args = ("--model", "openai/m", "--base-url", server.url, "--sources", same["sources"])
         done = command("run", questions, "--out", "cli", "--seed", 7, *args)

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from madke.cli.index import app
 from madke.core.errors import UserError
-from madke.indexing.index_folder import read_manifest
+from madke.indexing.index_folder import DenseSettings, read_manifest
 from tests.support.cli import madke, refused
 from tests.support.corpus import WordEncoder, write_corpus
 
@@ -108,6 +108,7 @@ def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(tmp
         arguments = ["build", tmp_path / "c.jsonl", "--kind", "dense", "--out", tmp_path / out, *chosen]
         assert CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False).exit_code == 0
         found = read_manifest(tmp_path / out).index
+        assert isinstance(found, DenseSettings)
         return found.factory, bool(found.reason), found.shard_rows, found.file_mb
 
     assert built("plain") == ("Flat", True, 10_000, 64.0)

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from madke.cli import progress
 from madke.cli.progress import counter, now_and_then, run_progress, showing
 from madke.core.events import RoundStarted, RunProgress
 
@@ -29,7 +28,7 @@ STATE = RunProgress(done=3, total=10, resumed=2, calls=30, at=10.0, cost=0.5, in
 
 def test_a_run_is_one_plain_line_now_and_then_where_there_is_no_terminal(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("madke.cli.progress.time.monotonic", lambda: now[0])
     with run_progress() as listen:
         listen(STATE)
         listen(RoundStarted(question="q", n=1))

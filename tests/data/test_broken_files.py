@@ -1,5 +1,7 @@
 """What is wrong with a published file is said with its place, what was found and what was expected."""
 
+from typing import Any
+
 import pytest
 
 from madke.core.errors import UserError
@@ -7,7 +9,7 @@ from madke.data import read_dataset
 from madke.data.questions import question_to_json
 from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, SHAPES, TRIVIA, write
 
-BROKEN = [
+BROKEN: list[tuple[str, str, Any, str]] = [
     ("triviaqa", "d.json", [], "holds no question"),
     ("triviaqa", "d.json", {"Domain": "Web"}, "expected an object with a list under 'Data', found dict with the keys"),
     ("triviaqa", "d.json", {"Data": [TRIVIA["Data"][0] | {"Answer": "Baikal"}]}, "item 1: 'Answer' is 'Baikal'"),

@@ -5,6 +5,7 @@ import logging
 import pickle
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ KNOWLEDGE = {"sources": ["wiki"], "select": "adaptive"}
 
 def heard(replies=None, **settings):
     """(What the listener was told, the transcript, the model)."""
-    told = []
+    told: list[Any] = []
     transcript, model = play(replies, listen=told.append, **settings)
     return told, transcript, model
 
@@ -55,7 +56,7 @@ def names(told):
 def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name):
     variant = load_variant(name)
     task = get_task("short_answer")
-    told = []
+    told: list[Any] = []
     model = ScriptedChat(lambda request: {"select": "[0]", "judge": "[SAME]"}.get(request.purpose.stage, "[Baikal]"))
     cast = dict.fromkeys(variant.protocol.roles, model)
 
@@ -203,7 +204,7 @@ class Streaming:
 
 def test_parts_of_replies_are_told_where_they_are_asked_for():
     told, transcript, _ = heard(model=Streaming(), deltas=True, rounds=1)
-    parts = {}
+    parts: dict[Any, str] = {}
     for event in told:
         if isinstance(event, CallDelta):
             parts[event.purpose.agent] = parts.get(event.purpose.agent, "") + event.text

@@ -19,6 +19,7 @@ from madke.engine.parse import (
     parse_verdict,
     without_reasoning,
 )
+from madke.engine.parse.answer import Marker
 from madke.engine.parse.context import WINDOW
 from madke.tasks import TASKS
 
@@ -28,7 +29,7 @@ QUESTIONS = {
     "choice": Question(id="q", question="?", task="choice", choices=("tin", "mercury", "iron", "A gas")),
     "math": Question(id="q", question="?", task="math"),
 }
-MARKERS = ("brackets", "parentheses", "boxed", "text")
+MARKERS: tuple[Marker, ...] = ("brackets", "parentheses", "boxed", "text")
 NAMES = ("Debater 1", "Debater 10", "Negative side")
 
 PIECES = st.sampled_from([

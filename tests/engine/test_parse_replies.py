@@ -4,6 +4,7 @@ import pytest
 
 from madke.core.question import Question
 from madke.engine.parse import parse_answer
+from madke.engine.parse.answer import Marker
 from madke.tasks import TASKS
 
 QUESTIONS = {
@@ -190,7 +191,7 @@ CASES = [
 
 @pytest.mark.parametrize(("task", "shown", "text", "value"), CASES)
 def test_a_reply_is_read_as_a_person_reads_it(task, shown, text, value):
-    marker = "parentheses" if task == "choice" and "(" in text else "brackets"
+    marker: Marker = "parentheses" if task == "choice" and "(" in text else "brackets"
     question = QUESTIONS[task]
     parsed = parse_answer(
         text, lambda raw: TASKS[task].read(raw, question), marker, shown=shown, is_math=task == "math"

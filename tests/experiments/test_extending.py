@@ -1,6 +1,7 @@
 """More questions than before: arms go on with them, and nothing is asked or paid twice."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_two_addresses_of_one_model_name_are_refused(lakes):
 def test_a_program_in_an_event_loop_gets_scores_plans_and_events(lakes):
     import asyncio
 
-    heard = []
+    heard: list[Any] = []
 
     async def notebook():
         return ablated(lakes, Lakes(), limit=2, listen=heard.append, options=RunOptions(concurrency=2))

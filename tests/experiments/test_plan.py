@@ -1,6 +1,7 @@
 """What a plan says of runs of several datasets, of repeats, and of first rounds that are taken over."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_what_follows_from_a_first_round_is_paid_once():
 
 
 MADKE = {"name": "madke", "protocol": "madke", "sources": "wiki"}
-SAME = {"protocol": "self-consistency", "debaters_for": {"arm": "madke", "by": "calls", "unit": "cot"}}
+SAME: dict[str, Any] = {"protocol": "self-consistency", "debaters_for": {"arm": "madke", "by": "calls", "unit": "cot"}}
 
 
 def equal_cost(**more):
@@ -100,7 +101,7 @@ def test_what_the_others_have_cost_takes_the_place_of_their_plan():
 
 
 def test_more_debaters_than_there_can_be_are_not_planned():
-    dear = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
+    dear: dict[str, Any] = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
     same = {"name": "same", **SAME, "debaters_for": SAME["debaters_for"] | {"arm": "dear"}}
     with pytest.raises(UserError, match="arm 'same'"):  # it is sure to have too many
         plans({"arms": [dear, {"name": "cot", "protocol": "cot"}, same]}, questions(1))

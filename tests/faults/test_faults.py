@@ -142,7 +142,8 @@ def seeds_of(body):
 def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
     """One run. Transcripts by id, how often the hit call was asked, and the server's record."""
     questions, pools = write_dataset(folder, QUESTIONS)
-    lock, hits = threading.Lock(), []
+    lock = threading.Lock()
+    hits: list[int] = []
 
     def is_wrong(body):
         with lock:

@@ -4,8 +4,10 @@ import asyncio
 import json
 import threading
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Any
 
 from madke.llm import OpenAIChat, Retrying
 from madke.runs import cast
@@ -14,7 +16,7 @@ from madke.runs.job import prepared
 from madke.runs.options import RunOptions
 from madke.runs.runner import play
 from tests.support.dataset import debating, write_dataset
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import Reply, chat, error, openai_server
 
 QUESTIONS = 40
 FAULTS = 0.3
@@ -29,7 +31,7 @@ def hang(server):
     return chat()
 
 
-WAYS = (
+WAYS: tuple[Callable[[Any], Reply], ...] = (
     lambda server: error(429, "busy"),
     lambda server: error(500, "broken"),
     reset,
@@ -48,7 +50,7 @@ class Faulty:
         self.share = FAULTS
         self.server = None
         self.asked = 0
-        self._seen = Counter()
+        self._seen: Counter[Any] = Counter()
         self._lock = threading.Lock()
 
     def reply(self, body, n):

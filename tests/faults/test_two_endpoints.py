@@ -43,7 +43,7 @@ def test_roles_are_asked_where_they_are_said_to_be_and_keys_never_cross(tmp_path
 
 
 def test_a_named_model_has_a_key_of_its_own_and_a_busy_server_holds_back_nobody(tmp_path):
-    rejected = []
+    rejected: list[float] = []
 
     def busy(body, n):
         if len(rejected) < 6:

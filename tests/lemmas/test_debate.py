@@ -59,7 +59,7 @@ def test_an_asynchronous_function_is_sent_to_adebate():
         return "x"
 
     with pytest.raises(TypeError, match=r"madke\.adebate"):
-        madke.debate("Why?", complete)
+        madke.debate("Why?", complete)  # type: ignore[arg-type]
 
 
 # --- our remedies ------------------------------------------------------------------------------------------------

@@ -90,5 +90,7 @@ def test_result_shape(page):
     classes = [node for node in ast.parse(code(page["Result shape"])).body if isinstance(node, ast.ClassDef)]
     assert [node.name for node in classes] == ["DebateResult", "DebateRound"]
     for node, ours in zip(classes, (DebateResult, DebateRound), strict=True):
-        shown = [(field.target.id, ast.unparse(field.annotation)) for field in node.body]
+        fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
+        assert len(fields) == len(node.body)
+        shown = [(ast.unparse(field.target), ast.unparse(field.annotation)) for field in fields]
         assert [(field.name, field.type) for field in dataclasses.fields(ours)][: len(shown)] == shown

@@ -100,7 +100,7 @@ def test_bad_arguments_are_the_same_errors_before_any_call(arguments, said):
 def test_agents_must_be_callable():
     for debate in (madke.debate, lemmas.debate):
         with pytest.raises(TypeError, match="not callable"):
-            debate("Why?", [("A", "no function")])
+            debate("Why?", [("A", "no function")])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_person_who_says_nothing_is_an_empty_reply():
 
 def test_a_bug_in_asking_is_raised():
     with pytest.raises(ZeroDivisionError):
-        ask(HumanChat(lambda text: 1 / 0))
+        ask(HumanChat(lambda text: str(1 / 0)))
 
 
 def test_the_loop_goes_on_while_the_person_thinks_and_questions_come_one_at_a_time():

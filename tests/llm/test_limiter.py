@@ -69,12 +69,13 @@ def test_two_models_share_one_bound():
 def test_a_failed_or_cancelled_call_gives_its_slot_back():
     limiter = Limiter(1)
 
+    async def never(request):
+        await asyncio.Event().wait()
+
     async def run():
         with pytest.raises(CallError):
             await Limited(ScriptedChat([CallError("no", retryable=True)]), limiter).complete(chat_request())
-        hanging = asyncio.create_task(
-            Limited(ScriptedChat(lambda request: asyncio.Event().wait()), limiter).complete(chat_request())
-        )
+        hanging = asyncio.create_task(Limited(ScriptedChat(never), limiter).complete(chat_request()))
         await asyncio.sleep(0)
         hanging.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -416,10 +417,13 @@ def test_an_absurd_retry_after_holds_nobody_back():
     assert ask(Limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
 
 
+class Paced(ScriptedChat):
+    hold = 3.0
+
+
 def test_a_model_that_knows_its_servers_rates_holds_every_call_back():
     clock, began = Clock(), []
-    model = ScriptedChat(lambda request: began.append(clock()) or "yes")
-    model.hold = 3.0
+    model = Paced(lambda request: began.append(clock()) or "yes")
     ask(Limited(model, Limiter(1, clock=clock, sleep=clock.sleep)), 3)
     assert began == [1000.0, 1003.0, 1006.0]
 

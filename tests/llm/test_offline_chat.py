@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from madke.core.chat import ChatRequest, Message, Purpose
+from madke.encoders import Dtype, Similarity
 from madke.engine.parse import (
     parse_answer,
     parse_confidence,
@@ -32,6 +33,9 @@ class WordEncoder:
     """Texts that share words are near: each stem has a direction of its own."""
 
     name = "words"
+    dtype: Dtype = "float32"
+    dimension = 256
+    similarity: Similarity = "cosine"
 
     def __init__(self, revision="1"):
         self.revision = revision
@@ -44,6 +48,9 @@ class WordEncoder:
             for word in content(text):
                 vectors[row, hashlib.sha256(word.encode()).digest()[0]] += 1
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def encode_passages(self, titles, texts):
+        raise NotImplementedError("the offline model encodes queries only")
 
 
 @pytest.fixture

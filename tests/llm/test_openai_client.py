@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
+from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.llm import OpenAIChat, Retrying, RetryPolicy, close
 from madke.llm.endpoints import endpoints_of
 from madke.llm.openai_client import AzureChat
-from madke.llm.openai_wire import retry_after
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 

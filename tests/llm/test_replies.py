@@ -12,7 +12,7 @@ from madke.llm import OpenAIChat, close
 from madke.llm.endpoints import endpoints_of
 from madke.llm.openai_client import AzureChat
 from tests.support.chat_requests import chat_request
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import Reply, chat, error, openai_server
 
 
 def ask(reply, request=None, *, path="/v1"):
@@ -337,9 +337,10 @@ def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch):
     for told in (at, endpoints_of([AzureChat("m", endpoint=url)])):
         assert PATH_SECRET not in str(told)
         assert "https://host:8000/~" in str(told)
-    for reply in (
+    replies: tuple[Reply, ...] = (
         error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
         (308, {"Location": f"/{PATH_SECRET}/v2/chat/completions"}, {}),
         (200, {}, f"<html>{PATH_SECRET}</html>"),
-    ):
+    )
+    for reply in replies:
         assert PATH_SECRET not in failure(reply, path=f"/{PATH_SECRET}/v1").reason

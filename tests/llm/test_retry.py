@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from madke.core.chat import Completion, Usage
+from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.llm import Retrying, RetryPolicy, ScriptedChat
 from madke.llm.human import HumanChat
@@ -124,7 +124,7 @@ def test_a_server_that_asks_for_more_than_the_limit_is_not_waited_for(asked):
 
 def nothing(finish_reason="stop", text="", **fields):
     used = Usage(prompt_tokens=10, completion_tokens=3)
-    outcome = "ok" if text else "empty"
+    outcome: Outcome = "ok" if text else "empty"
     return Completion(text=text, outcome=outcome, finish_reason=finish_reason, usage=used, seconds=1.0, **fields)
 
 

@@ -8,6 +8,7 @@ import socket
 import threading
 import zlib
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_requests_go_through_the_proxy_of_the_environment_unless_it_is_excepted(
 @contextmanager
 def socks_proxy():
     """A SOCKS5 proxy that serves one connection: its port, and the addresses that it was asked for."""
-    asked = []
+    asked: list[Any] = []
 
     def serve():
         client, _ = listening.accept()

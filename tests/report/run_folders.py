@@ -8,6 +8,7 @@ from pathlib import Path
 
 from madke.core.transcript import (
     Final,
+    ParseStatus,
     PoolEntry,
     Round,
     Selection,
@@ -43,8 +44,8 @@ def debate(id_, *rounds, answer=..., golds=("Lake Baikal",), consensus=True, poo
         turns = tuple(turn(name, text, n) for name, text in zip(names, said, strict=True))
         played.append(Round(n=n, order=tuple(names), turns=turns, verdict=verdict))
     final = rounds[-1][0] if answer is ... else answer
-    status = "ok" if final else "abstained"
-    entries = (PoolEntry(n=n, **{k: p[k] for k in ("source", "key", "title")}) for n, p in enumerate(PASSAGES))
+    status: ParseStatus = "ok" if final else "abstained"
+    entries = (PoolEntry(n=n, source=p["source"], key=p["key"], title=p["title"]) for n, p in enumerate(PASSAGES))
     fields = {
         "id": id_,
         "question": f"Which lake is the deepest, in survey {id_}?",

@@ -13,7 +13,6 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
-from madke.report import html
 from madke.report.comparison import compare, paired_table
 from madke.report.html import without_folders, write_report
 from madke.report.page_data import Blocks
@@ -27,7 +26,7 @@ RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 @pytest.fixture(autouse=True)
 def without_matplotlib(monkeypatch):
     """Figures take time, and are tested on their own and in the browser."""
-    monkeypatch.setattr(html.figures, "available", lambda: False)
+    monkeypatch.setattr("madke.report.html.figures.available", lambda: False)
 
 
 class Scripts(HTMLParser):

@@ -104,7 +104,7 @@ def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests():
     arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
     scores = {each.name: score(each.transcripts()) for each in arms}
     values = [arm_of(each) for each in arms]
-    tests = paired_tests([tuple(values)], ("correct",))
+    tests = paired_tests([(values[0], values[1])], ("correct",))
     marked = table_of_arms(values, scores, tests)
     assert [each.mark for each in marked.rows[1] if each.mark] == ["*"]
     assert not any(each.mark for row in table_of_arms(values, scores, ()).rows for each in row)

@@ -25,21 +25,22 @@ SCRIPT = """
 @pytest.fixture
 def run(tmp_path):
     """Runs two questions of a script into a folder of this name and returns the transcripts by id."""
-    questions, pools = write_dataset(tmp_path, 2)
+    questions, pools_file = write_dataset(tmp_path, 2)
     (tmp_path / "script.yaml").write_text(SCRIPT)
 
-    def command(out, *options):
-        model = f"scripted/{tmp_path / 'script.yaml'}"
-        return ("run", questions, "--model", model, "--out", tmp_path / out, *options)
+    class Runs:
+        pools = ("--pools", pools_file)
 
-    def run(out, *options):
-        done = madke(*command(out, *options))
-        assert done.returncode == 0, done.stderr
-        return {transcript.id: transcript for transcript in read_transcripts(tmp_path / out)}
+        def command(self, out, *options):
+            model = f"scripted/{tmp_path / 'script.yaml'}"
+            return ("run", questions, "--model", model, "--out", tmp_path / out, *options)
 
-    run.command = command
-    run.pools = ("--pools", pools)
-    return run
+        def __call__(self, out, *options):
+            done = madke(*self.command(out, *options))
+            assert done.returncode == 0, done.stderr
+            return {transcript.id: transcript for transcript in read_transcripts(tmp_path / out)}
+
+    return Runs()
 
 
 def config(folder):

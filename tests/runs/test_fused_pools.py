@@ -74,5 +74,9 @@ def test_what_a_debater_searches_is_fused_alike():
     knowledge = arm("knowledge.fusion=rrf", "knowledge.most=2", "knowledge.requery=true").protocol.knowledge
     sources = [Fixed(name) for name in FOUND]
     ask = searching(LiveSearch({name: name for name in FOUND}, sources, 10), knowledge)
-    found = asyncio.run(ask("?", Purpose(question="q", stage="search", agent="Debater 1", round=1)))
+
+    async def asked():
+        return await ask("?", Purpose(question="q", stage="search", agent="Debater 1", round=1))
+
+    found = asyncio.run(asked())
     assert [p.text for p in found.passages] == ["the horse", "one mule"]

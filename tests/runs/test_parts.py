@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     ]
     (tmp_path / "pools.jsonl").write_text("\n\n  \n".join(reversed(lines)))
     knowledge = load_variant("madke").with_settings({"knowledge.sources": ["wiki"]}).protocol.knowledge
-    known = None
+    known: Any = None  # the fields of a RunSpec that are read
     if checked_before:
         first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
         known = SimpleNamespace(questions=question_hashes(questions), pools=first.hashes, sources=first.sources)

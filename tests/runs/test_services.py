@@ -148,7 +148,10 @@ def starts(tmp_path):
 
 
 def estimate(model, *candidates, question=QUESTION):
-    return asyncio.run(estimating(model)(question, candidates))
+    async def estimated():
+        return await estimating(model)(question, candidates)
+
+    return asyncio.run(estimated())
 
 
 def test_candidates_are_scored_against_the_question_without_references(tmp_path, longest_first):
@@ -190,7 +193,7 @@ def test_a_cancelled_search_leaves_the_others_alone():
 
     async def cancel_one():
         ask = searching(live(wiki), Knowledge(sources=("wiki",), requery=True))
-        first, second = (asyncio.create_task(ask(query, purpose())) for query in "ab")
+        first, second = (asyncio.ensure_future(ask(query, purpose())) for query in "ab")
         await asyncio.sleep(0)
         second.cancel()
         found = await first

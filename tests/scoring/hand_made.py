@@ -1,6 +1,6 @@
 """Debates of several rounds, made by hand."""
 
-from madke.core.transcript import Final, PoolEntry, Round, Selection, Stance, Transcript, Turn
+from madke.core.transcript import Final, ParseStatus, PoolEntry, Round, Selection, Stance, Transcript, Turn
 
 RIGHT, WRONG, OTHER = "Lake Baikal", "Lake Tanganyika", "Lake Vostok"
 FAILED = object()
@@ -23,7 +23,7 @@ def debate(*rounds, answer=RIGHT, selected=(), golds=(RIGHT,), id_="q", **change
         Round(n=n, order=(), turns=tuple(turn(*each) for each in zip("ABCDEFGHIJ", said, ids, strict=False)))
         for n, (said, ids) in enumerate(zip(rounds, selected, strict=True), start=1)
     )
-    status = "ok" if answer else "abstained"
+    status: ParseStatus = "ok" if answer else "abstained"
     fields = {
         "question": "Which lake is the deepest?",
         "task": "short_answer",

@@ -31,7 +31,7 @@ def arm(name, values, *, datasets=None, metric="em"):
     return ArmValues(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
 
 
-def two(both, only_left, only_right, neither):
+def two(both: int, only_left: int, only_right: int, neither: int) -> tuple[ArmValues, ArmValues]:
     left = [1.0] * (both + only_left) + [0.0] * (only_right + neither)
     right = [1.0] * both + [0.0] * only_left + [1.0] * only_right + [0.0] * neither
     return arm("left", left), arm("right", right)
@@ -308,8 +308,11 @@ def test_a_few_differences_among_many_questions_are_permuted():
 
 def failing(left, right):
     """Two arms whose questions without a value have failed."""
-    arms = arm("left", left), arm("right", right)
-    return [replace(each, failed=frozenset(each.questions.keys() - each.values["em"].keys())) for each in arms]
+    return failed_where_missing(arm("left", left)), failed_where_missing(arm("right", right))
+
+
+def failed_where_missing(each):
+    return replace(each, failed=frozenset(each.questions.keys() - each.values["em"].keys()))
 
 
 def test_a_difference_that_failed_debates_could_undo_is_not_significant():
@@ -323,7 +326,7 @@ def test_a_difference_that_failed_debates_could_undo_is_not_significant():
     assert found.p_if_failed > 0.05
     assert not found.significant
     # Questions that the right arm does not hold failed nowhere.
-    (other,) = paired_tests([[arm("left", left), arm("right", right)]])
+    (other,) = paired_tests([(arm("left", left), arm("right", right))])
     assert other.if_failed is None
     assert other.significant
 

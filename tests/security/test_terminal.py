@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,9 @@ def run(tmp_path_factory):
     """A run over hostile data, with a script that says hostile things, and what each command says of it."""
     folder = tmp_path_factory.mktemp("hostile")
     data = folder / "questions.jsonl"
-    lines = [{"id": f"{n}{ALL}", "question": f"Which {ALL}?", "golden_answers": [f"{ALL}x"]} for n in range(3)]
+    lines: list[dict[str, Any]] = [
+        {"id": f"{n}{ALL}", "question": f"Which {ALL}?", "golden_answers": [f"{ALL}x"]} for n in range(3)
+    ]
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     passages = [{"source": "wiki", "key": ALL, "title": f"T{ALL}", "text": f"t {ALL}", "url": f"https://x/{ALL}"}]
     pools = [
@@ -284,7 +287,7 @@ def test_the_test_of_the_source_finds_what_it_is_for(line):
 
 
 def test_text_that_the_encoding_lacks_is_replaced_and_json_says_the_same(stranger):
-    ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    ascii_only: dict[str, Any] = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     asked = ("ask", "Zürich, 日本?", "--sources", "none", "--protocol", "standard")
     done = madke(*asked, **ascii_only)
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,7 +11,7 @@ import re
 from madke.core.chat import Message
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.question import Question
-from madke.core.transcript import Stance, Turn
+from madke.core.transcript import ParseStatus, Stance, Turn
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
 from madke.llm import ScriptedChat
@@ -101,7 +101,7 @@ def play(replies=None, *, question=QUESTION, pool=EMPTY_POOL, model=None, **sett
 
 def given_turn(agent, answer="Lake Baikal", text=None):
     """A first-round turn from outside."""
-    status = "ok" if answer is not None else "abstained"
+    status: ParseStatus = "ok" if answer is not None else "abstained"
     return Turn(agent=agent, stance=Stance(text=text or sign(agent, 1, answer), answer=answer, status=status))
 
 

@@ -219,7 +219,7 @@ def judged_short_answers(shared_data):
 
 
 def test_people_who_call_one_right_and_the_other_wrong_do_not_see_the_same_answer(judged_short_answers):
-    found = {True: [], False: []}
+    found: dict[bool, list[bool]] = {True: [], False: []}
     for answers in judged_short_answers:
         for (one, one_right), (other, other_right) in combinations(answers, 2):
             if one_right or other_right:
@@ -231,7 +231,7 @@ def test_people_who_call_one_right_and_the_other_wrong_do_not_see_the_same_answe
 
 def test_groups_of_real_answers_hardly_depend_on_their_order(judged_short_answers):
     def groups(texts):
-        found = []
+        found: list[list[str]] = []
         for text in texts:
             group = next((group for group in found if same(group[0], text)), None)
             found.append([text]) if group is None else group.append(text)

@@ -8,9 +8,9 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.scoring.metrics import METRICS, Metric, is_binary, metric, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
-from madke.tasks.base import completed
+from madke.tasks.base import Example, completed
 
-EXAMPLES = (
+EXAMPLES: tuple[Example, ...] = (
     {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
     {"question": "Which colour has blood?", "reasoning": "It carries iron.", "answer": "red"},
 )

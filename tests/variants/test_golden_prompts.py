@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def debated(name, pool, settings):
     confidence = "\nConfidence: 0.8" if variant.protocol.finish == "weighted" else ""
     reply = debating(variant.environment.filters["marked"], confidence)
     given = pool if variant.protocol.knowledge else EMPTY_POOL
-    options = {"retrieve": retrieve} if variant.protocol.needs_search else {}
+    options: dict[str, Any] = {"retrieve": retrieve} if variant.protocol.needs_search else {}
     _, model = play(name, reply, settings=settings, pool=given, estimate=estimate, **options)
     last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
     return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def question(task):
 def requests(name, task, pool, said=HOSTILE):
     """Every request of a debate in which nobody settles anything."""
     variant = load_variant(name)
-    options = {"estimate": no_scores}
+    options: dict[str, Any] = {"estimate": no_scores}
     if variant.protocol.needs_search:
         options["retrieve"] = nothing_found
     return play(name, lambda request: said, question=question(task), pool=pool, **options)[1].requests

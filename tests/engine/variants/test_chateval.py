@@ -5,7 +5,7 @@ import pytest
 from tests.support.debates import asked, failing, play, shown
 
 NAMES = ["General Public", "Critic", "News Author"]
-ONE_BY_ONE = {}
+ONE_BY_ONE: dict[str, str] = {}
 SIMULTANEOUS = {"talk.first": "simultaneous", "talk.later": "simultaneous"}
 SUMMARIZED = {"talk.first": "simultaneous", "talk.later": "simultaneous_with_summary"}
 

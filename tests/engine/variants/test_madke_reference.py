@@ -31,7 +31,7 @@ def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone():
 
 def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(pool):
     transcript, model = play("madke-reference", disagreeing_until(9), pool=pool)
-    expected = {(1, 1): [], (2, 1): []}
+    expected: dict[tuple[int, int], list[tuple[int, int]]] = {(1, 1): [], (2, 1): []}
     expected |= {(1, n): [(1, n - 1), (2, n - 1)] for n in (2, 3)}
     expected |= {(2, n): [(2, n - 1), (1, n)] for n in (2, 3)}
     for (debater, n), stances in expected.items():
