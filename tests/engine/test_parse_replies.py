@@ -1,5 +1,7 @@
 """Replies in the forms in which chat models write them, each with the value that a careful person reads."""
 
+from typing import Any
+
 import pytest
 
 from madke.core.question import Question
@@ -190,7 +192,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("task", "shown", "text", "value"), CASES)
-def test_a_reply_is_read_as_a_person_reads_it(task, shown, text, value):
+def test_a_reply_is_read_as_a_person_reads_it(
+    task: str, shown: frozenset[Any] | frozenset[int], text: str, value: str | None
+) -> None:
     marker: Marker = "parentheses" if task == "choice" and "(" in text else "brackets"
     question = QUESTIONS[task]
     parsed = parse_answer(
