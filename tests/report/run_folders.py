@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from madke.core.transcript import (
     Final,
@@ -35,7 +36,16 @@ PASSAGES = [
 ]
 
 
-def debate(id_, *rounds, answer=..., golds=("Lake Baikal",), consensus=True, pool=True, dataset="lakes", **changes):
+def debate(
+    id_: Any,
+    *rounds: Any,
+    answer: Any = ...,
+    golds: Any = ("Lake Baikal",),
+    consensus: bool = True,
+    pool: bool = True,
+    dataset: str = "lakes",
+    **changes: Any,
+) -> Any:
     """A debate in whose rounds the debaters said these answers (None: unreadable); the last majority is its answer."""
     names = [f"Debater {n}" for n in range(1, len(rounds[0]) + 1)]
     played = []
@@ -63,14 +73,16 @@ def debate(id_, *rounds, answer=..., golds=("Lake Baikal",), consensus=True, poo
     return Transcript(**{**fields, **changes})
 
 
-def turn(name, said, n):
+def turn(name: Any, said: Any, n: Any) -> Any:
     """Debater 1 chooses passage 0, the others 1 and 2."""
     stance = Stance(text=f"In round {n} I say [{said}].", answer=said, status="ok" if said else "abstained")
     ids = (0,) if name.endswith("1") else (1, 2)
     return Turn(agent=name, stance=stance, selection=Selection(ids=ids, text="These help."))
 
 
-def write_run(path: Path, transcripts: Sequence[Transcript], *, passages=PASSAGES, pools: Path | None = None) -> Path:
+def write_run(
+    path: Path, transcripts: Sequence[Transcript], *, passages: Any = PASSAGES, pools: Path | None = None
+) -> Path:
     """A run directory with these transcripts, and a pool file that gives each question the same passages.
 
     Args:
