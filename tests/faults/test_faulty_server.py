@@ -6,8 +6,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
+
+import pytest
 
 from madke.llm import OpenAIChat, Retrying
 from madke.runs import cast
@@ -22,11 +25,11 @@ QUESTIONS = 40
 FAULTS = 0.3
 
 
-def reset(server):
+def reset(server: Any) -> NoReturn:
     raise ConnectionResetError
 
 
-def hang(server):
+def hang(server: Any) -> Any:
     server.stopping.wait(30)
     return chat()
 
@@ -46,14 +49,14 @@ WAYS: tuple[Callable[[Any], Reply], ...] = (
 class Faulty:
     """Debates, but fails at a share of the requests; which ones depends on the request and on how often it came."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.share = FAULTS
         self.server = None
         self.asked = 0
         self._seen: Counter[Any] = Counter()
         self._lock = threading.Lock()
 
-    def reply(self, body, n):
+    def reply(self, body: Any, n: Any) -> Any:
         request = json.dumps(body)
         with self._lock:
             self.asked += 1
@@ -64,10 +67,10 @@ class Faulty:
         return chance.choice(WAYS)(self.server)
 
 
-def run(folder, faulty, monkeypatch, **again):
+def run(folder: Any, faulty: Any, monkeypatch: pytest.MonkeyPatch, **again: Any) -> Any:
     """One command; the transcripts of the run after it, by id."""
 
-    async def no_sleep(seconds):
+    async def no_sleep(seconds: Any) -> None:
         await asyncio.sleep(0)
 
     questions, pools = write_dataset(folder, QUESTIONS)
@@ -83,7 +86,9 @@ def run(folder, faulty, monkeypatch, **again):
     return {t.id: t for t in read_transcripts(folder / "out")}
 
 
-def test_nearly_all_questions_are_answered_and_the_same_command_answers_the_rest(tmp_path, monkeypatch):
+def test_nearly_all_questions_are_answered_and_the_same_command_answers_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     faulty = Faulty()
     first = run(tmp_path, faulty, monkeypatch)
     assert len(first) == QUESTIONS
