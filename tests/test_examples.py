@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,14 +23,14 @@ SAID = {
 }
 
 
-def test_every_example_is_run_here():
+def test_every_example_is_run_here() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
 
 
 @pytest.mark.parametrize(
     "name", [name if name != "on_ray" else pytest.param(name, marks=pytest.mark.slow) for name in SAID]
 )
-def test_an_example_runs_and_prints_what_it_shows(name, tmp_path):
+def test_an_example_runs_and_prints_what_it_shows(name: Any, tmp_path: Path) -> None:
     # From a folder of its own, as a program that is started anywhere.
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
