@@ -47,6 +47,18 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# make coverage  branch coverage of madke/ over the same tests: the largest gaps, the total, and pages in build/coverage/
+# Processes that tests start are measured too. A test that fails, as one may when it is traced, does not lose the rest.
+.PHONY: coverage
+coverage: $(STAMP)
+	rm -rf build/coverage
+	mkdir -p build/coverage
+	-$(BIN)/python -m coverage run -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage html --quiet
+	@$(BIN)/python -m coverage report --sort=-miss --skip-covered | sed -n '1,22p;/^TOTAL/p'
+	@echo "make coverage: each line is in build/coverage/html/index.html"
+
 docs: $(SITE_STAMP)
 	$(SITE_VENV)/bin/python -m docs.generate
 	$(SITE_VENV)/bin/zensical build --clean --strict

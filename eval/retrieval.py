@@ -23,6 +23,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.files import atomic_write, read_jsonl
+from madke.knowledge.asking import search
 from madke.knowledge.named import open_source
 
 Gold = dict[tuple[str, str], set[str]]
@@ -66,7 +67,7 @@ def measure(questions: list[dict[str, Any]], gold: Gold, index: str, depths: lis
         if not judged:
             continue
         started = time.perf_counter()
-        answers = source.search([question["question"] for question in judged], max(depths))
+        answers = search(source, [question["question"] for question in judged], max(depths))
         seconds = time.perf_counter() - started
         first_hits = [
             next((p.rank for p in hits.passages if p.key in gold[dataset, question["qid"]]), math.inf)

@@ -33,6 +33,7 @@ if __name__ == "__main__":
     recipe.write_text(RECIPE)
     done = madke.ablate(recipe, QUESTIONS, out=folder / "experiment", model=chemist)
     for name, scores in done.scores.items():
-        print(f"{name}: {scores.correct.value:.2f} correct")
+        if scores.correct is not None:  # None: no question of the arm has an outcome
+            print(f"{name}: {scores.correct.value:.2f} correct")
     comparison = madke.compare(*done.arms.values())
     print(f"{len(comparison.questions)} questions in both")

@@ -1,6 +1,8 @@
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +10,7 @@ from madke.core.knowledge import KnowledgePool, Passage
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the user's cache, keys or server settings."""
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     for name in os.environ:
@@ -17,7 +19,7 @@ def own_cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def shared_data():
+def shared_data() -> Path:
     """Slices of real datasets and real model output, beside the checkout where developers have them."""
     folder = Path(__file__).parents[2] / "shared" / "data"
     if not folder.is_dir():
@@ -26,7 +28,7 @@ def shared_data():
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def small_disk(tmp_path: Path) -> Iterator[Any]:
     """A disk with room for a megabyte."""
     mount = tmp_path / "disk"
     mount.mkdir()
@@ -39,7 +41,7 @@ def small_disk(tmp_path):
 
 
 @pytest.fixture
-def pool():
+def pool() -> KnowledgePool:
     """Three passages, numbered 0 to 2, from two sources."""
     return KnowledgePool(
         passages=(
@@ -50,5 +52,5 @@ def pool():
     )
 
 
-def passage(source, key, title, text, rank=0):
+def passage(source: str, key: str, title: str, text: str, rank: int = 0) -> Passage:
     return Passage(source=source, key=key, title=title, text=text, score=1.0, rank=rank)

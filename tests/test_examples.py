@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,17 +23,17 @@ SAID = {
 }
 
 
-def test_every_example_is_run_here():
+def test_every_example_is_run_here() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
 
 
 @pytest.mark.parametrize(
     "name", [name if name != "on_ray" else pytest.param(name, marks=pytest.mark.slow) for name in SAID]
 )
-def test_an_example_runs_and_prints_what_it_shows(name, tmp_path):
+def test_an_example_runs_and_prints_what_it_shows(name: Any, tmp_path: Path) -> None:
     # From a folder of its own, as a program that is started anywhere.
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    command = [sys.executable, EXAMPLES / f"{name}.py"]
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=240)
     assert done.returncode == 0, done.stderr
     places = [done.stdout.find(line) for line in SAID[name]]

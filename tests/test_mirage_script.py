@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,16 +21,16 @@ SAID = {
 GOLD = "BAAC"
 
 
-def run(*arguments):
+def run(*arguments: Any) -> Any:
     return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
-def reply(choice):
+def reply(choice: Any) -> Any:
     return json.dumps({"step_by_step_thinking": "(A) and (B) are metals.", "answer_choice": choice})
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Any:
     for name, said in SAID.items():
         with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             for n, (choice, gold) in enumerate(zip(said, GOLD, strict=True)):
@@ -38,11 +39,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-def cells(page, start):
+def cells(page: Any, start: Any) -> Any:
     return [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(f"| {start}")]
 
 
-def test_ours_and_the_published_rule_are_told_apart_reply_by_reply(folder):
+def test_ours_and_the_published_rule_are_told_apart_reply_by_reply(folder: Any) -> None:
     done = run("--data", folder, "--out", folder / "page.md", "--keep", folder / "kept")
     assert done.returncode == 0, done.stderr
     page = (folder / "page.md").read_text(encoding="utf-8")
@@ -61,7 +62,7 @@ def test_ours_and_the_published_rule_are_told_apart_reply_by_reply(folder):
     assert json.loads(kept[0]) == {"id": "q0", "output": reply("B")}
 
 
-def test_files_about_other_questions_and_missing_ones_are_one_line(folder):
+def test_files_about_other_questions_and_missing_ones_are_one_line(folder: Any) -> None:
     other = folder / f"{FILES[2]}.jsonl.gz"
     with gzip.open(other, "rt") as file:
         changed = file.read().replace("Which?", "Why?")
@@ -74,7 +75,7 @@ def test_files_about_other_questions_and_missing_ones_are_one_line(folder):
     assert "cannot be read" in run("--data", folder).stderr
 
 
-def test_the_published_figures_are_those_of_the_published_rule(shared_data):
+def test_the_published_figures_are_those_of_the_published_rule(shared_data: Path) -> None:
     done = run("--data", shared_data / "recorded" / "mirage_mmlu_med")
     assert done.returncode == 0, done.stderr
     rows = cells(done.stdout.partition("## Why")[0], "GPT")
@@ -89,6 +90,6 @@ def test_the_published_figures_are_those_of_the_published_rule(shared_data):
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_script_writes(shared_data):
+def test_the_page_is_what_the_script_writes(shared_data: Path) -> None:
     done = run("--data", shared_data / "recorded" / "mirage_mmlu_med")
     assert done.stdout == SCRIPT.with_suffix(".md").read_text(encoding="utf-8")

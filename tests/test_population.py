@@ -4,7 +4,9 @@ import asyncio
 from dataclasses import replace
 from functools import cache, partial
 from itertools import combinations
+from pathlib import Path
 from statistics import fmean, median, pvariance
+from typing import Any
 
 import pytest
 
@@ -34,23 +36,23 @@ SURE = Population(judge_errs=0.0)
 
 
 @cache
-def loaded(variant):
+def loaded(variant: Any) -> Any:
     return load_variant(variant)
 
 
-def played(population, variant, count=40, **settings):
+def played(population: Any, variant: Any, count: int = 40, **settings: Any) -> Any:
     chosen = loaded(variant)
     if settings:
         chosen = chosen.with_settings({path.replace("__", "."): value for path, value in settings.items()})
     return asyncio.run(play(population, chosen, questions(population, count)))
 
 
-def accuracy(transcripts):
+def accuracy(transcripts: Any) -> Any:
     return score(transcripts).correct.value
 
 
 @pytest.mark.parametrize("variant", ["madke", "madke-lean", "madke-reference", "mad", "rag", "standard"])
-def test_real_variants_play_to_the_end_and_every_reply_is_read(variant):
+def test_real_variants_play_to_the_end_and_every_reply_is_read(variant: str) -> None:
     protocol = load_variant(variant).protocol
 
     transcripts = played(Population(), variant, 15)
@@ -63,21 +65,21 @@ def test_real_variants_play_to_the_end_and_every_reply_is_read(variant):
         assert fewest <= sum(stage.calls for stage in transcript.usage.values()) <= most
 
 
-def test_the_same_seed_plays_the_same_debates_and_another_seed_others():
+def test_the_same_seed_plays_the_same_debates_and_another_seed_others() -> None:
     one, same, other = (played(Population(seed=seed), "madke", 12) for seed in (1, 1, 2))
 
     assert one == same
     assert one != other
 
 
-def test_debaters_with_one_prompt_answer_for_themselves():
+def test_debaters_with_one_prompt_answer_for_themselves() -> None:
     transcripts = played(Population(known=0.5, alike=0.01), "self-consistency", 30)
 
     texts = [{turn.stance.text for turn in transcript.rounds[0].turns} for transcript in transcripts]
     assert fmean(map(len, texts)) > 4
 
 
-def test_answers_of_a_question_differ_under_the_matcher():
+def test_answers_of_a_question_differ_under_the_matcher() -> None:
     same = partial(get_task("short_answer").same, question=Question(id="q", question="?"))
 
     for n in range(100):
@@ -87,7 +89,7 @@ def test_answers_of_a_question_differ_under_the_matcher():
 
 
 @pytest.mark.parametrize("alike", [0.2, 0.5, 0.8])
-def test_knowledge_has_the_mean_and_the_correlation_that_were_asked_for(alike):
+def test_knowledge_has_the_mean_and_the_correlation_that_were_asked_for(alike: float) -> None:
     population = Population(known=0.7, alike=alike)
 
     known = [case_of(population, f"q{n}").known for n in range(3000)]
@@ -97,13 +99,13 @@ def test_knowledge_has_the_mean_and_the_correlation_that_were_asked_for(alike):
 
 
 @pytest.mark.parametrize("same", [0.3, 0.54, 0.9])
-def test_two_who_are_wrong_agree_as_often_as_asked_for(same):
+def test_two_who_are_wrong_agree_as_often_as_asked_for(same: float) -> None:
     favourite = Population(same_mistake=same).favourite
 
     assert favourite**2 + (1 - favourite) ** 2 / (WRONG_ANSWERS - 1) == pytest.approx(same)
 
 
-def test_pools_hold_what_the_case_says_whatever_the_variant_asks_for():
+def test_pools_hold_what_the_case_says_whatever_the_variant_asks_for() -> None:
     population = Population(helpful=0.5, misleading=0.5)
     sizes = {"madke": 10, "madke-reference": 15}
     protocols = {variant: load_variant(variant).protocol for variant in sizes}
@@ -121,7 +123,7 @@ def test_pools_hold_what_the_case_says_whatever_the_variant_asks_for():
 
 
 @pytest.mark.parametrize("variant", ["rag", "madke"])
-def test_a_helpful_passage_teaches_those_who_know_nothing(variant):
+def test_a_helpful_passage_teaches_those_who_know_nothing(variant: str) -> None:
     ignorant = replace(SURE, known=0.001, misleading=0.0, use_helpful=1.0, picks_helpful=1.0)
 
     assert accuracy(played(replace(ignorant, helpful=1.0), variant, 15)) == 1
@@ -129,14 +131,14 @@ def test_a_helpful_passage_teaches_those_who_know_nothing(variant):
     assert accuracy(played(replace(ignorant, helpful=1.0, use_helpful=0.0), variant, 15)) < 0.2
 
 
-def test_a_misleading_passage_harms_those_who_pick_it():
+def test_a_misleading_passage_harms_those_who_pick_it() -> None:
     wise = replace(SURE, known=0.999, helpful=0.0, misleading=1.0, use_misleading=1.0)
 
     assert accuracy(played(replace(wise, picks_misleading=1.0), "madke", 15)) == 0
     assert accuracy(played(replace(wise, picks_misleading=0.0), "madke", 15)) == 1
 
 
-def test_whoever_is_right_persuades_everybody_where_right_peers_always_do():
+def test_whoever_is_right_persuades_everybody_where_right_peers_always_do() -> None:
     open_minded = replace(SURE, known=0.5, alike=0.3, persuaded_by_right=1.0, persuaded_by_wrong=0.0)
 
     for transcript in played(open_minded, "mad", 60):
@@ -144,7 +146,7 @@ def test_whoever_is_right_persuades_everybody_where_right_peers_always_do():
         assert last["right"] == (first["right"] > 0)
 
 
-def test_nobody_changes_where_nobody_persuades():
+def test_nobody_changes_where_nobody_persuades() -> None:
     stubborn = replace(SURE, persuaded_by_right=0.0, persuaded_by_wrong=0.0)
 
     rounds = [round_rows(transcript)[1] for transcript in played(stubborn, "mad", 40)]
@@ -153,8 +155,8 @@ def test_nobody_changes_where_nobody_persuades():
     assert fmean(row["cons"] for row in rounds) < 1
 
 
-def test_who_thinks_again_after_another_answer_may_find_the_right_one_that_nobody_had():
-    def found(rethinks):
+def test_who_thinks_again_after_another_answer_may_find_the_right_one_that_nobody_had() -> None:
+    def found(rethinks: Any) -> Any:
         population = replace(SURE, known=0.5, alike=0.1, persuaded_by_right=0.0, persuaded_by_wrong=0.0)
         rounds = [round_rows(transcript) for transcript in played(replace(population, rethinks=rethinks), "mad", 60)]
         return sum(last["right"] > 0 for first, last in rounds if first["right"] == 0)
@@ -162,8 +164,8 @@ def test_who_thinks_again_after_another_answer_may_find_the_right_one_that_nobod
     assert found(0.0) == 0 < found(1.0)
 
 
-def test_a_judge_without_mistakes_sees_what_the_matcher_sees_and_one_with_them_does_not():
-    def verdicts(judge_errs):
+def test_a_judge_without_mistakes_sees_what_the_matcher_sees_and_one_with_them_does_not() -> None:
+    def verdicts(judge_errs: Any) -> Any:
         transcripts = played(replace(SURE, judge_errs=judge_errs), "madke", 25, rounds=1)
         return [(transcript.consensus, bool(round_rows(transcript)[0]["cons"])) for transcript in transcripts]
 
@@ -171,8 +173,8 @@ def test_a_judge_without_mistakes_sees_what_the_matcher_sees_and_one_with_them_d
     assert all(verdict != agreed for verdict, agreed in verdicts(1.0))
 
 
-def test_a_summarizer_settles_ties_with_its_probability():
-    def settled(settles_right):
+def test_a_summarizer_settles_ties_with_its_probability() -> None:
+    def settled(settles_right: Any) -> Any:
         stubborn = replace(SURE, settles_right=settles_right, persuaded_by_right=0.0, persuaded_by_wrong=0.0)
         transcripts = played(stubborn, "madke", 60, knowledge=None, rounds=1)
         return {t.answer in t.answers for t in transcripts if round_rows(t)[0]["right"] == 0.5}
@@ -181,7 +183,7 @@ def test_a_summarizer_settles_ties_with_its_probability():
     assert settled(0.0) == {False}
 
 
-def test_replies_are_as_long_as_those_on_record_and_bare_answers_are_not():
+def test_replies_are_as_long_as_those_on_record_and_bare_answers_are_not() -> None:
     population = Population()
 
     said = [turn.stance.text for t in played(population, "mad", 60) for e in t.rounds for turn in e.turns]
@@ -191,7 +193,7 @@ def test_replies_are_as_long_as_those_on_record_and_bare_answers_are_not():
     assert max(map(len, bare)) < 40
 
 
-def test_a_stage_without_parameters_fails_as_a_value():
+def test_a_stage_without_parameters_fails_as_a_value() -> None:
     purpose = Purpose(question="q1", stage="note", agent="A", round=1)
     request = ChatRequest(
         messages=(Message(role="user", content="Write down what you know."),),
@@ -206,7 +208,7 @@ def test_a_stage_without_parameters_fails_as_a_value():
     assert "note" in completion.error
 
 
-def test_what_passages_did_is_found_again_in_what_changed():
+def test_what_passages_did_is_found_again_in_what_changed() -> None:
     population = Population(known=0.7, alike=0.6, helpful=0.3, misleading=0.2)
     won, lost = expected_changes(population)
     n = 1_000_000
@@ -220,17 +222,17 @@ def test_what_passages_did_is_found_again_in_what_changed():
     assert misled == pytest.approx(0.2 * population.use_misleading, abs=1e-4)
 
 
-def test_no_share_is_below_nothing():
+def test_no_share_is_below_nothing() -> None:
     assert taken_from_passages(Changes(both=70, lost=0, won=0, neither=30), 0.1) == (0.0, 0.0)
 
 
-def test_changes_are_counted_question_by_question():
+def test_changes_are_counted_question_by_question() -> None:
     without, with_ = [True, True, False, False, True], [True, False, True, False, False]
 
     assert changes(without, with_) == Changes(both=1, lost=2, won=1, neither=1)
 
 
-def test_who_gives_way_in_a_recorded_debate_is_read_from_its_quotations():
+def test_who_gives_way_in_a_recorded_debate_is_read_from_its_quotations() -> None:
     pytest.importorskip("sacrebleu")
     mine, theirs = "He swallowed the whole insult in silence.", "He put up with the whole insult in silence."
     still = f'I see why. Still, "{mine}" is the more accurate translation.'
@@ -255,11 +257,11 @@ def test_who_gives_way_in_a_recorded_debate_is_read_from_its_quotations():
     assert found.settled == (True,)
 
 
-def spoken(*texts):
+def spoken(*texts: Any) -> Any:
     return [{"role": "system", "content": "You debate."}, *({"role": "assistant", "content": text} for text in texts)]
 
 
-def test_a_protocol_is_held_against_mad_on_the_same_questions():
+def test_a_protocol_is_held_against_mad_on_the_same_questions() -> None:
     found = outcomes(SURE, questions(SURE, 15), (MAD_POOL, LEAN_POOL))
 
     against = compared(found[LEAN_POOL], found[MAD_POOL])
@@ -270,11 +272,11 @@ def test_a_protocol_is_held_against_mad_on_the_same_questions():
     assert [line.split(" | ")[1] for line in list(table(found))[2:]] == list(found)
 
 
-def test_the_aim_asks_for_calls_tokens_and_accuracy():
+def test_the_aim_asks_for_calls_tokens_and_accuracy() -> None:
     found = outcomes(SURE, questions(SURE, 5), (MAD_POOL, LEAN_POOL))
     test = compared(found[LEAN_POOL], found[MAD_POOL]).test
 
-    def verdict(calls, tokens, low):
+    def verdict(calls: Any, tokens: Any, low: Any) -> Any:
         difference = replace(test.difference, value=0.0, low=low, high=0.1)
         return Comparison(calls=calls, tokens=tokens, test=replace(test, difference=difference)).verdict
 
@@ -283,7 +285,7 @@ def test_the_aim_asks_for_calls_tokens_and_accuracy():
     assert verdict(0.4, 0.51, 0.0) == verdict(0.51, 0.4, 0.0) == "too dear"
 
 
-def test_the_defaults_are_what_the_recorded_sets_say(shared_data):
+def test_the_defaults_are_what_the_recorded_sets_say(shared_data: Path) -> None:
     pytest.importorskip("sacrebleu")
     population = Population()
 
@@ -291,14 +293,14 @@ def test_the_defaults_are_what_the_recorded_sets_say(shared_data):
 
     assert len(found) == 15
     for fitted in found:
-        value = population
+        value: Any = population
         for part in fitted.name.split("."):
             value = getattr(value, part)
         assert value == round(fitted.value, 0 if fitted.name.endswith(".median") else 2), fitted
         assert fitted.low is None or fitted.low <= fitted.value <= fitted.high
 
 
-def test_the_model_is_shown_beside_the_record(shared_data):
+def test_the_model_is_shown_beside_the_record(shared_data: Path) -> None:
     lines = [str(line) for line in check(Population(), shared_data / "recorded", 30)]
 
     assert len(lines) == 8

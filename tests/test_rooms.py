@@ -1,7 +1,9 @@
 """Imports point inward, as docs/architecture.md draws them."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import madke
 
@@ -23,11 +25,11 @@ PURE_SCORING = ("debate_rows", "metrics", "paired", "rounds", "scores", "statist
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 
-def room(module):
+def room(module: Any) -> Any:
     return module.split(".")[1] if "." in module else None
 
 
-def imports(path):
+def imports(path: Any) -> Iterator[Any]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("madke"):
             yield from (
@@ -37,7 +39,7 @@ def imports(path):
             yield from (alias.name for alias in node.names if alias.name.startswith("madke."))
 
 
-def test_every_import_points_to_a_lower_floor_or_stays_in_its_room():
+def test_every_import_points_to_a_lower_floor_or_stays_in_its_room() -> None:
     checked = 0
     for path in PACKAGE.rglob("*.py"):
         inside = path.relative_to(PACKAGE).with_suffix("").parts[0]
@@ -52,12 +54,12 @@ def test_every_import_points_to_a_lower_floor_or_stays_in_its_room():
     assert checked > 100
 
 
-def test_no_module_is_longer_than_four_hundred_lines():
+def test_no_module_is_longer_than_four_hundred_lines() -> None:
     longest = max(PACKAGE.rglob("*.py"), key=lambda path: len(path.read_text(encoding="utf-8").splitlines()))
     assert len(longest.read_text(encoding="utf-8").splitlines()) <= 400, longest
 
 
-def test_the_engine_the_tasks_and_the_scores_reach_nothing_outside():
+def test_the_engine_the_tasks_and_the_scores_reach_nothing_outside() -> None:
     """No network, no disk, no environment, no clock: what varies comes in as an argument."""
     outside = {"asyncio", "datetime", "os", "pathlib", "shutil", "signal", "socket", "sqlite3", "subprocess", "time"}
     pure = [PACKAGE / "engine", PACKAGE / "tasks", *(PACKAGE / "scoring" / f"{name}.py" for name in PURE_SCORING)]

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,48 +27,58 @@ QUESTION = Question(
 
 
 @pytest.fixture
-def threshold(monkeypatch):
+def threshold(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(EVAL))
     return importlib.import_module("threshold")
 
 
 @pytest.fixture
-def curve(threshold):
+def curve(threshold: Any) -> Any:
     return importlib.import_module("threshold_curve")
 
 
-def stances(letter, count):
+def stances(letter: Any, count: Any) -> Any:
     return tuple(Stance(text=f"{letter}, number {n}. The answer is ({letter}).", answer=letter) for n in range(count))
 
 
-def read(text):
+def read(text: Any) -> Any:
     """The answers of the stances in a prompt, in the order in which they stand; none in one that shows no stances."""
     _, others, said = text.partition("Answers of the others:")
     return re.findall(r"The answer is \(([AB])\)", said.partition("Question:")[0]) if others else []
 
 
-def like_the_last(text):
+def like_the_last(text: Any) -> Any:
     return f"I follow whom I read last. The answer is ({read(text)[-1]})."
 
 
-def like_most(text):
+def like_most(text: Any) -> Any:
     said = read(text)
     return f"I follow the most. The answer is ({max('AB', key=said.count)})."
 
 
-def measured(threshold, curve, reply, *, each=4, draws=2, replies=3, workers=2, wrap=lambda model: model):
+def measured(
+    threshold: Any,
+    curve: Any,
+    reply: Any,
+    *,
+    each: int = 4,
+    draws: int = 2,
+    replies: int = 3,
+    workers: int = 2,
+    wrap: Any = lambda model: model,
+) -> Any:
     variant = load_variant("madc").with_settings({**threshold.READING, "debaters": replies})
 
     model = ScriptedChat(lambda request: reply(request.messages[-1].content))
     asked = dict.fromkeys(variant.protocol.roles, wrap(model))
     experiment = threshold.Experiment(variant=variant, cast=asked, each=each, draws=draws, seed=0)
     sampled = threshold.sort_out(QUESTION, [*stances("A", 9), *stances("B", 9)], each)
-    cells = []
+    cells: list[Any] = []
     asyncio.run(experiment.run([sampled], cells, workers=workers))
     return {found.order: found for found in curve.curves(cells)}, model
 
 
-def test_readers_who_follow_the_last_stance_turn_with_the_first_of_the_other_kind(threshold, curve):
+def test_readers_who_follow_the_last_stance_turn_with_the_first_of_the_other_kind(threshold: Any, curve: Any) -> None:
     found, model = measured(threshold, curve, like_the_last)
     means = {order: [value for _, value in found[order].means()] for order in found}
     assert means == {
@@ -83,7 +94,7 @@ def test_readers_who_follow_the_last_stance_turn_with_the_first_of_the_other_kin
     assert {point.replies for order in found for point in found[order].points} == {2 * 3}
 
 
-def test_readers_who_follow_the_most_hold_out_until_the_other_kind_has_as_many(threshold, curve):
+def test_readers_who_follow_the_most_hold_out_until_the_other_kind_has_as_many(threshold: Any, curve: Any) -> None:
     found, _ = measured(threshold, curve, like_most, each=6)
     # Of equally many, "A" counts, which is wrong.
     assert [value for _, value in found["correct_first"].means()] == [1.0] * 11 + [0.0]
@@ -91,9 +102,9 @@ def test_readers_who_follow_the_most_hold_out_until_the_other_kind_has_as_many(t
     assert [value for _, value in found["alternating"].means()] == [1.0, 0.0] * 6
 
 
-def test_all_read_the_first_k_stances_in_the_order_given_and_nothing_else(threshold, curve):
+def test_all_read_the_first_k_stances_in_the_order_given_and_nothing_else(threshold: Any, curve: Any) -> None:
     _, model = measured(threshold, curve, like_the_last, each=3, draws=1, replies=2)
-    shown = {}
+    shown: dict[tuple[Any, ...], list[str]] = {}
     for request in model.requests:
         shown.setdefault(tuple(read(request.messages[-1].content)), []).append(request.purpose.agent)
         assert "Your previous answer" not in request.messages[-1].content
@@ -104,8 +115,8 @@ def test_all_read_the_first_k_stances_in_the_order_given_and_nothing_else(thresh
     assert all(set(agents) == {"Debater 1", "Debater 2"} for agents in shown.values())
 
 
-def test_curves_come_in_the_same_order_whoever_is_answered_first(threshold, curve):
-    async def slow_where_a_right_one_is_first(text):
+def test_curves_come_in_the_same_order_whoever_is_answered_first(threshold: Any, curve: Any) -> None:
+    async def slow_where_a_right_one_is_first(text: Any) -> Any:
         for _ in range(200 if read(text)[0] == "B" else 0):
             await asyncio.sleep(0)
         return like_the_last(text)
@@ -115,7 +126,7 @@ def test_curves_come_in_the_same_order_whoever_is_answered_first(threshold, curv
     assert list(found.items()) == list(in_turn.items())
 
 
-def test_draws_are_fresh_and_repeatable_and_the_orders_of_one_hold_the_same_stances(threshold):
+def test_draws_are_fresh_and_repeatable_and_the_orders_of_one_hold_the_same_stances(threshold: Any) -> None:
     sampled = threshold.sort_out(QUESTION, [*stances("A", 30), *stances("B", 30)], 5)
     orders = {order: sampled.drawn(order, 5, 0, 0) for order in threshold.ORDERS}
     texts = {order: [stance.text for stance in drawn] for order, drawn in orders.items()}
@@ -126,15 +137,15 @@ def test_draws_are_fresh_and_repeatable_and_the_orders_of_one_hold_the_same_stan
     assert orders["alternating"] not in others
 
 
-def test_a_question_with_too_few_stances_of_a_kind_is_refused_in_one_line(threshold):
+def test_a_question_with_too_few_stances_of_a_kind_is_refused_in_one_line(threshold: Any) -> None:
     unread = (Stance(text="I am not sure.", status="abstained"),) * 7
     said = "'deepest' is left out: of 14 stances 4 are right and 3 wrong, and 4 of each are drawn"
     with pytest.raises(UserError, match=said):
         threshold.sort_out(QUESTION, [*stances("B", 4), *stances("A", 3), *unread], 4)
 
 
-def test_what_cannot_be_read_or_failed_or_was_cut_is_counted(threshold, curve):
-    def reply(text):
+def test_what_cannot_be_read_or_failed_or_was_cut_is_counted(threshold: Any, curve: Any) -> None:
+    def reply(text: Any) -> Any:
         said = read(text)
         if len(said) > 6:
             return Completion(outcome="too_long", error="too long")
@@ -150,11 +161,11 @@ def test_what_cannot_be_read_or_failed_or_was_cut_is_counted(threshold, curve):
     assert points[8].accuracy.value == 0.0
 
 
-def test_what_was_stopped_goes_on_without_asking_anything_twice(threshold, curve, tmp_path):
+def test_what_was_stopped_goes_on_without_asking_anything_twice(threshold: Any, curve: Any, tmp_path: Path) -> None:
     with CallStore(tmp_path / "calls.sqlite") as store:
         asked = 0
 
-        def until_the_fiftieth(text):
+        def until_the_fiftieth(text: Any) -> Any:
             nonlocal asked
             asked += 1
             if asked == 50:
@@ -184,25 +195,25 @@ def test_what_was_stopped_goes_on_without_asking_anything_twice(threshold, curve
         ([], None),
     ],
 )
-def test_a_crossing_is_the_first_that_is_sustained(curve, values, expected):
+def test_a_crossing_is_the_first_that_is_sustained(curve: Any, values: Any, expected: Any) -> None:
     place = curve.crossing(list(enumerate(values)), 0)
     assert place == (expected if expected is None else pytest.approx(expected))
 
 
-def test_a_crossing_before_the_base_is_complete_does_not_count(curve):
+def test_a_crossing_before_the_base_is_complete_does_not_count(curve: Any) -> None:
     values = [0.9, 0.1, 0.1, 0.1, 0.9, 0.9, 0.1, 0.1, 0.1]
     assert curve.crossing(list(enumerate(values, start=1)), 5) == pytest.approx(6.5)
 
 
-def test_a_curve_of_the_paper_crosses_where_it_can_be_read_off(curve):
+def test_a_curve_of_the_paper_crosses_where_it_can_be_read_off(curve: Any) -> None:
     # Table 6, CASE-54, correct first, counts 40 to 56.
     percent = (100, 98, 98, 94, 96, 94, 80, 78, 82, 48, 50, 38, 54, 52, 50, 46, 36)
     place = curve.crossing([(k, value / 100) for k, value in enumerate(percent, start=40)], 40)
     assert place == pytest.approx(48.94, abs=0.01)
 
 
-def test_several_questions_are_also_averaged_with_an_interval_over_them(curve):
-    def cell(question, draw, right):
+def test_several_questions_are_also_averaged_with_an_interval_over_them(curve: Any) -> None:
+    def cell(question: Any, draw: Any, right: Any) -> Any:
         return curve.Cell(
             question=question, order="correct_first", k=1, draw=draw, right=right, replies=4, unread=0, failed=0, cut=1
         )
@@ -222,19 +233,19 @@ def test_several_questions_are_also_averaged_with_an_interval_over_them(curve):
 EACH, DRAWS, REPLIES, SAMPLES = 4, 2, 3, 12
 
 
-def answering(body, n):
+def answering(body: Any, n: Any) -> Any:
     """A server whose samples are right and wrong by turns, and whose debaters follow whom they read last."""
     text = body["messages"][-1]["content"]
     return chat(like_the_last(text) if read(text) else f"Sample {n}. The answer is ({'AB'[n % 2]}).")
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch):
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     line = {"id": "deepest", "question": QUESTION.question, "golden_answers": ["B"], "choices": QUESTION.choices}
     (tmp_path / "questions.jsonl").write_text(json.dumps(line))
 
-    def run(url, *more):
+    def run(url: Any, *more: Any) -> Any:
         words = [sys.executable, EVAL / "threshold.py", tmp_path / "questions.jsonl", "--out", tmp_path / "out"]
         words += ["--model", "openai/m", "--base-url", url, "--each", EACH, "--draws", DRAWS, "--replies", REPLIES]
         words += ["--samples", SAMPLES, *more]
@@ -244,7 +255,7 @@ def command(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_whole_experiment(command, tmp_path):
+def test_the_whole_experiment(command: Any, tmp_path: Path) -> None:
     with openai_server(answering) as server:
         planned = command(server.url, "--plan")
         assert server.requests == []
@@ -283,7 +294,7 @@ def test_the_whole_experiment(command, tmp_path):
 
 
 @pytest.mark.slow
-def test_stances_from_a_file_need_no_sampling(command, tmp_path):
+def test_stances_from_a_file_need_no_sampling(command: Any, tmp_path: Path) -> None:
     lines = [{"agent": f"S{n}", "text": f"The answer is ({'AB'[n % 2]})."} for n in range(2 * EACH)]
     (tmp_path / "stances.jsonl").write_text(json.dumps({"id": "deepest", "stances": lines}))
     with openai_server(answering) as server:
@@ -309,7 +320,7 @@ def test_stances_from_a_file_need_no_sampling(command, tmp_path):
         (["--set", "depth=3"], "unknown key 'depth'"),
     ],
 )
-def test_bad_input_is_one_line(command, arguments, said):
+def test_bad_input_is_one_line(command: Any, arguments: list[str], said: str) -> None:
     done = command("http://localhost:1/v1", *arguments, "--plan")
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +16,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("build")
     out = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, CHECKOUT]
+    build: list[str | Path] = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, CHECKOUT]
     subprocess.run(build, check=True, capture_output=True, timeout=120)
     return next(out.glob("*.whl"))
 
 
-def test_it_holds_the_assets(wheel):
+def test_it_holds_the_assets(wheel: Any) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for asset in ("prompts/madke/protocol.yaml", "indexes/sample/passages.jsonl", "eval/samples/questions.jsonl"):
         assert f"madke/_assets/{asset}" in names
@@ -35,7 +36,7 @@ def test_it_holds_the_assets(wheel):
     assert not any("__pycache__" in name or name.startswith("tests/") for name in names)
 
 
-def test_installed_elsewhere_it_answers_a_question(wheel, tmp_path):
+def test_installed_elsewhere_it_answers_a_question(wheel: Any, tmp_path: Path) -> None:
     """The environment is fresh; what the wheel depends on is borrowed from this one, since installing takes minutes."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
     python = tmp_path / "venv" / "bin" / "python"
@@ -43,7 +44,7 @@ def test_installed_elsewhere_it_answers_a_question(wheel, tmp_path):
     subprocess.run(pip, check=True, timeout=120)
     site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    ask = [
+    ask: list[str | Path] = [
         tmp_path / "venv" / "bin" / "madke",
         "ask",
         "In which city was Verdi's opera Aida first performed?",

@@ -1,5 +1,8 @@
 """YAML with errors for people."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -7,14 +10,14 @@ from madke.core.errors import UserError
 from madke.yaml_file import line_of, read_mapping, read_yaml
 
 
-def test_a_key_that_stands_twice_is_refused_wherever_it_is(tmp_path):
+def test_a_key_that_stands_twice_is_refused_wherever_it_is(tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text("grid:\n  size:\n    one: {a: 1}\n    one: {a: 2}\n")
     with pytest.raises(UserError, match=r"recipe\.yaml:4: is not YAML: 'one' stands on line 3 already"):
         read_mapping(file)
 
 
-def test_a_merged_mapping_may_be_overridden(tmp_path):
+def test_a_merged_mapping_may_be_overridden(tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text("base: &base {a: 1, b: 2}\narm: {<<: *base, b: 3}\n")
     assert read_mapping(file)["arm"] == {"a": 1, "b": 3}
@@ -39,7 +42,7 @@ class Forest(RootModel[dict[str, Tree]]):
     pass
 
 
-def refusal(folder, text, model=Tree):
+def refusal(folder: Any, text: Any, model: Any = Tree) -> Any:
     file = folder / "tree.yaml"
     file.write_text(text)
     with pytest.raises(UserError) as refused:
@@ -63,15 +66,15 @@ def refusal(folder, text, model=Tree):
         ("leaves: 3\n", "1: leaves: Input should be a valid list"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path, text, said):
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     assert refusal(tmp_path, text).startswith(said)
 
 
-def test_a_file_that_is_all_entries_has_lines_and_suggestions_too(tmp_path):
+def test_a_file_that_is_all_entries_has_lines_and_suggestions_too(tmp_path: Path) -> None:
     assert refusal(tmp_path, "one:\n  leavs: []\n", Forest) == "2: unknown key 'one.leavs'; did you mean 'leaves'?"
 
 
-def test_a_merged_key_is_found_where_it_stands(tmp_path):
+def test_a_merged_key_is_found_where_it_stands(tmp_path: Path) -> None:
     file = tmp_path / "tree.yaml"
     file.write_text("base: &b\n  size: 1\nother:\n  <<: *b\nlist: [1,\n  2]\n")
     assert line_of(file, ("other", "size")) == 2

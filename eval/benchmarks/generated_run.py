@@ -26,7 +26,7 @@ from madke.runs.directory import RunDirectory
 from madke.runs.job import prepared
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import RunPools
-from madke.runs.runner import play
+from madke.runs.runner import execute
 from madke.tasks import get_task
 from madke.variants import load_variant
 
@@ -123,7 +123,7 @@ def run(data: Data, url: str, folder: Path, *, concurrency: int, replay: bool = 
     options = RunOptions(base_url=url, concurrency=concurrency, replay=replay)
     began, cpu = time.perf_counter(), time.process_time()
     with RunDirectory(folder, replay=replay) as directory:
-        meter = asyncio.run(play(job, directory, options, pools=data.pools))
+        meter = asyncio.run(execute(job, directory, options, pools=data.pools))
     taken = Taken(calls=data.count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
     assert (meter.done, meter.failed) == (data.count, 0)
     assert meter.calls == (0 if replay else taken.calls)

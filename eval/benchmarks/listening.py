@@ -88,8 +88,16 @@ def _debates(
 
         async def work() -> None:
             for question in left:
-                told = {"listen": listen, "clock": time.monotonic}
-                await debate(question, variant.protocol, cast, POOL, task=task, prompts=variant, **told)
+                await debate(
+                    question,
+                    variant.protocol,
+                    cast,
+                    POOL,
+                    task=task,
+                    prompts=variant,
+                    listen=listen,
+                    clock=time.monotonic,
+                )
 
         async with asyncio.TaskGroup() as group:
             for _ in range(at_once):

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -22,12 +23,12 @@ DEEPEST = "Which lake is the deepest, in survey 0?"
 class Counting:
     """A model that answers everything alike, and counts."""
 
-    def __init__(self, name="counting", answer="Lake Baikal"):
+    def __init__(self, name: str = "counting", answer: str = "Lake Baikal") -> None:
         self.name = name
         self.answer = answer
-        self.asked = []
+        self.asked: list[Any] = []
 
-    async def complete(self, request):
+    async def complete(self, request: Any) -> Any:
         self.asked.append(request.purpose)
         text = {"select": "Selected: [0]", "judge": "Verdict: [SAME]"}.get(request.purpose.stage)
         return madke.Completion(text=text or f"The answer is [{self.answer}].")
@@ -37,22 +38,22 @@ class Searching:
     name = "wiki"
     description = "a list"
 
-    def __init__(self, *, coroutine=False):
-        self.queries = []
+    def __init__(self, *, coroutine: bool = False) -> None:
+        self.queries: list[Any] = []
         if coroutine:
-            self.search = self.search_later
+            self.search = self.search_later  # type: ignore[method-assign]
 
-    def search(self, queries, k):
+    def search(self, queries: Any, k: Any) -> Any:
         self.queries += queries
         passage = madke.Passage(source=self.name, key="b", title="Baikal", text="It is deep.", score=1.0, rank=0)
         return [madke.Hits(passages=(passage,)) for _ in queries]
 
-    async def search_later(self, queries, k):
+    async def search_later(self, queries: Any, k: Any) -> Any:
         await asyncio.sleep(0)
         return Searching.search(self, queries, k)
 
 
-def plain(transcript):
+def plain(transcript: Any) -> Any:
     """A transcript without how long it took."""
     record = json.loads(to_json(transcript) if not isinstance(transcript, dict) else json.dumps(transcript))
     for used in record["usage"].values():
@@ -61,7 +62,7 @@ def plain(transcript):
     return record | {"id": ""}
 
 
-def test_import_loads_nothing_and_names_are_there():
+def test_import_loads_nothing_and_names_are_there() -> None:
     heavy = {"pydantic", "openai", "jinja2", "torch", "typer"}
     program = f"import sys, madke; print({heavy} & set(sys.modules))"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
@@ -73,21 +74,21 @@ def test_import_loads_nothing_and_names_are_there():
         _ = madke.aks
 
 
-def test_the_same_debate_through_api_command_line_and_stream(tmp_path, monkeypatch):
+def test_the_same_debate_through_api_command_line_and_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     questions, _ = write_dataset(tmp_path, 1)
     (tmp_path / "web.jsonl").write_text("")
     with openai_server(debating) as server:
         options = madke.RunOptions(base_url=server.url, concurrency=4)
-        same = {"sources": f"google={tmp_path / 'web.jsonl'}", "model": "openai/m"}
+        same: dict[str, Any] = {"sources": f"google={tmp_path / 'web.jsonl'}", "model": "openai/m"}
         by_run = madke.run(questions, out="api", options=options, seed=7, **same)
         args = ("--model", "openai/m", "--base-url", server.url, "--sources", same["sources"])
         done = command("run", questions, "--out", "cli", "--seed", 7, *args)
         assert done.returncode == 0, done.stderr
         asked = madke.Question(id="q0", question=DEEPEST, answers=("Lake Baikal",))
 
-        async def streamed():
+        async def streamed() -> Any:
             return [event async for event in madke.stream(asked, options=options, seed=7, **same)]
 
         *_, last = asyncio.run(streamed())
@@ -99,9 +100,9 @@ def test_the_same_debate_through_api_command_line_and_stream(tmp_path, monkeypat
     assert by_run.spec == madke.api.batch.Run(tmp_path / "cli").spec
 
 
-def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path):
+def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path: Path) -> None:
     class Refusing(Counting):
-        async def complete(self, request):
+        async def complete(self, request: Any) -> NoReturn:
             raise madke.CallError("HTTP 400: no", retryable=False)
 
     debate = madke.ask("Which is deeper?", model=Counting(), protocol="cot")
@@ -114,14 +115,14 @@ def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path):
     assert (count, "HTTP 400: no" in reason) == (1, True)
 
 
-def test_a_question_needs_no_id():
+def test_a_question_needs_no_id() -> None:
     questions = [madke.Question(question="Which is deeper?"), madke.Question(question="Which is colder?")]
     run = madke.run(questions, model=Counting(), protocol="cot")
     assert len({transcript.id for transcript in run.transcripts()} - {""}) == 2
 
 
-def test_it_works_inside_a_running_event_loop():
-    async def notebook():
+def test_it_works_inside_a_running_event_loop() -> None:
+    async def notebook() -> Any:
         debate = madke.ask("Which is deeper?", model=Counting(), protocol="cot")
         run = madke.run(["Which is deeper?"], model=Counting(), protocol="cot")
         return debate.answer, [transcript.answer for transcript in run.transcripts()]
@@ -130,14 +131,14 @@ def test_it_works_inside_a_running_event_loop():
 
 
 @pytest.mark.parametrize("coroutine", [False, True])
-def test_own_sources_are_asked_once_a_question(coroutine):
+def test_own_sources_are_asked_once_a_question(coroutine: bool) -> None:
     source = Searching(coroutine=coroutine)
     run = madke.run(["Which is deeper?", "Which is colder?"], model=Counting(), sources=[source])
     assert sorted(source.queries) == ["Which is colder?", "Which is deeper?"]
     assert {entry.title for transcript in run.transcripts() for entry in transcript.pool} == {"Baikal"}
 
 
-def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path, caplog):
+def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model, source = Counting(), Searching()
     questions = [f"Which lake is the deepest, in survey {n}?" for n in range(4)]
     same = {"model": model, "sources": [source], "out": tmp_path / "out"}
@@ -156,7 +157,7 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path, caplog):
     assert (len(model.asked), len(source.queries)) == (2 * calls, 4)
 
 
-def test_other_texts_or_another_model_are_refused(tmp_path):
+def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
     records = [{"id": "a", "question": "Which is deeper?"}]
     same = {"protocol": "cot", "out": tmp_path / "out"}
     madke.run(records, model=Counting(), **same)
@@ -168,7 +169,7 @@ def test_other_texts_or_another_model_are_refused(tmp_path):
         madke.run([{"id": "b", "question": "Which is deeper?"}], model=Counting(), **same)
 
 
-def test_what_cannot_be_asked_is_told(tmp_path):
+def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
     with pytest.raises(madke.UserError, match=r"question 1: .*question"):
         madke.ask(" ", model=Counting())
     with pytest.raises(madke.UserError, match="two questions have the same id"):
@@ -181,7 +182,7 @@ def test_what_cannot_be_asked_is_told(tmp_path):
         madke.ask("Why?", model={"*": Counting(), "judge": Counting()})
 
 
-def test_roles_take_their_own_models():
+def test_roles_take_their_own_models() -> None:
     judge, others = Counting("judge"), Counting("others")
     madke.ask("Which is deeper?", model={"*": others, "judge": judge}, sources="none", settings={"stop": "judge"})
     assert {purpose.stage for purpose in judge.asked} == {"judge"}
@@ -195,9 +196,9 @@ def test_roles_take_their_own_models():
         ("a text", "mine returned str, expected a Completion"),
     ],
 )
-def test_a_model_of_mine_that_breaks_fails_its_question_and_the_batch_goes_on(trouble, reason):
+def test_a_model_of_mine_that_breaks_fails_its_question_and_the_batch_goes_on(trouble: Any, reason: str) -> None:
     class Mine(Counting):
-        async def complete(self, request):
+        async def complete(self, request: Any) -> Any:
             if request.purpose.question != "q0":
                 return await super().complete(request)
             if isinstance(trouble, Exception):
@@ -212,10 +213,10 @@ def test_a_model_of_mine_that_breaks_fails_its_question_and_the_batch_goes_on(tr
     assert reason in str(broken)
 
 
-def test_leaving_a_stream_ends_its_debate():
+def test_leaving_a_stream_ends_its_debate() -> None:
     model = Counting()
 
-    async def first_stance():
+    async def first_stance() -> Any:
         events = madke.stream("Which is deeper?", model=model, protocol="mad")
         async for event in events:
             if isinstance(event, madke.events.StanceGiven):
@@ -228,7 +229,7 @@ def test_leaving_a_stream_ends_its_debate():
     assert asyncio.run(first_stance()) == len(model.asked)
 
 
-def test_scores_table_report_and_comparison(tmp_path):
+def test_scores_table_report_and_comparison(tmp_path: Path) -> None:
     questions = [{"id": "a", "question": "Which is deeper?", "answers": ["Lake Baikal"]}]
     one = madke.run(questions, model=Counting(), protocol="cot", out=tmp_path / "one")
     other = madke.run(questions, model=Counting(answer="Lake Geneva"), protocol="cot", out=tmp_path / "other")
@@ -239,7 +240,7 @@ def test_scores_table_report_and_comparison(tmp_path):
     assert madke.score(one).correct.value == 1.0
 
 
-def test_a_temporary_run_is_gone_with_its_object():
+def test_a_temporary_run_is_gone_with_its_object() -> None:
     run = madke.run(["Which is deeper?"], model=Counting(), protocol="cot")
     path = run.path
     assert path.is_dir()
@@ -247,8 +248,8 @@ def test_a_temporary_run_is_gone_with_its_object():
     assert not path.exists()
 
 
-def test_two_functions_of_one_name_are_two_models(tmp_path):
-    def saying(text):
+def test_two_functions_of_one_name_are_two_models(tmp_path: Path) -> None:
+    def saying(text: Any) -> Any:
         return lambda messages: f"The answer is [{text}]."
 
     asked = {"protocol": "standard", "out": tmp_path / "run"}
@@ -259,7 +260,7 @@ def test_two_functions_of_one_name_are_two_models(tmp_path):
         madke.run([DEEPEST], model=saying("Lake Como"), **asked)
 
 
-def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path):
+def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps({"config": {}, "files": {}}))
@@ -270,7 +271,7 @@ def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path):
         assert said.count("\n") == 1
 
 
-def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api():
+def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api() -> None:
     shown = command("run", "--help", COLUMNS="200").stdout
     for name in [each.name for each in dataclasses.fields(madke.RunOptions)]:
         assert f"--{name.replace('_', '-')}" in shown, name
@@ -280,6 +281,6 @@ def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api():
     ("name", "wrong", "near"),
     [("ask", "modle", "model"), ("run", "pols", "pools"), ("debate", "judg", "judge"), ("adebate", "round", "rounds")],
 )
-def test_a_misspelt_keyword_is_told_with_the_nearest_of_that_function(name, wrong, near):
+def test_a_misspelt_keyword_is_told_with_the_nearest_of_that_function(name: str, wrong: str, near: str) -> None:
     with pytest.raises(TypeError, match=rf"^{name}\(\) got .*'{wrong}'; did you mean '{near}'\?"):
         getattr(madke, name)("Why?", **{wrong: None})

@@ -2,6 +2,8 @@
 
 import csv
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,12 +16,12 @@ QUESTIONS = [
 ]
 
 
-def lines(path, items):
+def lines(path: Any, items: Any) -> Any:
     path.write_text("".join(f"{json.dumps(item)}\n" for item in items))
     return str(path)
 
 
-def invoke(*arguments):
+def invoke(*arguments: Any) -> Any:
     done = CliRunner().invoke(annotate.app, [str(argument) for argument in arguments])
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -27,18 +29,18 @@ def invoke(*arguments):
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(tmp_path: Path) -> Any:
     return lines(tmp_path / "questions.jsonl", QUESTIONS)
 
 
 @pytest.fixture
-def predictions(tmp_path):
+def predictions(tmp_path: Path) -> Any:
     good = lines(tmp_path / "good.jsonl", [{"id": str(n), "answer": f"Lake {n}"} for n in range(4)])
     bad = lines(tmp_path / "b[red]d.jsonl", [{"id": str(n), "answer": f"Lake {n + n % 2}"} for n in range(4)])
     return good, bad
 
 
-def test_a_sheet_goes_out_and_comes_back(tmp_path, data, predictions):
+def test_a_sheet_goes_out_and_comes_back(tmp_path: Path, data: Any, predictions: Any) -> None:
     done = invoke("sheet", *predictions, "--data", data, "--out", tmp_path / "sheet.csv")
     assert "sheet.csv: 6 answers; to fill: right" in done.stdout
     assert "sheet.key.json: keep it away" in done.stdout
@@ -63,7 +65,7 @@ def test_a_sheet_goes_out_and_comes_back(tmp_path, data, predictions):
     assert told["compared"][0]["kappa"] == 1.0
 
 
-def test_rows_that_nobody_graded_are_said(tmp_path, data, predictions):
+def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions: Any) -> None:
     invoke("sheet", *predictions, "--data", data, "--out", tmp_path / "sheet.csv")
     sheet = tmp_path / "sheet.csv"
     first, *rest = sheet.read_text(encoding="utf-8-sig").splitlines()
@@ -74,7 +76,7 @@ def test_rows_that_nobody_graded_are_said(tmp_path, data, predictions):
         invoke("read", sheet, sheet, "--key", tmp_path / "sheet.key.json")
 
 
-def test_options_that_nothing_would_use_are_refused(tmp_path, predictions):
+def test_options_that_nothing_would_use_are_refused(tmp_path: Path, predictions: Any) -> None:
     with pytest.raises(UserError, match="says how --data is read"):
         invoke("sheet", *predictions, "--task", "choice", "--out", tmp_path / "sheet.csv")
     with pytest.raises(UserError, match="name the questions with --data"):

@@ -4,6 +4,8 @@ import json
 import shlex
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,14 +35,14 @@ WEB = {
 
 
 @pytest.fixture
-def asking(tmp_path):
+def asking(tmp_path: Path) -> Any:
     (tmp_path / "script.yaml").write_text(CASE_STUDY)
     (tmp_path / "web.jsonl").write_text(json.dumps(WEB) + "\n")
     script = f"scripted/{tmp_path / 'script.yaml'}"
     return "ask", WEB["query"], "--sources", f"google={tmp_path / 'web.jsonl'}", "--model", script
 
 
-def test_the_papers_case_study_takes_two_rounds_and_ends_with_the_corrected_answer(asking):
+def test_the_papers_case_study_takes_two_rounds_and_ends_with_the_corrected_answer(asking: Any) -> None:
     done = madke(*asking, "--json")
     assert done.returncode == 0, done.stderr
     transcript = json.loads(done.stdout)
@@ -55,7 +57,7 @@ def test_the_papers_case_study_takes_two_rounds_and_ends_with_the_corrected_answ
     assert sum(used["calls"] for used in transcript["usage"].values()) == 2 * 2 * 2 + 2 + 1
 
 
-def test_the_debate_reads_as_text(asking):
+def test_the_debate_reads_as_text(asking: Any) -> None:
     done = madke(*asking)
     assert done.returncode == 0, done.stderr
     shown = done.stdout
@@ -70,7 +72,7 @@ def test_the_debate_reads_as_text(asking):
     assert [shown.index(part) for part in order] == sorted(shown.index(part) for part in order)
 
 
-def test_a_person_can_take_a_debaters_part(asking):
+def test_a_person_can_take_a_debaters_part(asking: Any) -> None:
     process = subprocess.Popen(
         command(*asking, "--cast", "debater-2=human", "--json"),
         stdin=subprocess.PIPE,
@@ -89,7 +91,7 @@ def test_a_person_can_take_a_debaters_part(asking):
     assert "Debater 1: <reply>From memory, Tanganyika is the deeper one." in prompts
 
 
-def test_a_person_who_leaves_fails_only_their_turns(asking):
+def test_a_person_who_leaves_fails_only_their_turns(asking: Any) -> None:
     done = subprocess.run(
         command(*asking, "--cast", "Debater 2=human", "--json"),
         stdin=subprocess.DEVNULL,
@@ -103,7 +105,7 @@ def test_a_person_who_leaves_fails_only_their_turns(asking):
     assert transcript["rounds"][0]["turns"][1]["stance"]["status"] == "failed"
 
 
-def test_a_debater_can_search_for_more(asking, tmp_path):
+def test_a_debater_can_search_for_more(asking: Any, tmp_path: Path) -> None:
     found = {"title": "Depths", "snippet": "1,642 against 1,470.", "link": "https://a.example/d"}
     with (tmp_path / "web.jsonl").open("a") as file:
         file.write(json.dumps({"query": "both depths", "results": [found]}) + "\n")
@@ -116,7 +118,7 @@ def test_a_debater_can_search_for_more(asking, tmp_path):
     assert (transcript["pool"][2]["key"], transcript["pool"][2]["asked_by"]) == ("https://a.example/d", "Debater 2")
 
 
-def test_an_estimator_chooses_among_the_candidates(asking):
+def test_an_estimator_chooses_among_the_candidates(asking: Any) -> None:
     command = f"{shlex.quote(sys.executable)} -c 'import sys; [print(len(line)) for line in sys.stdin]'"
     done = madke(
         *asking, "--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--answer-scorer", command
@@ -125,6 +127,6 @@ def test_an_estimator_chooses_among_the_candidates(asking):
     assert "Final answer, by rerank, Debater 1's: [Lake Tanganyika]" in done.stdout
 
 
-def test_the_help_names_every_task():
+def test_the_help_names_every_task() -> None:
     shown = madke("ask", "--help", COLUMNS="200").stdout
     assert [name for name in TASKS if name not in shown] == []

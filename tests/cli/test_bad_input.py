@@ -2,6 +2,9 @@
 
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ from tests.support.dataset import write_dataset
 GOOD = {"id": "q0", "question": "Which lake is the deepest?", "golden_answers": ["Lake Baikal"]}
 
 
-def lines(*items):
+def lines(*items: Any) -> Any:
     return "".join((item if isinstance(item, str) else json.dumps(item)) + "\n" for item in items)
 
 
@@ -36,13 +39,13 @@ def lines(*items):
         ("", "holds no question"),
     ],
 )
-def test_a_broken_dataset(tmp_path, content, said):
+def test_a_broken_dataset(tmp_path: Path, content: Any, said: str) -> None:
     (tmp_path / "data.jsonl").write_text(content)
     assert said in refused("run", "data.jsonl", "--out", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
 
 
-def test_a_missing_dataset(tmp_path):
+def test_a_missing_dataset(tmp_path: Path) -> None:
     assert "none.jsonl: cannot be read: No such file" in refused("run", "none.jsonl", "--out", "out", cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -92,7 +95,7 @@ def test_a_missing_dataset(tmp_path):
         (["--limit", "0"], "--limit"),
     ],
 )
-def test_a_broken_option(tmp_path, options, said):
+def test_a_broken_option(tmp_path: Path, options: list[str], said: str) -> None:
     (tmp_path / "data.jsonl").write_text(lines(GOOD))
     assert said in refused("run", "data.jsonl", "--out", "out", *options, cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
@@ -114,7 +117,9 @@ def test_a_broken_option(tmp_path, options, said):
         (lambda records: records, ["--sources", "none"], "the protocol has no knowledge"),
     ],
 )
-def test_a_pool_file_that_does_not_fit(tmp_path, change, options, said):
+def test_a_pool_file_that_does_not_fit(
+    tmp_path: Path, change: Callable[..., Any], options: list[str], said: str
+) -> None:
     questions, pools = write_dataset(tmp_path, 2)
     pools.write_text(lines(*change([json.loads(line) for line in pools.read_text().splitlines()])))
     assert said in refused("run", questions, "--pools", pools, "--out", tmp_path / "out", *options)
@@ -122,7 +127,7 @@ def test_a_pool_file_that_does_not_fit(tmp_path, change, options, said):
 
 
 @pytest.mark.parametrize("order", ["truth_first", "truth_last"])
-def test_an_order_that_reads_golds_without_golds(tmp_path, order):
+def test_an_order_that_reads_golds_without_golds(tmp_path: Path, order: str) -> None:
     (tmp_path / "data.jsonl").write_text(lines(GOOD, {"id": "q1", "question": "Why?"}))
     done = madke("run", "data.jsonl", "--out", "out", "--set", f"order={order}", cwd=tmp_path)
     said = done.stderr.splitlines()
@@ -133,7 +138,7 @@ def test_an_order_that_reads_golds_without_golds(tmp_path, order):
     assert "question 'ask' has none" in refused("ask", "Why?", "--set", f"order={order}")
 
 
-def test_a_directory_that_is_no_run(tmp_path):
+def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     thesis = tmp_path / "thesis"
     thesis.mkdir()
@@ -145,7 +150,7 @@ def test_a_directory_that_is_no_run(tmp_path):
     assert [path.name for path in thesis.iterdir()] == ["thesis.tex"]
 
 
-def test_there_is_nothing_to_replay_where_nothing_ran(tmp_path):
+def test_there_is_nothing_to_replay_where_nothing_ran(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     assert "holds no calls to replay" in refused(
         "run", questions, "--pools", pools, "--out", tmp_path / "o", "--replay"
@@ -153,7 +158,7 @@ def test_there_is_nothing_to_replay_where_nothing_ran(tmp_path):
     assert not (tmp_path / "o").exists()
 
 
-def test_a_pool_file_that_is_a_folder(tmp_path):
+def test_a_pool_file_that_is_a_folder(tmp_path: Path) -> None:
     questions, _ = write_dataset(tmp_path, 1)
     (tmp_path / "web.jsonl").write_text('{"query": "q", "results": []}\n')
     given = ("--sources", f"google={tmp_path / 'web.jsonl'}")
@@ -162,21 +167,21 @@ def test_a_pool_file_that_is_a_folder(tmp_path):
     )
 
 
-def refused_with_notes(*args):
+def refused_with_notes(*args: Any) -> Any:
     done = madke(*args)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     return done.stderr
 
 
-def test_a_cache_folder_that_cannot_be_made(tmp_path):
+def test_a_cache_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = refused("ask", "Who?", "--sources", "wiki", MADKE_CACHE=str(tmp_path / "file" / "cache"))
     assert "MADKE_CACHE names another place" in said
 
 
 @pytest.mark.slow
-def test_variants_of_the_user_are_checked(tmp_path):
+def test_variants_of_the_user_are_checked(tmp_path: Path) -> None:
     folder = tmp_path / "mine" / "pair"
     folder.mkdir(parents=True)
     protocol = "source: mine\nstop: never\nfinish: majority\nknowledge: null\nrounds: 1\n"

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,29 +16,29 @@ BAIKAL = "Lake Baikal"
 
 
 @pytest.fixture
-def runs(tmp_path):
+def runs(tmp_path: Path) -> Any:
     """A function that writes run directories: name -> the answers to q0, q1, ..."""
 
-    def write(**answers):
+    def write(**answers: Any) -> Any:
         return [write_run(tmp_path / name, *debates(given)) for name, given in answers.items()]
 
     return write
 
 
-def debates(answers, **changes):
+def debates(answers: Any, **changes: Any) -> Any:
     return [
         transcript(f"q{n}", said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
         for n, answer in enumerate(answers)
     ]
 
 
-def compared(*arguments):
+def compared(*arguments: Any) -> Any:
     done = madke("compare", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_two_runs_as_tables(runs):
+def test_two_runs_as_tables(runs: Any) -> None:
     done = madke("compare", *runs(one=[BAIKAL, "x", BAIKAL, "z"], two=[BAIKAL, "y", "x"]))
     assert done.returncode == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines() if line.strip()]
@@ -55,7 +57,7 @@ def test_two_runs_as_tables(runs):
     assert "not at equal cost" not in done.stdout
 
 
-def test_unequal_cost_is_said(runs, tmp_path):
+def test_unequal_cost_is_said(runs: Any, tmp_path: Path) -> None:
     (one,) = runs(one=[BAIKAL, BAIKAL])
     dear = debates([BAIKAL, BAIKAL], usage={"speak": StageUsage(calls=20, paid=20, prompt_tokens=900)})
     two = write_run(tmp_path / "two", *dear)
@@ -63,7 +65,7 @@ def test_unequal_cost_is_said(runs, tmp_path):
     assert compared(one, two)["scores"]["two"]["usage"]["speak"]["calls"] == 40
 
 
-def test_what_is_shown_can_be_narrowed_and_everything_is_counted(runs):
+def test_what_is_shown_can_be_narrowed_and_everything_is_counted(runs: Any) -> None:
     done = madke("compare", *runs(one=[BAIKAL, "x", "y"], two=[BAIKAL, "z", BAIKAL]), "--only-different", "--limit", 1)
     shown = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(" q")]
     assert shown == ["q1"]
@@ -71,13 +73,13 @@ def test_what_is_shown_can_be_narrowed_and_everything_is_counted(runs):
     assert "one two 1 0 1 1 0" in " ".join(done.stdout.split())
 
 
-def test_runs_that_agree_have_no_row(runs):
+def test_runs_that_agree_have_no_row(runs: Any) -> None:
     done = madke("compare", *runs(one=[BAIKAL], two=["lake baikal"]), "--only-different")
     assert "questions in all runs: 1; shown: 0" in done.stdout
     assert "q0" not in done.stdout
 
 
-def test_a_script_gets_all_of_it_as_one_object(runs):
+def test_a_script_gets_all_of_it_as_one_object(runs: Any) -> None:
     found = compared(*runs(one=[BAIKAL, "x", BAIKAL], two=["x", None, "y"]))
     first, second, _ = found["questions"]
     assert (first["id"], first["answers"], second["id"]) == ("q0", [BAIKAL], "q1")
@@ -97,13 +99,13 @@ def test_a_script_gets_all_of_it_as_one_object(runs):
     assert found["scores"]["one"]["correct"]["n"] == 3
 
 
-def test_what_is_tested_can_be_chosen(runs):
+def test_what_is_tested_can_be_chosen(runs: Any) -> None:
     directories = runs(one=[BAIKAL, "x"], two=["x", BAIKAL])
     found = compared(*directories, "--metric", "cons_judge", "--metric", "em")
     assert [test["metric"] for test in found["tests"]] == ["cons_judge", "em"]
 
 
-def test_of_more_than_three_runs_each_is_tested_with_the_first_alone_unless_asked(runs):
+def test_of_more_than_three_runs_each_is_tested_with_the_first_alone_unless_asked(runs: Any) -> None:
     directories = runs(one=[BAIKAL], two=["x"], three=["y"], four=["z"])
     found = compared(*directories, "--metric", "em")
     assert [(test["left"], test["right"]) for test in found["tests"]] == [
@@ -114,7 +116,7 @@ def test_of_more_than_three_runs_each_is_tested_with_the_first_alone_unless_aske
     assert len(compared(*directories, "--metric", "em", "--all-pairs")["tests"]) == 6
 
 
-def test_how_far_debaters_are_apart_at_the_end_can_be_tested(runs):
+def test_how_far_debaters_are_apart_at_the_end_can_be_tested(runs: Any) -> None:
     found = compared(*runs(one=[BAIKAL, BAIKAL], two=["x", BAIKAL]), "--metric", "entropy", "--metric", "disagreement")
     assert [(test["metric"], test["left_value"], test["right_value"]) for test in found["tests"]] == [
         ("entropy", 0.0, 0.5),
@@ -122,7 +124,7 @@ def test_how_far_debaters_are_apart_at_the_end_can_be_tested(runs):
     ]
 
 
-def test_what_scorers_outside_said_is_compared(runs, tmp_path):
+def test_what_scorers_outside_said_is_compared(runs: Any, tmp_path: Path) -> None:
     directories = runs(one=[BAIKAL, "x"], two=["x", BAIKAL])
     scorer = tmp_path / "scorer.py"
     scorer.write_text("import json, sys\nfor line in sys.stdin: print(len(json.loads(line)['candidate']))\n")
@@ -135,7 +137,7 @@ def test_what_scorers_outside_said_is_compared(runs, tmp_path):
     assert found["scores"]["one"]["metrics"]["length"]["value"] == 6.0
 
 
-def test_predictions_of_another_system_are_an_arm(runs, tmp_path):
+def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> None:
     (one,) = runs(one=[BAIKAL, "x"])
     asked = [{"id": f"q{n}", "question": "Which lake is the deepest?", "golden_answers": [BAIKAL]} for n in range(2)]
     questions, predictions = tmp_path / "questions.jsonl", tmp_path / "other.jsonl"
@@ -149,7 +151,7 @@ def test_predictions_of_another_system_are_an_arm(runs, tmp_path):
     assert "name --data" in refused("compare", one, predictions, "--task", "short_answer")
 
 
-def test_the_debates_of_one_question_stand_side_by_side(runs):
+def test_the_debates_of_one_question_stand_side_by_side(runs: Any) -> None:
     directories = runs(one=[BAIKAL], two=["x"])
     done = madke("compare", *directories, "--question", "q0")
     assert done.returncode == 0, done.stderr
@@ -158,14 +160,14 @@ def test_the_debates_of_one_question_stand_side_by_side(runs):
     assert json.loads(as_json.stdout)["id"] == "q0"
 
 
-def test_runs_in_different_folders_are_called_by_their_paths(runs, tmp_path):
+def test_runs_in_different_folders_are_called_by_their_paths(runs: Any, tmp_path: Path) -> None:
     one, two = runs(one=[BAIKAL], two=["x"])
     (tmp_path / "deeper").mkdir()
     moved = two.rename(tmp_path / "deeper" / "one")
     assert list(compared(one, moved)["scores"]) == [str(one), str(moved)]
 
 
-def test_what_cannot_be_compared(runs, tmp_path):
+def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:
     one, two = runs(one=[BAIKAL], two=[BAIKAL])
     other = (two / "transcripts.jsonl").read_text().replace("Which lake", "Which river")
     (two / "transcripts.jsonl").write_text(other)

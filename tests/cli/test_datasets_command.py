@@ -1,6 +1,8 @@
 """``madke datasets``: the list, a card, and published files in our own form."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +15,13 @@ from tests.data.published import FILES, HOTPOT, RAMDOCS, write
 from tests.support.cli import madke, refused
 
 
-def converted(*args, cwd=None):
+def converted(*args: Any, cwd: Any = None) -> Any:
     done = madke("datasets", "convert", *args, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_all_are_listed():
+def test_all_are_listed() -> None:
     listed = madke("datasets").stdout
     assert "CommonMT" in listed
     records = [json.loads(line) for line in madke("datasets", "--json").stdout.splitlines()]
@@ -33,7 +35,7 @@ def test_all_are_listed():
     }
 
 
-def test_a_card_is_shown():
+def test_a_card_is_shown() -> None:
     shown = madke("datasets", "show", "mmlu_med").stdout
     assert "choice (choice_accuracy)" in shown
     assert "--limit 595 --sample-seed 0" in shown
@@ -43,7 +45,7 @@ def test_a_card_is_shown():
 
 
 @pytest.mark.parametrize("name", ["hotpotqa", "mmlu", "fever"])
-def test_what_is_converted_reads_as_the_published_file(tmp_path, name):
+def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str) -> None:
     file, content = FILES[name]
     path = write(tmp_path / file, content)
     said = converted(name, path, "--out", tmp_path / "q.jsonl")
@@ -53,14 +55,14 @@ def test_what_is_converted_reads_as_the_published_file(tmp_path, name):
     assert said == f"{tmp_path / 'q.jsonl'}: {len(questions)} questions, ids {ids}\n"
 
 
-def test_a_sample_is_that_of_read_dataset(tmp_path):
+def test_a_sample_is_that_of_read_dataset(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", [{"question": f"Which, {n}?", "answer": ["a"]} for n in range(30)])
     converted("nq_open", path, "--out", tmp_path / "q.jsonl", "--limit", 5, "--sample-seed", 3)
     drawn = read_dataset(path, dataset="nq_open", limit=5, sample_seed=3)
     assert read_dataset(tmp_path / "q.jsonl") == drawn != read_dataset(path, dataset="nq_open", limit=5)
 
 
-def test_passages_that_come_along_make_a_pool_file(tmp_path):
+def test_passages_that_come_along_make_a_pool_file(tmp_path: Path) -> None:
     path = write(tmp_path / "d.json", [HOTPOT, HOTPOT | {"_id": "h2"}])
     said = converted("hotpotqa", path, "--out", tmp_path / "q.jsonl", "--pools", tmp_path / "p.jsonl", "--limit", 1)
     assert said.endswith("p.jsonl: 3 passages\n")
@@ -73,7 +75,7 @@ def test_passages_that_come_along_make_a_pool_file(tmp_path):
     assert [passage.title for passage in whole.passages] == ["Lake Como", "Lake Baikal", "Lake Ohrid"]
 
 
-def test_hugging_face_from_a_copy(tmp_path):
+def test_hugging_face_from_a_copy(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     config = {"config_name": "default", "data_files": [{"split": "test", "path": "RAMDocs_test.jsonl"}]}
     write(copy / "README.md", f"---\n{json.dumps({'configs': [config]})}\n---\n")
@@ -87,7 +89,7 @@ def test_hugging_face_from_a_copy(tmp_path):
     assert read_dataset(tmp_path / "q.jsonl") == read_dataset(path, dataset="ramdocs")
 
 
-def test_what_cannot_be_done(tmp_path):
+def test_what_cannot_be_done(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", FILES["nq_open"][1])
     out = ("--out", tmp_path / "q.jsonl")
     assert "unknown dataset 'nq'; " in refused("datasets", "show", "nq")
@@ -103,7 +105,7 @@ def test_what_cannot_be_done(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path):
+def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path: Path) -> None:
     own = tmp_path / "own.jsonl"
     converted("hotpotqa", write(tmp_path / "d.json", [HOTPOT]), "--out", own)
     (tmp_path / "script.yaml").write_text('- {reply: "It is [Baikal]."}\n')

@@ -1,13 +1,15 @@
 """``madke index`` and ``madke pool`` on a real Lucene index."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from madke.cli.index import app
 from madke.core.errors import UserError
-from madke.indexing.index_folder import read_manifest
+from madke.indexing.index_folder import DenseSettings, read_manifest
 from tests.support.cli import madke, refused
 from tests.support.corpus import WordEncoder, write_corpus
 
@@ -15,7 +17,7 @@ pytest.importorskip("pyserini", reason="BM25 needs the extra `wiki`")
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory):
+def index(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("index")
     corpus = write_corpus(folder / "corpus.jsonl")
     done = madke("index", "build", corpus, "--kind", "bm25", "--out", folder / "bm25")
@@ -23,7 +25,7 @@ def index(tmp_path_factory):
     return folder
 
 
-def test_search_info_and_verify(index):
+def test_search_info_and_verify(index: Any) -> None:
     found = madke("index", "search", index / "bm25", "lighthouse at Corva", "--k", 2, "--json")
     assert next(json.loads(line)["key"] for line in found.stdout.splitlines()) == "p22"
     assert "passages  50" in madke("index", "info", index / "bm25").stdout
@@ -31,7 +33,7 @@ def test_search_info_and_verify(index):
     assert madke("index", "verify", index / "bm25").returncode == 0
 
 
-def test_pools_hold_what_every_source_returned(index, tmp_path):
+def test_pools_hold_what_every_source_returned(index: Any, tmp_path: Path) -> None:
     question = {"id": "q1", "question": "Which lighthouse lamp drew visitors?", "golden_answers": ["Corva"]}
     (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
     web = {
@@ -48,7 +50,7 @@ def test_pools_hold_what_every_source_returned(index, tmp_path):
     assert record["passages"][-1]["url"] == "https://a.example"
 
 
-def test_an_index_whose_corpus_changed_is_said_so(index):
+def test_an_index_whose_corpus_changed_is_said_so(index: Any) -> None:
     corpus = index / "corpus.jsonl"
     whole = corpus.read_text()
     corpus.write_text(whole.replace("lamp", "lantern", 1))
@@ -59,13 +61,13 @@ def test_an_index_whose_corpus_changed_is_said_so(index):
         corpus.write_text(whole)
 
 
-def test_a_broken_corpus_leaves_nothing_behind(tmp_path):
+def test_a_broken_corpus_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"id": "1", "title": "a", "text": "b"}\n{"id": "2"}\n')
     assert "bad.jsonl:2:" in refused("index", "build", "bad.jsonl", "--out", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
 
 
-def test_options_of_the_other_kind_are_refused(tmp_path):
+def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     write_corpus(tmp_path / "c.jsonl")
     said = refused("index", "build", "c.jsonl", "--kind", "dense", "--k1", "1", "--out", "out", cwd=tmp_path)
     assert "--k1 belongs to --kind bm25" in said
@@ -85,7 +87,7 @@ def test_options_of_the_other_kind_are_refused(tmp_path):
         ("--address", "auto"),
     ],
 )
-def test_options_of_dense_are_refused_for_bm25_and_named(option, value, tmp_path):
+def test_options_of_dense_are_refused_for_bm25_and_named(option: str, value: str, tmp_path: Path) -> None:
     write_corpus(tmp_path / "c.jsonl")
     arguments = ["index", "build", tmp_path / "c.jsonl", "--out", tmp_path / "out", option, value]
     with pytest.raises(UserError, match=rf"^{option}( ray)? belongs to --kind dense$"):
@@ -93,21 +95,24 @@ def test_options_of_dense_are_refused_for_bm25_and_named(option, value, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_the_help_shows_the_defaults():
+def test_the_help_shows_the_defaults() -> None:
     said = " ".join(CliRunner().invoke(app, ["build", "--help"], env={"COLUMNS": "200"}).stdout.split())
     for default in ("0.9", "0.4", "minilm", "float32", "auto", "10000", "by type"):
         assert f"Default: {default}." in said
 
 
-def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(tmp_path, monkeypatch):
+def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("faiss", reason="a dense index needs the extra `wiki`")
     monkeypatch.setattr("madke.encoders.load_encoder", lambda name, *, dtype: WordEncoder())
     write_corpus(tmp_path / "c.jsonl")
 
-    def built(out, *chosen):
+    def built(out: Any, *chosen: Any) -> Any:
         arguments = ["build", tmp_path / "c.jsonl", "--kind", "dense", "--out", tmp_path / out, *chosen]
         assert CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False).exit_code == 0
         found = read_manifest(tmp_path / out).index
+        assert isinstance(found, DenseSettings)
         return found.factory, bool(found.reason), found.shard_rows, found.file_mb
 
     assert built("plain") == ("Flat", True, 10_000, 64.0)
@@ -117,7 +122,7 @@ def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(tmp
 
 
 @pytest.mark.slow  # it builds the sample indexes
-def test_the_doctor_says_which_keys_are_set_and_never_shows_them():
+def test_the_doctor_says_which_keys_are_set_and_never_shows_them() -> None:
     done = madke("doctor", OPENAI_API_KEY="sk-canary-2718281828", SERPER_API_KEY="")
     assert done.returncode == 0, done.stdout
     assert "OPENAI_API_KEY         set" in done.stdout
@@ -126,7 +131,7 @@ def test_the_doctor_says_which_keys_are_set_and_never_shows_them():
 
 
 @pytest.mark.slow
-def test_the_doctor_finds_a_dead_endpoint():
+def test_the_doctor_finds_a_dead_endpoint() -> None:
     done = madke("doctor", "--base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 1
     assert "FAILED: http://127.0.0.1:9/v1 does not answer" in done.stdout

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import sqlite3
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ arms:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def played(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run, an experiment of one arm, and answers from elsewhere; all of them graded, which is paid for."""
     folder = tmp_path_factory.mktemp("played")
     questions = write(folder / "q.jsonl", QUESTIONS)
@@ -45,12 +47,12 @@ def played(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(played, tmp_path):
+def folder(played: Any, tmp_path: Path) -> Any:
     """A copy that a test may spoil."""
     return shutil.copytree(played, tmp_path / "copy")
 
 
-def left_alone(folder, *args):
+def left_alone(folder: Any, *args: Any) -> Any:
     """What is said about a refused command, which has changed nothing in the folder."""
     before = {path: fingerprint(path) for path in folder.rglob("*") if path.is_file()}
     said = refused(*args)
@@ -59,7 +61,7 @@ def left_alone(folder, *args):
 
 
 @pytest.mark.slow
-def test_nothing_that_a_run_or_an_experiment_keeps_can_be_an_output(played):
+def test_nothing_that_a_run_or_an_experiment_keeps_can_be_an_output(played: Any) -> None:
     kept = [
         *(played / "run").iterdir(),
         *(played / "experiment").iterdir(),
@@ -100,7 +102,7 @@ def test_nothing_that_a_run_or_an_experiment_keeps_can_be_an_output(played):
         "pool build q.jsonl --sources google=web.jsonl --out run/transcripts.jsonl",
     ],
 )
-def test_each_command_refuses_before_it_does_anything(folder, line, monkeypatch):
+def test_each_command_refuses_before_it_does_anything(folder: Any, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     write(folder / "web.jsonl", [{"query": "Which lake is the deepest?", "results": []}])
     said = left_alone(folder, *line.split())
@@ -108,7 +110,7 @@ def test_each_command_refuses_before_it_does_anything(folder, line, monkeypatch)
 
 
 @pytest.mark.slow
-def test_links_are_what_they_lead_to(folder):
+def test_links_are_what_they_lead_to(folder: Any) -> None:
     (folder / "soft.sqlite").symlink_to(folder / "run" / "calls.sqlite")
     os.link(folder / "run" / "calls.sqlite", folder / "hard.sqlite")
     (folder / "also").symlink_to(folder / "run")
@@ -119,7 +121,7 @@ def test_links_are_what_they_lead_to(folder):
 
 
 @pytest.mark.slow
-def test_what_runs_are_scored_and_shown_in_is_written_as_before(folder):
+def test_what_runs_are_scored_and_shown_in_is_written_as_before(folder: Any) -> None:
     run = folder / "run"
     for args in (("report", run, "--out", run / "report.html"), ("score", run, "--out", run / "metrics.json")):
         for _ in range(2):
@@ -128,7 +130,7 @@ def test_what_runs_are_scored_and_shown_in_is_written_as_before(folder):
 
 
 @pytest.mark.slow
-def test_a_run_does_not_debate_the_file_that_it_replaces(tmp_path):
+def test_a_run_does_not_debate_the_file_that_it_replaces(tmp_path: Path) -> None:
     """Pools and lock may lie in a folder that holds no run yet, so nothing else refuses it."""
     (tmp_path / "out").mkdir()
     own = write(tmp_path / "out" / "pools.jsonl", QUESTIONS)
@@ -141,7 +143,7 @@ def test_a_run_does_not_debate_the_file_that_it_replaces(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_conversion_does_not_replace_the_published_file(tmp_path):
+def test_a_conversion_does_not_replace_the_published_file(tmp_path: Path) -> None:
     fever = write(tmp_path / "dev.jsonl", FILES["fever"][1])
     hotpot = write(tmp_path / "d.json", [HOTPOT])
     subject = write(tmp_path / "test" / "law_test.csv", FILES["mmlu"][1])
@@ -158,7 +160,7 @@ def test_a_conversion_does_not_replace_the_published_file(tmp_path):
         assert "would overwrite" in said or "are the same file" in said
 
 
-def test_a_file_in_a_folder_that_is_read_is_no_output(tmp_path):
+def test_a_file_in_a_folder_that_is_read_is_no_output(tmp_path: Path) -> None:
     manifest = write(tmp_path / "index" / "manifest.json", json.dumps({}))
     with pytest.raises(UserError, match="would overwrite what this command reads"):
         refuse_overwriting({"--out": manifest}, [tmp_path / "index"])

@@ -3,20 +3,20 @@
 import asyncio
 import io
 import sys
+from typing import Any
 
 import pytest
 
-from madke.cli import progress
 from madke.cli.progress import counter, now_and_then, run_progress, showing
 from madke.core.events import RoundStarted, RunProgress
 
 
 class Terminal(io.StringIO):
-    def isatty(self):
+    def isatty(self) -> Any:
         return True
 
 
-def terminal_of(monkeypatch):
+def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
@@ -27,9 +27,11 @@ def terminal_of(monkeypatch):
 STATE = RunProgress(done=3, total=10, resumed=2, calls=30, at=10.0, cost=0.5, in_flight=4)
 
 
-def test_a_run_is_one_plain_line_now_and_then_where_there_is_no_terminal(capsys, monkeypatch):
+def test_a_run_is_one_plain_line_now_and_then_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("madke.cli.progress.time.monotonic", lambda: now[0])
     with run_progress() as listen:
         listen(STATE)
         listen(RoundStarted(question="q", n=1))
@@ -43,7 +45,7 @@ def test_a_run_is_one_plain_line_now_and_then_where_there_is_no_terminal(capsys,
     assert capsys.readouterr() == ("", ended)
 
 
-def test_a_run_is_a_bar_on_a_terminal(monkeypatch):
+def test_a_run_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     with run_progress() as listen:
         listen(STATE)
@@ -54,17 +56,19 @@ def test_a_run_is_a_bar_on_a_terminal(monkeypatch):
     assert shown.count("\x1b[?25h") > shown.count("\x1b[?25l")  # the cursor is seen meanwhile, too
 
 
-def test_a_run_that_tells_nothing_shows_nothing(capsys):
+def test_a_run_that_tells_nothing_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with run_progress():
         pass
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("where", ["terminal", "file"])
-def test_a_text_cannot_steer_the_terminal(where, monkeypatch, capsys):
+def test_a_text_cannot_steer_the_terminal(
+    where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     stream = terminal_of(monkeypatch) if where == "terminal" else None
 
-    async def shown():
+    async def shown() -> None:
         async with showing(lambda: "\x1b]0;owned\x07 [red]arm[/red]"):
             pass
 
@@ -74,14 +78,14 @@ def test_a_text_cannot_steer_the_terminal(where, monkeypatch, capsys):
     assert "\x1b]0" not in text
 
 
-def test_a_count_ends_with_its_total(capsys):
+def test_a_count_ends_with_its_total(capsys: pytest.CaptureFixture[str]) -> None:
     show = counter("retrieved")
     for done in range(4):
         show(done, 3)
     assert capsys.readouterr().err == "retrieved: 3/3\n"
 
 
-def test_a_count_that_begins_again_is_drawn_again(monkeypatch):
+def test_a_count_that_begins_again_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     show = counter("passages")
     show(7, None)
@@ -91,7 +95,7 @@ def test_a_count_that_begins_again_is_drawn_again(monkeypatch):
     assert terminal.getvalue().count("passages") >= 2
 
 
-def test_lines_now_and_then_leave_nothing_on_a_terminal(monkeypatch):
+def test_lines_now_and_then_leave_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     with now_and_then() as show:
         show("12 pages")

@@ -1,6 +1,8 @@
 """``madke protocols``: the list, and one of them drawn."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ MINE = {
 
 
 @pytest.fixture
-def mine(tmp_path):
+def mine(tmp_path: Path) -> Any:
     folder = tmp_path / "mine" / "pair"
     folder.mkdir(parents=True)
     for name, text in MINE.items():
@@ -22,7 +24,7 @@ def mine(tmp_path):
     return folder.parent
 
 
-def test_all_are_listed_with_their_source(mine):
+def test_all_are_listed_with_their_source(mine: Any) -> None:
     listed = madke("protocols").stdout
     assert "madke " in listed
     assert "Learning to Break:" in listed
@@ -32,7 +34,7 @@ def test_all_are_listed_with_their_source(mine):
     assert len(found) > 6
 
 
-def test_one_is_drawn_with_settings_changed(mine):
+def test_one_is_drawn_with_settings_changed(mine: Any) -> None:
     done = madke("protocols", "show", "pair", "--prompts", mine, "--set", "debaters=3", "--set", "rounds=4")
     assert done.returncode == 0, done.stderr
     assert "settings    debaters=3, knowledge=none, rounds=4, stop=agreement, finish=majority\n" in done.stdout
@@ -40,7 +42,7 @@ def test_one_is_drawn_with_settings_changed(mine):
     assert "n = 3; r = 1: 3; r = 4: 12\n" in done.stdout
 
 
-def test_what_cannot_be_drawn(mine):
+def test_what_cannot_be_drawn(mine: Any) -> None:
     assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "show", "makde")
     assert "rounds: Input should be" in refused("protocols", "show", "madke", "--set", "rounds=0")
     assert "Missing argument 'NAME'" in refused("protocols", "show")

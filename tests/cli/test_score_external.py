@@ -3,6 +3,8 @@
 import json
 import shlex
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,20 +18,20 @@ pytestmark = pytest.mark.slow
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 
 
-def entry(id_, answer, **changes):
+def entry(id_: Any, answer: Any, **changes: Any) -> Any:
     return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **changes)
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Any:
     return write_run(tmp_path / "run", entry("q0", BAIKAL), entry("q1", TANGANYIKA))
 
 
 @pytest.fixture
-def scorer(tmp_path):
+def scorer(tmp_path: Path) -> Any:
     """A function that makes ``--scorer`` and its value, of a script's body."""
 
-    def make(name, body):
+    def make(name: Any, body: Any) -> Any:
         script = tmp_path / f"{name} scorer.py"
         script.write_text(f"import json, os, sys\nasked = [json.loads(line) for line in sys.stdin]\n{body}")
         return "--scorer", f"{name}={shlex.quote(sys.executable)} {shlex.quote(str(script))}"
@@ -40,21 +42,21 @@ def scorer(tmp_path):
 LENGTHS = "for a in asked: print(len(a['candidate']))"
 
 
-def metrics(run):
+def metrics(run: Any) -> Any:
     return json.loads((run / "metrics.json").read_text())["metrics"]
 
 
-def files(folder):
+def files(folder: Any) -> Any:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def done(*args, **env):
+def done(*args: Any, **env: Any) -> Any:
     finished = madke(*args, **env)
     assert finished.returncode == 0, finished.stderr
     return finished
 
 
-def test_the_mean_stands_in_table_details_json_and_file(run, scorer):
+def test_the_mean_stands_in_table_details_json_and_file(run: Any, scorer: Any) -> None:
     shown = done("score", run, "--details", *scorer("len", LENGTHS))
     assert shown.stderr == ""
     table, details = shown.stdout.split(f"{run}\n")
@@ -67,7 +69,7 @@ def test_the_mean_stands_in_table_details_json_and_file(run, scorer):
     assert metrics(run)["em"]["value"] == 0.5
 
 
-def test_a_batch_holds_question_answer_and_golds_of_every_answer(tmp_path, scorer):
+def test_a_batch_holds_question_answer_and_golds_of_every_answer(tmp_path: Path, scorer: Any) -> None:
     run = write_run(
         tmp_path / "run",
         entry("q1", TANGANYIKA, golds=()),
@@ -88,14 +90,14 @@ def test_a_batch_holds_question_answer_and_golds_of_every_answer(tmp_path, score
     assert kept["command"].endswith("comet scorer.py'")
 
 
-def test_repeats_of_a_question_are_averaged_first(tmp_path, scorer):
+def test_repeats_of_a_question_are_averaged_first(tmp_path: Path, scorer: Any) -> None:
     entries = [entry("q0", BAIKAL), entry("q0", TANGANYIKA, repeat=1), entry("q1", BAIKAL), entry("q1", None, repeat=1)]
     run = write_run(tmp_path / "run", *entries)
     done("score", run, *scorer("len", LENGTHS))
     assert (metrics(run)["len"]["value"], metrics(run)["len"]["n"]) == (12.0, 2)
 
 
-def test_scores_are_kept_while_the_answers_are_the_same_in_any_order(run, scorer):
+def test_scores_are_kept_while_the_answers_are_the_same_in_any_order(run: Any, scorer: Any) -> None:
     done("score", run, *scorer("len", LENGTHS), *scorer("two", "for a in asked: print(2)"))
     done("score", run, *scorer("two", "for a in asked: print(3)"))
     write_run(run, entry("q1", TANGANYIKA), entry("q0", BAIKAL), entry("q2", None))
@@ -107,7 +109,7 @@ def test_scores_are_kept_while_the_answers_are_the_same_in_any_order(run, scorer
     "changed",
     [entry("q1", "Baikal"), entry("q1", None), entry("q1", TANGANYIKA, golds=("x",)), entry("q2", TANGANYIKA)],
 )
-def test_scores_of_other_answers_are_left_out_with_a_line(run, scorer, changed):
+def test_scores_of_other_answers_are_left_out_with_a_line(run: Any, scorer: Any, changed: Any) -> None:
     done("score", run, *scorer("len", LENGTHS))
     write_run(run, entry("q0", BAIKAL), changed)
     shown = done("score", run)
@@ -119,7 +121,7 @@ def test_scores_of_other_answers_are_left_out_with_a_line(run, scorer, changed):
     assert "len" in metrics(run)
 
 
-def test_runs_beside_each_other_of_which_one_was_scored(run, tmp_path, scorer):
+def test_runs_beside_each_other_of_which_one_was_scored(run: Any, tmp_path: Path, scorer: Any) -> None:
     other = write_run(tmp_path / "other", entry("q0", BAIKAL))
     done("score", run, *scorer("len", LENGTHS))
     rows = {line.split()[0]: line.split() for line in done("score", run, other).stdout.splitlines() if line.split()}
@@ -127,7 +129,7 @@ def test_runs_beside_each_other_of_which_one_was_scored(run, tmp_path, scorer):
     assert rows["other"].count("-") == 1
 
 
-def test_keys_in_a_command_are_not_kept(run, scorer):
+def test_keys_in_a_command_are_not_kept(run: Any, scorer: Any) -> None:
     option, command = scorer("len", LENGTHS)
     done("score", run, option, f"{command} --token hf-very-secret", HF_TOKEN="hf-very-secret")
     kept = (run / "external.json").read_text()
@@ -149,13 +151,13 @@ def test_keys_in_a_command_are_not_kept(run, scorer):
         ("comet=no-such-program", "scorer 'no-such-program': cannot be started"),
     ],
 )
-def test_a_broken_option(run, option, said):
+def test_a_broken_option(run: Any, option: str, said: str) -> None:
     before = files(run)
     assert said in refused("score", run, "--scorer", option)
     assert files(run) == before
 
 
-def test_a_name_that_is_given_twice(run, scorer):
+def test_a_name_that_is_given_twice(run: Any, scorer: Any) -> None:
     assert "len is given twice" in refused("score", run, *scorer("len", LENGTHS), *scorer("len", LENGTHS))
 
 
@@ -167,14 +169,14 @@ def test_a_name_that_is_given_twice(run, scorer):
         ("print(1); print('nan')", "line 2 of its output is 'nan'"),
     ],
 )
-def test_a_command_that_fails_leaves_everything_as_it_was(run, scorer, body, said):
+def test_a_command_that_fails_leaves_everything_as_it_was(run: Any, scorer: Any, body: str, said: str) -> None:
     done("score", run, *scorer("len", LENGTHS))
     before = files(run)
     assert said in refused("score", run, *scorer("other", LENGTHS), *scorer("len", body))
     assert files(run) == before
 
 
-def test_a_run_without_an_answer(tmp_path):
+def test_a_run_without_an_answer(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", entry("q0", None))
     assert "holds no answer, so there is nothing for a scorer" in refused("score", run, "--scorer", "comet=cat")
     other = write_run(tmp_path / "other", entry("q0", None))
@@ -182,7 +184,7 @@ def test_a_run_without_an_answer(tmp_path):
     assert "and 1 more hold no answer, so there is nothing for a scorer" in said
 
 
-def test_a_run_without_an_answer_leaves_the_others_their_scores(run, tmp_path, scorer):
+def test_a_run_without_an_answer_leaves_the_others_their_scores(run: Any, tmp_path: Path, scorer: Any) -> None:
     none = write_run(tmp_path / "none", entry("q0", BAIKAL))
     option = scorer("len", LENGTHS)
     done("score", none, *option)
@@ -195,12 +197,12 @@ def test_a_run_without_an_answer_leaves_the_others_their_scores(run, tmp_path, s
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"len": {}}', '{"len": 1}', "\udcff"])
-def test_a_file_of_external_scores_that_is_not_one(run, content):
+def test_a_file_of_external_scores_that_is_not_one(run: Any, content: str) -> None:
     (run / "external.json").write_text(content, errors="surrogateescape")
     assert "external.json: does not hold what `madke score` writes with --scorer" in refused("score", run)
 
 
-def test_the_report_shows_them_without_scoring_anew(tmp_path, scorer):
+def test_the_report_shows_them_without_scoring_anew(tmp_path: Path, scorer: Any) -> None:
     questions, _ = write_dataset(tmp_path, 1)
     (tmp_path / "script.yaml").write_text(json.dumps([{"reply": "It is [Lake Baikal]."}]))
     run = tmp_path / "run"

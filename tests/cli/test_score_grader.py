@@ -4,6 +4,8 @@ import csv
 import json
 import signal
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,17 +20,17 @@ pytestmark = pytest.mark.slow
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 
 
-def entry(id_, answer, **changes):
+def entry(id_: Any, answer: Any, **changes: Any) -> Any:
     return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **changes)
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Any:
     return write_run(tmp_path / "run", entry("q0", BAIKAL), entry("q1", "Baikal"), entry("q2", None))
 
 
 @pytest.fixture
-def grader(tmp_path):
+def grader(tmp_path: Path) -> Any:
     """``--grader`` and a model that finds everything right but q1's answer."""
     rules = [{"question": "q1", "reply": "Not the same.\n[False]"}, {"reply": "[True]"}]
     (tmp_path / "grader.yaml").write_text(json.dumps(rules))
@@ -36,7 +38,7 @@ def grader(tmp_path):
 
 
 @pytest.fixture
-def predictions(tmp_path):
+def predictions(tmp_path: Path) -> Any:
     """A file of predictions, and the options that say what it answers."""
     questions, _ = write_dataset(tmp_path, 3)
     file = tmp_path / "theirs.jsonl"
@@ -49,17 +51,17 @@ def predictions(tmp_path):
     return file, "--data", questions
 
 
-def done(*args, **env):
+def done(*args: Any, **env: Any) -> Any:
     finished = madke(*args, **env)
     assert finished.returncode == 0, finished.stderr
     return finished
 
 
-def scores(finished):
+def scores(finished: Any) -> Any:
     return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
-def test_an_arm_that_abstained_throughout_is_wrong_and_holds_nothing_up(run, tmp_path, grader):
+def test_an_arm_that_abstained_throughout_is_wrong_and_holds_nothing_up(run: Any, tmp_path: Path, grader: Any) -> None:
     none = write_run(tmp_path / "none", entry("q0", None), entry("q1", None), entry("q2", None))
     shown = done("score", none, run, *grader, "--json")
     assert shown.stderr.count("holds no answer with a reference") == 1
@@ -68,7 +70,7 @@ def test_an_arm_that_abstained_throughout_is_wrong_and_holds_nothing_up(run, tmp
     assert "none: holds no answer with a reference, so there is nothing for a grader" in said
 
 
-def test_grades_are_kept_and_shown_without_the_grader(run, grader):
+def test_grades_are_kept_and_shown_without_the_grader(run: Any, grader: Any) -> None:
     graded = done("score", run, *grader, "--json")
     (found,) = scores(graded)
     assert (found["metrics"]["grader"]["value"], found["metrics"]["grader"]["n"]) == (pytest.approx(1 / 3), 3)
@@ -78,7 +80,7 @@ def test_grades_are_kept_and_shown_without_the_grader(run, grader):
     assert "grader" in again.stdout
 
 
-def test_the_endpoint_is_asked_once_for_each_answer(run):
+def test_the_endpoint_is_asked_once_for_each_answer(run: Any) -> None:
     env = {"OPENAI_API_KEY": "sk-test-of-a-key"}
     with openai_server(chat("[True]")) as server:
         options = ("--grader", "openai/m", "--base-url", server.url, "--concurrency", "2")
@@ -88,7 +90,7 @@ def test_the_endpoint_is_asked_once_for_each_answer(run):
     assert "sk-test" not in (run / "external.json").read_text()
 
 
-def test_calls_that_fail_end_with_status_1_and_are_named(run):
+def test_calls_that_fail_end_with_status_1_and_are_named(run: Any) -> None:
     with openai_server(
         lambda body, n: (
             error(400, "no thanks") if "<answer>Baikal<" in body["messages"][-1]["content"] else chat("[True]")
@@ -101,10 +103,10 @@ def test_calls_that_fail_end_with_status_1_and_are_named(run):
     assert "grader" in finished.stdout
 
 
-def test_ctrl_c_keeps_the_grades_that_came(run):
+def test_ctrl_c_keeps_the_grades_that_came(run: Any) -> None:
     hanging, freed = threading.Event(), threading.Event()
 
-    def reply(body, n):
+    def reply(body: Any, n: Any) -> Any:
         if n == 2:
             hanging.set()
             freed.wait(60)
@@ -137,12 +139,12 @@ def test_ctrl_c_keeps_the_grades_that_came(run):
         (["--predictions", "x.tex"], "x.tex: expected a file that ends in .jsonl or .csv or .parquet"),
     ],
 )
-def test_options_that_say_nothing(run, options, said):
+def test_options_that_say_nothing(run: Any, options: list[str], said: str) -> None:
     assert said in refused("score", run, *options)
     assert not (run / "metrics.json").exists()
 
 
-def test_predictions_are_scored_graded_and_not_written_beside(predictions, grader, tmp_path):
+def test_predictions_are_scored_graded_and_not_written_beside(predictions: Any, grader: Any, tmp_path: Path) -> None:
     before = {path.name for path in tmp_path.iterdir()}
     (found,) = scores(done("score", *predictions, "--json"))
     assert found["correct"]["value"] == pytest.approx(1 / 3)
@@ -157,7 +159,7 @@ def test_predictions_are_scored_graded_and_not_written_beside(predictions, grade
     assert again == found
 
 
-def test_predictions_stand_beside_a_run(predictions, run):
+def test_predictions_stand_beside_a_run(predictions: Any, run: Any) -> None:
     file, *data = predictions
     shown = done("score", run, file, *data).stdout
     assert {"run", "theirs.jsonl"} <= {line.split()[0] for line in shown.splitlines() if line.strip()}
@@ -165,7 +167,7 @@ def test_predictions_stand_beside_a_run(predictions, run):
     assert "name the questions with --data" in refused("score", file)
 
 
-def test_tables_and_answers_as_files(run, tmp_path):
+def test_tables_and_answers_as_files(run: Any, tmp_path: Path) -> None:
     table, answers = tmp_path / "scores.csv", tmp_path / "answers.jsonl"
     done("score", run, "--tables", table, "--tables", tmp_path / "scores.tex", "--predictions", answers)
     (row,) = csv.DictReader(table.read_text().splitlines())
@@ -176,24 +178,24 @@ def test_tables_and_answers_as_files(run, tmp_path):
 
 
 @pytest.fixture
-def of_two_datasets(tmp_path):
+def of_two_datasets(tmp_path: Path) -> Any:
     """Two runs over the same questions: of two datasets, and of none."""
 
-    def debates(answer):
+    def debates(answer: Any) -> Any:
         named = [entry(f"{n}", answer if n == "fever" else BAIKAL, metadata={"dataset": n}) for n in ("fever", "nq")]
         return [*named, entry("none", BAIKAL)]
 
     return write_run(tmp_path / "one", *debates(BAIKAL)), write_run(tmp_path / "two", *debates(TANGANYIKA))
 
 
-def test_scores_by_dataset_as_json(of_two_datasets):
+def test_scores_by_dataset_as_json(of_two_datasets: Any) -> None:
     one, two = scores(done("score", *of_two_datasets, "--by-dataset", "--json"))
     assert list(one) == list(two) == ["", "fever", "nq"]
     assert [each["correct"]["value"] for each in two.values()] == [1.0, 0.0, 1.0]
     assert {each["questions"] for each in one.values()} == {1}
 
 
-def test_scores_by_dataset_as_a_table(of_two_datasets, tmp_path):
+def test_scores_by_dataset_as_a_table(of_two_datasets: Any, tmp_path: Path) -> None:
     table = tmp_path / "scores.csv"
     shown = done("score", *of_two_datasets, "--by-dataset", "--tables", table)
     rows = list(csv.DictReader(table.read_text().splitlines()))
@@ -204,5 +206,5 @@ def test_scores_by_dataset_as_a_table(of_two_datasets, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_x", "grader"])
-def test_a_scorer_cannot_take_the_name_of_a_score(run, name):
+def test_a_scorer_cannot_take_the_name_of_a_score(run: Any, name: str) -> None:
     assert f"{name} is a metric of madke's own" in refused("score", run, "--scorer", f"{name}=cat")

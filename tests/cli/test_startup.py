@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 HEAVY = {"torch", "faiss", "jnius", "pandas", "ray", "transformers", "scipy", "numpy", "openai", "pyserini"} | {
     "math_verify",
@@ -11,7 +12,7 @@ HEAVY = {"torch", "faiss", "jnius", "pandas", "ray", "transformers", "scipy", "n
 }
 
 
-def loaded_by(code):
+def loaded_by(code: Any) -> Any:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
@@ -20,16 +21,16 @@ def loaded_by(code):
     return names
 
 
-def test_importing_the_package_loads_nothing_heavy():
+def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not loaded_by("import madke") & HEAVY
 
 
-def test_help_loads_nothing_heavy():
+def test_help_loads_nothing_heavy() -> None:
     code = "import sys; sys.argv = ['madke', '--help']; from madke.cli.app import main; main()"
     assert not loaded_by(code) & (HEAVY | {"jinja2", "pydantic"})
 
 
-def test_ctrl_c_while_the_command_line_is_imported_is_one_line():
+def test_ctrl_c_while_the_command_line_is_imported_is_one_line() -> None:
     interrupted = """
 import sys
 

@@ -1,7 +1,10 @@
 """Names that stand for code."""
 
 import sys
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +13,7 @@ from madke.core.registry import Registry, imported, qualified_name
 
 
 @pytest.fixture
-def numbers(tmp_path, monkeypatch):
+def numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     """A registry of numbers, of which an installed package brings two."""
     info = tmp_path / "site" / "plugged-2.0.dist-info"
     info.mkdir(parents=True)
@@ -22,29 +25,29 @@ def numbers(tmp_path, monkeypatch):
     sys.modules.pop("plugged", None)
 
 
-def test_ours_come_first_and_plugins_are_found_by_name(numbers):
+def test_ours_come_first_and_plugins_are_found_by_name(numbers: Registry) -> None:
     assert list(numbers) == ["one", "two", "three", "broken"]
     assert (numbers["two"], numbers["three"], len(numbers)) == (2, 3, 4)
     assert numbers.code("three") == "plugged 2.0, plugged:three"
 
 
-def test_the_nearest_name_is_told(numbers):
+def test_the_nearest_name_is_told(numbers: Registry) -> None:
     with pytest.raises(UserError, match="unknown number 'thre'; did you mean 'three'"):
         numbers["thre"]
 
 
-def test_a_plugin_that_cannot_be_imported_is_one_line(numbers):
+def test_a_plugin_that_cannot_be_imported_is_one_line(numbers: Registry) -> None:
     with pytest.raises(UserError, match="number 'broken' cannot be imported: AttributeError"):
         numbers["broken"]
 
 
-def test_a_plugin_does_not_take_a_name_of_ours(numbers):
+def test_a_plugin_does_not_take_a_name_of_ours(numbers: Registry) -> None:
     taken = Registry("number", {"three": 4}, "test.numbers")
     with pytest.raises(UserError, match="the package plugged brings a number 'three', and there is one already"):
         taken["four"]
 
 
-def test_a_value_of_this_process_takes_no_name_of_ours_or_of_a_package(numbers):
+def test_a_value_of_this_process_takes_no_name_of_ours_or_of_a_package(numbers: Registry) -> None:
     numbers.add("four", 4)
     numbers.add("four", 5)
     assert numbers["four"] == 5
@@ -53,11 +56,11 @@ def test_a_value_of_this_process_takes_no_name_of_ours_or_of_a_package(numbers):
             numbers.add(taken, 5)
 
 
-def asked(temperature):
+def asked(temperature: float) -> Callable[..., Any]:
     return lambda messages: f"{temperature}"
 
 
-def test_functions_of_one_name_are_told_apart_by_what_they_do():
+def test_functions_of_one_name_are_told_apart_by_what_they_do() -> None:
     names = [
         qualified_name(each)
         for each in (
@@ -75,12 +78,14 @@ def test_functions_of_one_name_are_told_apart_by_what_they_do():
     assert qualified_name(asked) == f"{__name__}:asked"
 
 
-def test_values_are_adapted_unless_they_are_ours(numbers):
+def test_values_are_adapted_unless_they_are_ours(numbers: Registry) -> None:
     doubled = Registry("number", {"one": 1}, "test.numbers", adapt=lambda name, value: 2 * value)
     assert (doubled["one"], doubled["three"]) == (1, 6)
 
 
-def test_a_named_module_of_the_working_directory_is_imported_and_nothing_else_there(tmp_path, monkeypatch):
+def test_a_named_module_of_the_working_directory_is_imported_and_nothing_else_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "just_here.py").write_text("class Inner:\n    value = 7\n")
     monkeypatch.chdir(tmp_path)
     before = list(sys.path)

@@ -5,7 +5,9 @@ import logging
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from random import Random
+from typing import Any, NoReturn
 
 import pytest
 
@@ -19,24 +21,24 @@ PAGE = 4096
 CALLS = 150
 
 
-def request(n):
+def request(n: Any) -> Any:
     random = Random(n % 7)  # does not compress to nothing
     prompt = " ".join(str(random.random()) for _ in range(300))
     return chat_request(f"{prompt}\nQuestion {n}?", about=purpose(question=f"q{n}"))
 
 
-def completion(n):
+def completion(n: Any) -> Any:
     return Completion(text=f"Reply {n}, " + "because. " * 40, usage=Usage(prompt_tokens=n))
 
 
-def fill(store, numbers):
+def fill(store: Any, numbers: Any) -> None:
     """Add calls, each in a transaction of its own."""
     for n in numbers:
         asyncio.run(store.write(call_key("m", request(n)), "m", request(n), completion(n), payer="me"))
 
 
 @pytest.fixture(scope="module")
-def whole_store(tmp_path_factory):
+def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The bytes of a store that was closed."""
     path = tmp_path_factory.mktemp("whole") / "calls.sqlite"
     with CallStore(path) as store:
@@ -45,13 +47,13 @@ def whole_store(tmp_path_factory):
 
 
 @pytest.fixture
-def path(tmp_path, whole_store):
+def path(tmp_path: Path, whole_store: Any) -> Any:
     path = tmp_path / "calls.sqlite"
     path.write_bytes(whole_store)
     return path
 
 
-def killed(path):
+def killed(path: Any) -> Any:
     """What a process that was killed leaves: the file and its log, without a checkpoint."""
     copy = path.with_name("copy")
     copy.mkdir()
@@ -62,13 +64,13 @@ def killed(path):
     return copy / "calls.sqlite"
 
 
-def overwrite(path, at, content):
+def overwrite(path: Any, at: Any, content: Any) -> None:
     with path.open("r+b") as file:
         file.seek(at)
         file.write(content)
 
 
-def read_all(store):
+def read_all(store: Any) -> Any:
     """The numbers of the calls that the store has, which must all be right."""
     store.paid()
     calls = list(store.recorded())
@@ -82,7 +84,7 @@ def read_all(store):
     return numbers
 
 
-def kept_after(path, caplog):
+def kept_after(path: Any, caplog: pytest.LogCaptureFixture) -> Any:
     """The numbers of the calls after the damage was noticed and the user told."""
     with caplog.at_level(logging.WARNING):
         try:
@@ -104,20 +106,20 @@ def kept_after(path, caplog):
     return numbers
 
 
-def test_a_header_of_zeros_is_set_aside_as_it_is(path, caplog):
+def test_a_header_of_zeros_is_set_aside_as_it_is(path: Any, caplog: pytest.LogCaptureFixture) -> None:
     overwrite(path, 0, bytes(100))
     damaged = path.read_bytes()
     assert kept_after(path, caplog) == []
     assert path.with_name("calls.sqlite.damaged-1").read_bytes() == damaged
 
 
-def test_a_file_that_was_cut_off_keeps_what_is_left(path, caplog):
+def test_a_file_that_was_cut_off_keeps_what_is_left(path: Any, caplog: pytest.LogCaptureFixture) -> None:
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size * 2 // 3 // PAGE * PAGE - 100)
     assert CALLS // 3 < len(kept_after(path, caplog)) < CALLS
 
 
-def test_a_page_of_garbage_costs_its_calls_only(path, caplog):
+def test_a_page_of_garbage_costs_its_calls_only(path: Any, caplog: pytest.LogCaptureFixture) -> None:
     with closing(sqlite3.connect(path)) as db:
         query = "SELECT pageno FROM dbstat WHERE name = 'calls' AND pagetype = 'leaf' LIMIT 1 OFFSET 2"
         try:
@@ -137,13 +139,15 @@ def test_a_page_of_garbage_costs_its_calls_only(path, caplog):
         "UPDATE calls SET key = (SELECT key FROM calls WHERE id = 20) WHERE id = 18",
     ],
 )
-def test_what_was_altered_is_noticed_and_never_an_answer(change, path, caplog):
+def test_what_was_altered_is_noticed_and_never_an_answer(
+    change: str, path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(change)
     assert kept_after(path, caplog) == [n for n in range(CALLS) if n != 17]
 
 
-def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path, caplog):
+def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path: Any, caplog: pytest.LogCaptureFixture) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE texts SET body = x'00' WHERE rowid = 2")
     assert kept_after(path, caplog) == list(range(CALLS))
@@ -153,7 +157,7 @@ def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path, caplog):
     assert second.messages == request(1).messages
 
 
-def test_garbage_in_the_log_of_a_killed_process_keeps_what_the_file_has(path):
+def test_garbage_in_the_log_of_a_killed_process_keeps_what_the_file_has(path: Any) -> None:
     path = killed(path)
     log = path.with_name("calls.sqlite-wal")
     log.write_bytes(b"\xff" * log.stat().st_size)
@@ -161,28 +165,30 @@ def test_garbage_in_the_log_of_a_killed_process_keeps_what_the_file_has(path):
         assert read_all(store) == list(range(CALLS))
 
 
-def test_calls_in_the_log_are_kept_with_those_of_the_damaged_file(path, caplog):
+def test_calls_in_the_log_are_kept_with_those_of_the_damaged_file(path: Any, caplog: pytest.LogCaptureFixture) -> None:
     path = killed(path)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE calls SET outcome = 'empty' WHERE id = 1")
     assert kept_after(path, caplog) == list(range(1, CALLS + 10))
 
 
-def test_damage_twice_keeps_both_files(path, caplog):
+def test_damage_twice_keeps_both_files(path: Any, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         overwrite(path, 0, bytes(100))
         CallStore(path).close()
     assert path.with_name("calls.sqlite.damaged-2").is_file()
 
 
-def test_a_kill_while_a_store_is_set_aside_leaves_it(path, monkeypatch, caplog):
+def test_a_kill_while_a_store_is_set_aside_leaves_it(
+    path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE calls SET outcome = 'empty' WHERE id = 1")
 
     class Killed(BaseException):
         pass
 
-    def die(self, target):
+    def die(self: Any, target: Any) -> NoReturn:
         raise Killed
 
     with monkeypatch.context() as patched:
@@ -192,7 +198,7 @@ def test_a_kill_while_a_store_is_set_aside_leaves_it(path, monkeypatch, caplog):
     assert kept_after(path, caplog) == list(range(1, CALLS))
 
 
-def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path):
+def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("SQLite format 3\0 notes " * 9)
     with pytest.raises(UserError, match="no call store of madke"):
@@ -200,12 +206,12 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path):
     assert path.read_text().startswith("SQLite format 3")
 
 
-def test_a_full_event_loop_hears_of_damage(path):
+def test_a_full_event_loop_hears_of_damage(path: Any) -> None:
     """Damage met by one of many calls under way is one error for all, not a hang."""
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("DROP TABLE texts")
 
-    async def many():
+    async def many() -> Any:
         with CallStore(path) as store:
             writes = (store.write(str(n), "m", request(n), completion(n)) for n in range(9))
             return await asyncio.gather(*writes, return_exceptions=True)
@@ -215,18 +221,18 @@ def test_a_full_event_loop_hears_of_damage(path):
     assert all("is damaged" in str(each) for each in said)
 
 
-def flipped(content, random, bits, end=None):
+def flipped(content: Any, random: Any, bits: Any, end: Any = None) -> None:
     for _ in range(bits):
         content[random.randrange(end or len(content))] ^= 1 << random.randrange(8)
 
 
-def zeroed(content, random):
+def zeroed(content: Any, random: Any) -> None:
     for _ in range(3):
         at = random.randrange(len(content) // PAGE) * PAGE
         content[at : at + PAGE] = bytes(PAGE)
 
 
-def cut(content, random):
+def cut(content: Any, random: Any) -> None:
     del content[random.randrange(len(content) // 4, len(content)) :]
 
 
@@ -241,7 +247,7 @@ HARM = {
 }
 
 
-def as_a_run_does(path):
+def as_a_run_does(path: Any) -> Any:
     """Open the store, read all of it, look up every call and make those that are missing."""
     with CallStore(path) as store:
         read_all(store)
@@ -251,7 +257,9 @@ def as_a_run_does(path):
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_a_run_goes_on_after_random_harm_with_the_same_command_given_once_more(whole_store, harm, tmp_path):
+def test_a_run_goes_on_after_random_harm_with_the_same_command_given_once_more(
+    whole_store: Any, harm: Any, tmp_path: Path
+) -> None:
     for seed in range(6):
         content = bytearray(whole_store)
         HARM[harm](content, Random(f"{harm} {seed}"))

@@ -10,7 +10,9 @@ import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -28,13 +30,13 @@ PATIENCE = 200
 """Seconds until something that does not happen fails a test; machines that run tests may be slow."""
 
 
-def run(folder, server, out, n=QUESTIONS):
+def run(folder: Any, server: Any, out: Any, n: Any = QUESTIONS) -> Any:
     questions, pools = write_dataset(folder, n)
     endpoint = ("--model", "openai/m", "--base-url", server.url, "--concurrency", CONCURRENCY)
     return ("run", questions, "--pools", pools, *endpoint, "--out", out)
 
 
-def outcomes(out):
+def outcomes(out: Any) -> Any:
     """Id -> transcript without wall time; each question at most once."""
     transcripts = list(read_transcripts(out))
     by_id = {transcript.id: transcript for transcript in transcripts}
@@ -42,11 +44,11 @@ def outcomes(out):
     return {name: replace(each, usage=timeless(each.usage)) for name, each in by_id.items()}
 
 
-def timeless(usage):
+def timeless(usage: Any) -> Any:
     return {stage: replace(used, seconds=0.0) for stage, used in usage.items()}
 
 
-def stored(out):
+def stored(out: Any) -> Any:
     """How many calls the store holds, which must be in order."""
     path = out / "calls.sqlite"
     with CallStore(path) as store:
@@ -57,35 +59,35 @@ def stored(out):
     return len(keys)
 
 
-def seeds_of(server):
+def seeds_of(server: Any) -> Any:
     return Counter(seen.body["seed"] for seen in server.requests)
 
 
-def lines(path):
+def lines(path: Any) -> Any:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def moments(random, server, out):
+def moments(random: Any, server: Any, out: Any) -> Any:
     """When each attempt is to be killed: functions that are asked every few milliseconds."""
 
-    def after_seconds(seconds):
+    def after_seconds(seconds: Any) -> Any:
         started_at = time.monotonic()
         return lambda: time.monotonic() - started_at > seconds
 
-    def after_requests(count):
+    def after_requests(count: Any) -> Any:
         before = len(server.requests)
         return lambda: len(server.requests) - before >= count
 
-    def at_start(n):
+    def at_start(n: Any) -> Any:
         return lambda: after_seconds(random.uniform(0.02, 1.5))
 
-    def in_the_middle(n):
+    def in_the_middle(n: Any) -> Any:
         return lambda: after_requests(random.randrange(1, 30))
 
-    def at_the_last_write():
+    def at_the_last_write() -> Any:
         return lambda: lines(out / "transcripts.jsonl") >= QUESTIONS
 
-    def while_scoring():
+    def while_scoring() -> Any:
         return lambda: (out / "metrics.json").exists()
 
     begin = [at_start(n) for n in range(3)] + [in_the_middle(n) for n in range(11)] + [at_start(n) for n in range(2)]
@@ -95,7 +97,7 @@ def moments(random, server, out):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path):
+def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with openai_server(debating) as server:
         assert madke(*run(tmp_path, server, tmp_path / "calm")).returncode == 0
@@ -132,10 +134,10 @@ def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path):
         assert sent_to_killed > calls // 2
 
 
-def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path):
+def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path: Path) -> None:
     reached, go_on = threading.Event(), threading.Event()
 
-    def held_up(body, n):
+    def held_up(body: Any, n: Any) -> Any:
         reached.set()
         go_on.wait(PATIENCE)
         return debating(body, n)
@@ -152,15 +154,15 @@ def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path):
         assert stored(tmp_path / "out") == len(server.requests)
 
 
-def said_by(done):
+def said_by(done: Any) -> Any:
     """Its lines on stderr but for progress."""
     return [line for line in done.stderr.splitlines() if "questions, " not in line]
 
 
-def in_mid_run(act):
+def in_mid_run(act: Any) -> Any:
     """A server that acts once, while the second debate goes on."""
 
-    def reply(body, n):
+    def reply(body: Any, n: Any) -> Any:
         if n == 10:
             act()
         return debating(body, n)
@@ -169,11 +171,11 @@ def in_mid_run(act):
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_lock_that_is_gone_in_mid_run_stops_it_and_no_two_write(tmp_path, how):
+def test_a_lock_that_is_gone_in_mid_run_stops_it_and_no_two_write(tmp_path: Path, how: str) -> None:
     out = tmp_path / "out"
     others = []
 
-    def remove():
+    def remove() -> None:
         (out / "lock").unlink()
         if how == "replaced":
             (out / "lock").touch()
@@ -195,11 +197,11 @@ def test_a_lock_that_is_gone_in_mid_run_stops_it_and_no_two_write(tmp_path, how)
 
 
 @pytest.mark.parametrize("how", ["replaced", "changed", "removed"])
-def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path, how):
+def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path: Path, how: str) -> None:
     out, pools = tmp_path / "out", tmp_path / "pools.jsonl"
     before = tmp_path / "before.jsonl"
 
-    def change():
+    def change() -> None:
         shutil.copy(pools, before)
         new = pools.read_bytes().replace(b"1,642 metres", b"9,999 metres")
         if how == "changed":
@@ -225,10 +227,10 @@ def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path
         assert len(outcomes(out)) == 12
 
 
-def test_a_pool_file_that_is_copied_over_itself_is_the_same(tmp_path):
+def test_a_pool_file_that_is_copied_over_itself_is_the_same(tmp_path: Path) -> None:
     pools = tmp_path / "pools.jsonl"
 
-    def copy():
+    def copy() -> None:
         shutil.copy(pools, tmp_path / "new.jsonl")
         (tmp_path / "new.jsonl").rename(pools)
 
@@ -236,11 +238,13 @@ def test_a_pool_file_that_is_copied_over_itself_is_the_same(tmp_path):
         assert madke(*run(tmp_path, server, tmp_path / "out", n=6)).returncode == 0
 
 
-def test_a_disk_that_fills_up_in_mid_run_is_one_line_and_the_same_command_goes_on(tmp_path, small_disk):
+def test_a_disk_that_fills_up_in_mid_run_is_one_line_and_the_same_command_goes_on(
+    tmp_path: Path, small_disk: Path
+) -> None:
     out = small_disk / "out"
     filled = threading.Event()
 
-    def filling(body, n):
+    def filling(body: Any, n: Any) -> Any:
         if n == 9:
             fill_up(small_disk, 0)
             filled.set()

@@ -2,6 +2,9 @@
 
 import json
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def frozen(read_only, tmp_path):
+def frozen(read_only: Any, tmp_path: Path) -> Iterator[Any]:
     """A finished run in a read-only folder, without the scores that the run itself kept."""
     (tmp_path / "data.jsonl").write_text(json.dumps({"id": "q", "question": "Which lake?", "golden_answers": ["x"]}))
     options = ("--protocol", "standard", "--model", f"scripted/{tmp_path / 'script.json'}")
@@ -29,7 +32,7 @@ def frozen(read_only, tmp_path):
         (read_only / "run").chmod(0o700)
 
 
-def test_it_is_scored_and_reported(frozen):
+def test_it_is_scored_and_reported(frozen: Any) -> None:
     run, scores, folder = frozen
     done = madke("score", run, "--json")
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,9 @@
 """A call store on a disk that is full, and in a folder that nobody may write to."""
 
 import asyncio
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,18 +15,18 @@ from tests.support.chat_requests import chat_request
 from tests.support.small_disk import fill_up
 
 
-def long_reply(n):
+def long_reply(n: Any) -> Any:
     return Completion(text=f"{n}: {Random(n).randbytes(16_000).hex()}")
 
 
-def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_stored(small_disk):
+def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_stored(small_disk: Path) -> None:
     path = small_disk / "calls.sqlite"
     with CallStore(path) as store:
         asyncio.run(Stored(ScriptedChat([long_reply(0)]), store).complete(chat_request("0")))
         filler = fill_up(small_disk, 100_000)
         model = Stored(ScriptedChat([long_reply(n) for n in range(1, 9)]), store)
 
-        async def at_once():
+        async def at_once() -> Any:
             calls = [model.complete(chat_request(str(n))) for n in range(1, 9)]
             return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -37,7 +39,7 @@ def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_
         assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]
 
 
-def test_no_room_for_a_new_store_is_one_error(small_disk):
+def test_no_room_for_a_new_store_is_one_error(small_disk: Path) -> None:
     filler = fill_up(small_disk, 0)
     with pytest.raises(UserError, match=r"calls\.sqlite"):
         CallStore(small_disk / "calls.sqlite")
@@ -46,7 +48,7 @@ def test_no_room_for_a_new_store_is_one_error(small_disk):
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["store", "no-store"])
-def test_a_read_only_folder_is_one_error(read_only, there):
+def test_a_read_only_folder_is_one_error(read_only: Any, there: bool) -> None:
     if there:
         CallStore(read_only / "calls.sqlite").close()
     freeze(read_only)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-HOTPOT = {
+HOTPOT: dict[str, Any] = {
     "_id": "h1",
     "question": "Which lake is deeper, Baikal or Ohrid?",
     "answer": "Baikal",
@@ -18,7 +19,7 @@ HOTPOT = {
         ["Lake Ohrid", ["It is 288 metres deep.", " "]],
     ],
 }
-TRIVIA = {
+TRIVIA: dict[str, Any] = {
     "Data": [
         {
             "QuestionId": "t1",
@@ -28,7 +29,7 @@ TRIVIA = {
     ],
     "Domain": "Web",
 }
-KILT = {
+KILT: dict[str, Any] = {
     "id": "k1",
     "input": "Which is the deepest lake?",
     "output": [
@@ -37,7 +38,7 @@ KILT = {
         {"provenance": [{"title": "Lake Baikal"}]},
     ],
 }
-FEVER = [
+FEVER: list[dict[str, Any]] = [
     {
         "id": 7,
         "label": "REFUTES",
@@ -49,16 +50,18 @@ FEVER = [
     },
     {"id": 8, "label": "NOT ENOUGH INFO", "claim": "Ohrid is cold.", "evidence": [[[5, None, None, None]]]},
 ]
-CIAR = [{"question": "How deep is half of 3?", "answer": ["1.5", "3/2"], "incorrect answer": ["2"]}]
-MATH = {
+CIAR: list[dict[str, Any]] = [
+    {"question": "How deep is half of 3?", "answer": ["1.5", "3/2"], "incorrect answer": ["2"]}
+]
+MATH: dict[str, Any] = {
     "problem": "What is $1+1$?",
     "answer": "2",
     "subject": "Algebra",
     "level": 1,
     "unique_id": "test/algebra/1.json",
 }
-GSM = {"question": "Two lakes and two more?", "answer": "2+2=<<2+2=4>>4\n#### 4,000"}
-BBH = {
+GSM: dict[str, Any] = {"question": "Two lakes and two more?", "answer": "2+2=<<2+2=4>>4\n#### 4,000"}
+BBH: dict[str, Any] = {
     "canary": "none",
     "examples": [
         {
@@ -68,7 +71,7 @@ BBH = {
     ],
 }
 SHAPES = {"examples": [{"input": "This SVG path element draws a\nOptions:\n(A) lake\n(B) line", "target": "(B)"}]}
-RAMDOCS = {
+RAMDOCS: dict[str, Any] = {
     "question": "How deep is the lake?",
     "documents": [
         {"text": "It is 5 metres deep.", "type": "misinfo", "answer": "5"},

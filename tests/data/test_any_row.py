@@ -7,7 +7,9 @@ import csv
 import io
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,13 +34,13 @@ DOCUMENTS = {name: sample for name, sample in FILES.items() if not isinstance(sa
 DOCUMENTS["triviaqa (KILT)"] = ("kilt.jsonl", KILT)
 
 
-def places(value, path=()):
+def places(value: Any, path: Any = ()) -> Iterator[Any]:
     yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
         yield from places(inner, (*path, key))
 
 
-def changed(document, path, value):
+def changed(document: Any, path: Any, value: Any) -> Any:
     if not path:
         return value
     document = copy.deepcopy(document)
@@ -49,7 +51,7 @@ def changed(document, path, value):
     return document
 
 
-def read_or_refused(name, text, dataset):
+def read_or_refused(name: Any, text: Any, dataset: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / name, text)
         try:
@@ -64,7 +66,7 @@ def read_or_refused(name, text, dataset):
 @pytest.mark.parametrize("dataset", DOCUMENTS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_any_value_anywhere(dataset, data):
+def test_any_value_anywhere(dataset: Any, data: Any) -> None:
     name, document = DOCUMENTS[dataset]
     path = data.draw(st.sampled_from(list(places(document))))
     document = changed(document, path, data.draw(VALUES))
@@ -75,7 +77,7 @@ def test_any_value_anywhere(dataset, data):
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["mmlu", "commonmt"]), st.lists(st.lists(st.text(max_size=4), max_size=7), max_size=3))
-def test_any_table(dataset, rows):
+def test_any_table(dataset: Any, rows: Any) -> None:
     name, sample = FILES[dataset]
     table = io.StringIO()
     csv.writer(table).writerows(rows)

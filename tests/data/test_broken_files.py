@@ -1,5 +1,8 @@
 """What is wrong with a published file is said with its place, what was found and what was expected."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from madke.core.errors import UserError
@@ -7,7 +10,7 @@ from madke.data import read_dataset
 from madke.data.questions import question_to_json
 from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, SHAPES, TRIVIA, write
 
-BROKEN = [
+BROKEN: list[tuple[str, str, Any, str]] = [
     ("triviaqa", "d.json", [], "holds no question"),
     ("triviaqa", "d.json", {"Domain": "Web"}, "expected an object with a list under 'Data', found dict with the keys"),
     ("triviaqa", "d.json", {"Data": [TRIVIA["Data"][0] | {"Answer": "Baikal"}]}, "item 1: 'Answer' is 'Baikal'"),
@@ -86,7 +89,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("dataset", "name", "content", "said"), BROKEN)
-def test_a_broken_entry(tmp_path, dataset, name, content, said):
+def test_a_broken_entry(tmp_path: Path, dataset: Any, name: Any, content: Any, said: Any) -> None:
     path = write(tmp_path / name, content)
     with pytest.raises(UserError) as caught:
         read_dataset(path, dataset=dataset)
@@ -95,7 +98,7 @@ def test_a_broken_entry(tmp_path, dataset, name, content, said):
 
 
 @pytest.mark.parametrize("dataset", FILES)
-def test_no_file_no_text_no_document(tmp_path, dataset):
+def test_no_file_no_text_no_document(tmp_path: Path, dataset: Any) -> None:
     path = tmp_path / FILES[dataset][0]
     with pytest.raises(UserError, match="cannot be read: No such file"):
         read_dataset(path, dataset=dataset)
@@ -107,19 +110,19 @@ def test_no_file_no_text_no_document(tmp_path, dataset):
         read_dataset(path, dataset=dataset)
 
 
-def test_two_files_of_other_length(tmp_path):
+def test_two_files_of_other_length(tmp_path: Path) -> None:
     write(tmp_path / "set.en", "one\n")
     with pytest.raises(UserError, match=r"set.zh: has 2 lines and set.en has 1; expected as many"):
         read_dataset(write(tmp_path / "set.zh", "一\n二\n"), dataset="commonmt")
 
 
-def test_an_empty_file_has_no_lines(tmp_path):
+def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
     write(tmp_path / "set.en", "one\ntwo\n")
     with pytest.raises(UserError, match=r"set.zh: has 0 lines and set.en has 2; expected as many"):
         read_dataset(write(tmp_path / "set.zh", ""), dataset="commonmt")
 
 
-def test_a_folder_without_subjects(tmp_path):
+def test_a_folder_without_subjects(tmp_path: Path) -> None:
     for dataset in ("mmlu", "mmlu_med"):
         with pytest.raises(UserError, match=r"holds no \*_test\.csv, .*; expected MMLU's folder test, val or dev"):
             read_dataset(tmp_path, dataset=dataset)
@@ -128,14 +131,14 @@ def test_a_folder_without_subjects(tmp_path):
         read_dataset(tmp_path / "data" / "val", dataset="mmlu_med")
 
 
-def test_a_folder_of_two_splits(tmp_path):
+def test_a_folder_of_two_splits(tmp_path: Path) -> None:
     for name in ("law_test.csv", "anatomy_dev.csv"):
         write(tmp_path / name, "Which?,a,b,c,d,A\n")
     with pytest.raises(UserError, match=r"holds \*_dev\.csv and \*_test\.csv; expected MMLU's folder"):
         read_dataset(tmp_path, dataset="mmlu")
 
 
-def test_an_unknown_name(tmp_path):
+def test_an_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="unknown dataset 'hotpot_qa'; did you mean 'hotpotqa'"):
         read_dataset(tmp_path, dataset="hotpot_qa")
     with pytest.raises(UserError, match="unknown task"):
@@ -143,7 +146,7 @@ def test_an_unknown_name(tmp_path):
 
 
 @pytest.mark.parametrize("dataset", FILES)
-def test_a_published_file_taken_for_ours_is_recognised(tmp_path, dataset):
+def test_a_published_file_taken_for_ours_is_recognised(tmp_path: Path, dataset: Any) -> None:
     name, content = FILES[dataset]
     with pytest.raises(UserError, match=r"; it can be read with --dataset .*madke ablate: --data NAME=PATH") as caught:
         read_dataset(write(tmp_path / name, content))
@@ -151,7 +154,7 @@ def test_a_published_file_taken_for_ours_is_recognised(tmp_path, dataset):
     assert likely in str(caught.value)
 
 
-def test_a_wrong_file_of_ours_is_taken_for_no_other(tmp_path):
+def test_a_wrong_file_of_ours_is_taken_for_no_other(tmp_path: Path) -> None:
     path = write(tmp_path / "q.jsonl", {"id": "1", "question": "Which?", "golden_answers": ["a"], "answer": "a"})
     with pytest.raises(UserError, match="unknown key 'answer'") as caught:
         read_dataset(path)
@@ -174,7 +177,9 @@ WRONG_DATASET = [
 
 
 @pytest.mark.parametrize(("dataset", "name", "content", "said", "fits"), WRONG_DATASET)
-def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(tmp_path, dataset, name, content, said, fits):
+def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(
+    tmp_path: Path, dataset: Any, name: Any, content: Any, said: Any, fits: Any
+) -> None:
     with pytest.raises(UserError) as caught:
         read_dataset(write(tmp_path / name, content), dataset=dataset)
     text, _, hint = (
@@ -187,7 +192,7 @@ def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(tmp_path
 
 
 @pytest.mark.parametrize("dataset", [name for name in FILES if FILES[name][0].endswith((".json", ".jsonl"))])
-def test_our_own_form_is_no_published_one(tmp_path, dataset):
+def test_our_own_form_is_no_published_one(tmp_path: Path, dataset: Any) -> None:
     ours = {"id": "1", "question": "Which?", "golden_answers": ["Baikal"]}
     with pytest.raises(
         UserError,
@@ -197,13 +202,13 @@ def test_our_own_form_is_no_published_one(tmp_path, dataset):
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_what_is_no_number_is_no_answer(tmp_path, number):
+def test_what_is_no_number_is_no_answer(tmp_path: Path, number: str) -> None:
     path = write(tmp_path / "d.json", f'[{{"_id": "a", "question": "How many?", "answer": {number}}}]')
     with pytest.raises(UserError, match=r"d\.json: item 1: 'answer' is (nan|-?inf); expected a text"):
         read_dataset(path, dataset="hotpotqa")
 
 
-def test_a_file_without_gold_answers_is_said_once(tmp_path, caplog):
+def test_a_file_without_gold_answers_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [{"_id": "a", "question": "Which?"}, {"_id": "b", "question": "Who?"}]
     read_dataset(write(tmp_path / "test.json", rows), dataset="hotpotqa")
     assert [record.getMessage() for record in caplog.records] == [
@@ -221,7 +226,7 @@ def test_a_file_without_gold_answers_is_said_once(tmp_path, caplog):
     ]
 
 
-def test_the_first_line_without_a_gold_answer_is_named(tmp_path, caplog):
+def test_the_first_line_without_a_gold_answer_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [{"id": n, "claim": "Ohrid is a film.", "label": "REFUTES"} for n in range(20)]
     for row in rows[5:15]:
         del row["label"]
@@ -238,6 +243,6 @@ def test_the_first_line_without_a_gold_answer_is_named(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(("name", "dataset"), [("q.jsonl.gz", None), ("q.jsonl.gz", "nq_open"), ("q.json.gz", "ciar")])
-def test_what_is_named_gz_and_is_not_packed(tmp_path, name, dataset):
+def test_what_is_named_gz_and_is_not_packed(tmp_path: Path, name: str, dataset: str | None) -> None:
     with pytest.raises(UserError, match=r"gz: is not gzip, or is damaged \("):
         read_dataset(write(tmp_path / name, '{"id": "1", "question": "Which?"}\n'), dataset=dataset)

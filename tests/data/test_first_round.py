@@ -1,5 +1,7 @@
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,26 +17,26 @@ CHOICE = Question(id="2", question="Which?", task="choice", choices=("Baikal", "
 PROTOCOL = load_variant("madke").protocol
 
 
-def read(tmp_path, *lines, questions=(LAKE,), **changes):
+def read(tmp_path: Path, *lines: Any, questions: Any = (LAKE,), **changes: Any) -> Any:
     path = tmp_path / "given.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return read_first_rounds(path, questions, PROTOCOL.model_copy(update=changes))
 
 
-def line(*stances, id_=1):
+def line(*stances: Any, id_: int | str = 1) -> Any:
     return {"id": id_, "stances": [{"agent": f"S{n}", **stance} for n, stance in enumerate(stances)]}
 
 
-def answers(given, id_="1", repeat=0):
+def answers(given: Any, id_: str = "1", repeat: int = 0) -> Any:
     return [(turn.stance.answer, turn.stance.status) for turn in given.of(id_, repeat)]
 
 
-def test_an_answer_is_read_from_the_text_where_none_is_stated(tmp_path):
+def test_an_answer_is_read_from_the_text_where_none_is_stated(tmp_path: Path) -> None:
     given = read(tmp_path, line({"text": "It is [Lake Baikal]."}, {"text": "No idea."}, {"text": "[X]", "answer": "Y"}))
     assert answers(given) == [("Lake Baikal", "ok"), (None, "abstained"), ("Y", "ok")]
 
 
-def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path):
+def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> None:
     bare = line({"text": "Lake Baikal"})
     assert answers(read(tmp_path, bare, marker="text")) == [("Lake Baikal", "ok")]
     assert answers(read(tmp_path, bare, marker="brackets")) == [(None, "abstained")]
@@ -44,17 +46,17 @@ def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path):
         read(tmp_path, line({"text": "", "answer": "E"}, id_="2"), questions=[CHOICE])
 
 
-def test_hidden_reasoning_is_not_part_of_a_stance(tmp_path):
+def test_hidden_reasoning_is_not_part_of_a_stance(tmp_path: Path) -> None:
     (turn,) = read(tmp_path, line({"text": "<think>[Como]?</think>[Lake Baikal]"})).of("1", 0)
     assert turn.stance.text == "[Lake Baikal]"
 
 
-def test_every_repeat_begins_with_the_same_stances(tmp_path):
+def test_every_repeat_begins_with_the_same_stances(tmp_path: Path) -> None:
     given = read(tmp_path, line({"text": "[x]"}))
     assert given.of("1", 0) == given.of("1", 7)
 
 
-def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path):
+def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path: Path) -> None:
     one = read(tmp_path, line({"text": "[x]"}))
     same = read(tmp_path, line({"text": "[z]"}, id_="other"), line({"text": "[x]"}))
     other = read(tmp_path, line({"text": "[y]"}))
@@ -75,18 +77,18 @@ def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path):
         ),
     ],
 )
-def test_a_wrong_file_is_refused_with_line_and_id(tmp_path, lines, said):
+def test_a_wrong_file_is_refused_with_line_and_id(tmp_path: Path, lines: Any, said: str) -> None:
     with pytest.raises(UserError) as caught:
         read(tmp_path, *lines)
     assert said in str(caught.value)
 
 
-def finished(id_="1", repeat=0, **changes):
+def finished(id_: str = "1", repeat: int = 0, **changes: Any) -> Any:
     said = changes.pop("said", ["Baikal", None])
     return transcript(id_, said=said, consensus=True, answer="x", repeat=repeat, **changes)
 
 
-def test_a_runs_first_round_is_taken_over_without_what_led_to_it(tmp_path):
+def test_a_runs_first_round_is_taken_over_without_what_led_to_it(tmp_path: Path) -> None:
     given = first_rounds([finished(), finished("7")], [LAKE], 3, tmp_path)
     one, other = given.of("1", 2)
     assert one.stance == Stance(text="It is [Baikal].", answer="Baikal")
@@ -94,7 +96,7 @@ def test_a_runs_first_round_is_taken_over_without_what_led_to_it(tmp_path):
     assert (one.selection, one.reads) == (None, ())
 
 
-def test_each_repeat_takes_its_own_first_round(tmp_path):
+def test_each_repeat_takes_its_own_first_round(tmp_path: Path) -> None:
     runs = [finished(repeat=1, said=["b"]), finished(repeat=0, said=["a"])]
     given = first_rounds(runs, [LAKE], 2, tmp_path)
     assert [given.of("1", repeat)[0].stance.answer for repeat in (0, 1)] == ["a", "b"]
@@ -102,12 +104,12 @@ def test_each_repeat_takes_its_own_first_round(tmp_path):
         first_rounds(runs, [LAKE], 3, tmp_path)
 
 
-def test_a_run_over_another_question_of_that_id_is_refused(tmp_path):
+def test_a_run_over_another_question_of_that_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"its question '1' is 'Who\?', not"):
         first_rounds([finished(question="Who?")], [LAKE], 1, tmp_path)
 
 
-def test_a_first_round_in_which_every_call_failed_gives_nothing(tmp_path):
+def test_a_first_round_in_which_every_call_failed_gives_nothing(tmp_path: Path) -> None:
     (entry,) = finished().rounds
     gone = tuple(replace(turn, stance=Stance(status="failed", error="HTTP 500")) for turn in entry.turns)
     broken = finished(rounds=(replace(entry, turns=gone),))

@@ -1,6 +1,8 @@
 """Published files, each as its owner ships it, become questions."""
 
 import gzip
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,24 +12,24 @@ from madke.data.formats import FORMATS, MEDICAL
 from tests.data.published import FILES, HOTPOT, KILT, MMLU, write
 
 
-def entries(tmp_path, dataset, content=None, name=None):
+def entries(tmp_path: Path, dataset: Any, content: Any = None, name: Any = None) -> Any:
     usual, sample = FILES[dataset]
     return read_published(write(tmp_path / (name or usual), sample if content is None else content), dataset)
 
 
-def only(tmp_path, dataset, content=None, name=None):
+def only(tmp_path: Path, dataset: Any, content: Any = None, name: Any = None) -> Any:
     (entry,) = entries(tmp_path, dataset, content, name)
     return entry.question
 
 
 @pytest.mark.parametrize("dataset", FORMATS)
-def test_questions_name_their_dataset_and_its_task(tmp_path, dataset):
+def test_questions_name_their_dataset_and_its_task(tmp_path: Path, dataset: Any) -> None:
     for entry in entries(tmp_path, dataset):
         assert entry.question.metadata["dataset"] == dataset
         assert entry.question.task == FORMATS[dataset].task
 
 
-def test_triviaqa(tmp_path):
+def test_triviaqa(tmp_path: Path) -> None:
     question = only(tmp_path, "triviaqa")
     assert (question.id, question.answers) == ("t1", ("Baikal", "Lake Baikal", "Baykal"))
     hidden = {"Data": [{"QuestionId": "t2", "Question": "Which?"}]}
@@ -40,14 +42,14 @@ def test_triviaqa(tmp_path):
     assert kilt.metadata["gold_titles"] == ["Lake Baikal", "Lake"]
 
 
-def test_nq_open_is_numbered(tmp_path):
+def test_nq_open_is_numbered(tmp_path: Path) -> None:
     assert only(tmp_path, "nq_open").id == "nq_open-0001"
     many = [{"question": f"question {n}", "answer": ["a"]} for n in range(12)]
     assert [entry.question.id for entry in entries(tmp_path, "nq_open", many)][-1] == "nq_open-0012"
 
 
 @pytest.mark.parametrize("dataset", ["hotpotqa", "2wikimultihopqa"])
-def test_multihop(tmp_path, dataset):
+def test_multihop(tmp_path: Path, dataset: str) -> None:
     (entry,) = entries(tmp_path, dataset)
     question = entry.question
     assert (question.id, question.answers) == ("h1", ("Baikal",))
@@ -66,7 +68,7 @@ def test_multihop(tmp_path, dataset):
     assert entry.passages["gold"][0].text == "It is in Siberia. It is 1,642 metres deep."
 
 
-def test_multihop_without_paragraphs_or_answer(tmp_path):
+def test_multihop_without_paragraphs_or_answer(tmp_path: Path) -> None:
     (entry,) = entries(tmp_path, "hotpotqa", [{"question": "Which?", "answer": "no", "type": "bridge"}])
     assert (entry.question.id, entry.question.answers, entry.passages) == ("hotpotqa-0001", ("no",), {})
     assert entry.question.metadata == {"dataset": "hotpotqa", "type": "bridge"}
@@ -76,7 +78,7 @@ def test_multihop_without_paragraphs_or_answer(tmp_path):
     assert only(tmp_path, "hotpotqa", [{"_id": "t", "question": "Which?"}]).answers == ()
 
 
-def test_multihop_with_two_gold_paragraphs_beside_distractors(tmp_path):
+def test_multihop_with_two_gold_paragraphs_beside_distractors(tmp_path: Path) -> None:
     row = {
         "_id": "h2",
         "question": "Which?",
@@ -96,7 +98,7 @@ def test_multihop_with_two_gold_paragraphs_beside_distractors(tmp_path):
     }
 
 
-def test_fever_titles_are_those_of_pages(tmp_path):
+def test_fever_titles_are_those_of_pages(tmp_path: Path) -> None:
     refuted, unknown = (entry.question for entry in entries(tmp_path, "fever"))
     assert (refuted.id, refuted.answers) == ("7", ("REFUTES",))
     assert refuted.metadata["gold_titles"] == ["Ohrid (lake)", "Caf\u00e9: A [x]"]
@@ -104,7 +106,7 @@ def test_fever_titles_are_those_of_pages(tmp_path):
     assert only(tmp_path, "fever", {"id": 9, "claim": "Ohrid is old."}).answers == ()
 
 
-def test_mmlu_of_a_file_and_of_a_folder(tmp_path):
+def test_mmlu_of_a_file_and_of_a_folder(tmp_path: Path) -> None:
     first, second = (entry.question for entry in entries(tmp_path / "test", "mmlu"))
     assert (first.id, second.id) == ("geography-000", "geography-001")
     assert first.question == 'Which lake, the "deepest"\nof all, is it?'
@@ -116,7 +118,7 @@ def test_mmlu_of_a_file_and_of_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize("split", ["val", "dev"])
-def test_mmlu_of_another_split(tmp_path, split):
+def test_mmlu_of_another_split(tmp_path: Path, split: str) -> None:
     for subject in MEDICAL:
         write(tmp_path / f"{subject}_{split}.csv", MMLU)
     for dataset in ("mmlu", "mmlu_med"):
@@ -124,7 +126,7 @@ def test_mmlu_of_another_split(tmp_path, split):
         assert (read[0].id, read[0].metadata["subject"], len(read)) == ("anatomy-000", "anatomy", 2 * len(MEDICAL))
 
 
-def test_commonmt_of_a_table_and_of_two_files(tmp_path):
+def test_commonmt_of_a_table_and_of_two_files(tmp_path: Path) -> None:
     table = only(tmp_path, "commonmt")
     assert (table.question, table.answers) == ("吃掉。", ("Destroy, all.",))
     write(tmp_path / "set.en", "Destroy, all.\r\n")
@@ -132,25 +134,25 @@ def test_commonmt_of_a_table_and_of_two_files(tmp_path):
     assert (lines.id, lines.question, lines.answers) == ("commonmt-0001", table.question, table.answers)
 
 
-def test_ciar_keeps_its_traps(tmp_path):
+def test_ciar_keeps_its_traps(tmp_path: Path) -> None:
     question = only(tmp_path, "ciar")
     assert (question.answers, question.metadata["wrong_answers"]) == (("1.5", "3/2"), ["2"])
 
 
-def test_mathematics(tmp_path):
+def test_mathematics(tmp_path: Path) -> None:
     algebra = only(tmp_path, "math500")
     assert (algebra.id, algebra.answers) == ("test/algebra/1.json", ("2",))
     assert (algebra.metadata["subject"], algebra.metadata["level"]) == ("Algebra", "1")
     assert only(tmp_path, "gsm8k").answers == ("4,000",)
 
 
-def test_bbh_options_become_choices(tmp_path):
+def test_bbh_options_become_choices(tmp_path: Path) -> None:
     question = only(tmp_path, "bbh_logical_deduction")
     assert question.question == "Lakes arranged in a fixed order. Which is first?"
     assert (question.choices, question.answers) == (("Como", "Ohrid", "Lake Garda"), ("C",))
 
 
-def test_ramdocs_keys_do_not_tell_what_a_document_is(tmp_path):
+def test_ramdocs_keys_do_not_tell_what_a_document_is(tmp_path: Path) -> None:
     (entry,) = entries(tmp_path, "ramdocs")
     assert entry.question.answers == ("288", "288 metres")
     assert entry.question.metadata == {
@@ -163,7 +165,7 @@ def test_ramdocs_keys_do_not_tell_what_a_document_is(tmp_path):
     assert [p.text for p in entry.passages["gold"]] == ["It is 288 metres deep."]
 
 
-def test_packed_files_and_another_task(tmp_path):
+def test_packed_files_and_another_task(tmp_path: Path) -> None:
     path = tmp_path / "dev.json.gz"
     path.write_bytes(gzip.compress(write(tmp_path / "dev.json", [HOTPOT]).read_bytes()))
     (question,) = read_dataset(path, dataset="hotpotqa", task="translation")

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,14 +49,14 @@ ROWS = {
 
 
 @pytest.fixture(autouse=True)
-def offline(tmp_path, monkeypatch):
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is downloaded, and what is prepared stays in the test's folder."""
     config = pytest.importorskip("datasets").config
     monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(pytest.importorskip("huggingface_hub").constants, "HF_HUB_OFFLINE", True)
 
 
-def copy_of_repository(folder, dataset, rows):
+def copy_of_repository(folder: Any, dataset: Any, rows: Any) -> Any:
     """A folder as one gets by cloning: a file a config and split, and a README that lists them."""
     import pyarrow
     from pyarrow import parquet
@@ -73,37 +75,37 @@ def copy_of_repository(folder, dataset, rows):
     return folder
 
 
-def test_every_repository_of_a_card_has_rows_here():
+def test_every_repository_of_a_card_has_rows_here() -> None:
     assert set(ROWS) == {name for name in FILES if card(name).hugging_face}
 
 
 @pytest.mark.parametrize("dataset", [name for name in ROWS if name != "mmlu_med"])
-def test_rows_give_what_files_give(tmp_path, dataset):
+def test_rows_give_what_files_give(tmp_path: Path, dataset: Any) -> None:
     copy = copy_of_repository(tmp_path / "copy", dataset, ROWS[dataset])
     name, content = FILES[dataset]
     assert read_hugging_face(dataset, copy=copy) == read_published(write(tmp_path / name, content), dataset)
 
 
-def test_subjects_are_configs(tmp_path):
+def test_subjects_are_configs(tmp_path: Path) -> None:
     rows = [row | {"subject": subject} for subject in card("mmlu_med").hugging_face.configs for row in MMLU]
     found = read_hugging_face("mmlu_med", copy=copy_of_repository(tmp_path / "copy", "mmlu_med", rows))
     assert [entry.question.id for entry in found[:3]] == ["anatomy-000", "anatomy-001", "clinical_knowledge-000"]
     assert len(found) == 12
 
 
-def test_hidden_answers_are_none(tmp_path):
+def test_hidden_answers_are_none(tmp_path: Path) -> None:
     rows = [{"question": "Which?", "question_id": "t", "answer": {"value": "<unk>", "aliases": ["<unk>"]}}]
     (entry,) = read_hugging_face("triviaqa", copy=copy_of_repository(tmp_path / "copy", "triviaqa", rows))
     assert entry.question.answers == ()
 
 
-def test_a_broken_row_is_named(tmp_path):
+def test_a_broken_row_is_named(tmp_path: Path) -> None:
     copy = copy_of_repository(tmp_path / "copy", "gsm8k", [GSM, GSM | {"answer": "4"}])
     with pytest.raises(UserError, match=r"copy main test: item 2: 'answer' does not end with ####"):
         read_hugging_face("gsm8k", copy=copy)
 
 
-def test_what_cannot_be_loaded(tmp_path):
+def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"openai/gsm8k main test: cannot be loaded from Hugging Face: "):
         read_hugging_face("gsm8k")
     copy = copy_of_repository(tmp_path / "copy", "gsm8k", [GSM])
@@ -115,7 +117,7 @@ def test_what_cannot_be_loaded(tmp_path):
         read_hugging_face("fever")
 
 
-def test_the_package_is_asked_for(monkeypatch):
+def test_the_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"pip install 'madke\[datasets\]'"):
         read_hugging_face("gsm8k")

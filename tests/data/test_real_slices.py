@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +35,7 @@ SLICES = [
 
 
 @pytest.mark.parametrize(("name", "dataset", "count"), SLICES)
-def test_all_entries_pass_the_check_of_their_task(shared_data, name, dataset, count):
+def test_all_entries_pass_the_check_of_their_task(shared_data: Path, name: Any, dataset: Any, count: Any) -> None:
     questions = read_dataset(shared_data / "questions" / name, dataset=dataset)
     assert len(questions) == len({question.id for question in questions}) == count
     unreadable = set()
@@ -47,18 +49,18 @@ def test_all_entries_pass_the_check_of_their_task(shared_data, name, dataset, co
     assert unreadable == ({"nq_open-0291", "nq_open-0364"} if dataset == "nq_open" else set())
 
 
-def by_id(shared_data, name, dataset):
+def by_id(shared_data: Path, name: Any, dataset: Any) -> Any:
     entries = read_published(shared_data / "questions" / name, dataset)
     return {entry.question.id: entry for entry in entries}
 
 
-def test_no_slice_is_left_unread(shared_data):
+def test_no_slice_is_left_unread(shared_data: Path) -> None:
     read = {name.partition("/")[0] for name, _, _ in SLICES}
     there = {path.name for path in (shared_data / "questions").iterdir() if path.suffix != ".en"}
     assert there == read
 
 
-def test_single_entries(shared_data):
+def test_single_entries(shared_data: Path) -> None:
     kilt = by_id(shared_data, "triviaqa_kilt_200.jsonl", "triviaqa")["sfq_17995"].question
     assert kilt.answers[:2] == ("Llanelwy", "St. Asaph")
     assert kilt.metadata["gold_titles"] == ["River Elwy", "Wales"]
@@ -76,21 +78,21 @@ def test_single_entries(shared_data):
     assert money.answers == ("70000",)
 
 
-def test_the_traps_of_ciar_are_no_answers(shared_data):
+def test_the_traps_of_ciar_are_no_answers(shared_data: Path) -> None:
     for entry in by_id(shared_data, "ciar_50.json", "ciar").values():
         task = get_task(entry.question.task)
         assert all(task.accepts(gold, entry.question) for gold in entry.question.answers)
         assert not any(task.accepts(trap, entry.question) for trap in entry.question.metadata["wrong_answers"])
 
 
-def test_every_bridge_has_its_gold_paragraphs(shared_data):
+def test_every_bridge_has_its_gold_paragraphs(shared_data: Path) -> None:
     for entry in by_id(shared_data, "hotpotqa_train_context_250.json", "hotpotqa").values():
         gold = entry.passages["gold"]
         assert {passage.title for passage in gold} == set(entry.question.metadata["gold_titles"])
         assert len(gold) == 2
 
 
-def test_misinformation_of_ramdocs_is_listed(shared_data):
+def test_misinformation_of_ramdocs_is_listed(shared_data: Path) -> None:
     path = shared_data / "questions" / "ramdocs_250.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for row, entry in zip(rows, read_published(path, "ramdocs"), strict=True):
@@ -99,7 +101,7 @@ def test_misinformation_of_ramdocs_is_listed(shared_data):
         assert [passage.text for passage in entry.passages["context"]] == [doc["text"] for doc in row["documents"]]
 
 
-def test_mmlu_med_has_the_ids_of_mirage(shared_data):
+def test_mmlu_med_has_the_ids_of_mirage(shared_data: Path) -> None:
     ours = by_id(shared_data, "mmlu_med", "mmlu_med")
     with gzip.open(shared_data / "recorded" / "mirage_mmlu_med" / "gpt-4-32k_cot.jsonl.gz", "rt") as lines:
         recorded = [json.loads(line) for line in lines]

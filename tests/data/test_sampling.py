@@ -1,5 +1,8 @@
 """The same questions everywhere: a list of ids, or N of them."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,47 +20,47 @@ GOLDEN = (
 IDS = st.lists(st.text(max_size=8), unique=True, max_size=40)
 
 
-def draw(ids, limit, seed):
+def draw(ids: Any, limit: Any, seed: Any) -> Any:
     return sample(ids, limit, seed, str)
 
 
 @given(IDS, st.integers(1, 50), st.integers(), st.randoms(use_true_random=False))
-def test_the_order_of_the_file_changes_nothing_but_the_order(ids, limit, seed, random):
+def test_the_order_of_the_file_changes_nothing_but_the_order(ids: Any, limit: Any, seed: Any, random: Any) -> None:
     shuffled = random.sample(ids, len(ids))
     assert set(draw(ids, limit, seed)) == set(draw(shuffled, limit, seed))
     assert ids_fingerprint(ids) == ids_fingerprint(shuffled)
 
 
 @given(IDS, st.integers(1, 50), st.integers())
-def test_a_sample_stands_in_the_order_of_the_file_and_grows(ids, limit, seed):
+def test_a_sample_stands_in_the_order_of_the_file_and_grows(ids: Any, limit: Any, seed: Any) -> None:
     drawn, more = draw(ids, limit, seed), draw(ids, limit + 1, seed)
     assert drawn == [id_ for id_ in ids if id_ in drawn]
     assert len(drawn) == min(limit, len(ids))
     assert set(drawn) <= set(more)
 
 
-def test_the_same_on_every_machine():
+def test_the_same_on_every_machine() -> None:
     ids = [f"q{n}" for n in range(20)]
     assert draw(ids, 4, 0) == GOLDEN[0]
     assert draw(ids, 4, 1) == GOLDEN[1]
     assert ids_fingerprint(["b", "a"]) == GOLDEN[2]
 
 
-def test_without_a_seed_it_is_the_first_ones():
+def test_without_a_seed_it_is_the_first_ones() -> None:
     assert draw(["c", "a", "b"], 2, None) == ["c", "a"]
     assert draw(["c", "a", "b"], None, None) == ["c", "a", "b"]
     with pytest.raises(UserError, match="a sample seed needs a limit"):
         draw(["a"], None, 1)
 
 
-def test_files_are_sampled_by_id(tmp_path):
+def test_files_are_sampled_by_id(tmp_path: Path) -> None:
     lines = [{"id": f"q{n}", "question": f"Which, {n}?"} for n in range(20)]
     path = write(tmp_path / "q.jsonl", lines)
     assert [question.id for question in read_dataset(path, limit=4, sample_seed=0)] == GOLDEN[0]
     assert [question.id for question in read_dataset(path, limit=2)] == ["q0", "q1"]
 
 
-def test_a_list_of_ids_chooses_in_the_order_of_the_file(tmp_path):
+def test_a_list_of_ids_chooses_in_the_order_of_the_file(tmp_path: Path) -> None:
     questions = write(tmp_path / "q.jsonl", [{"id": f"q{n}", "question": f"Which, {n}?"} for n in range(5)])
     (tmp_path / "ids.txt").write_text("# mine\nq3\n\nq1\n")
     chosen = str(tmp_path / "ids.txt")
@@ -65,7 +68,7 @@ def test_a_list_of_ids_chooses_in_the_order_of_the_file(tmp_path):
     assert [question.id for question in read_dataset(questions, ids=chosen, limit=1)] == ["q1"]
 
 
-def test_a_file_of_just_the_listed_questions_is_the_selection_whatever_their_ids(tmp_path):
+def test_a_file_of_just_the_listed_questions_is_the_selection_whatever_their_ids(tmp_path: Path) -> None:
     assert with_ids(["a-1", "a-2"], ["b-7", "b-9"], str, tmp_path) == ["a-1", "a-2"]
     with pytest.raises(UserError, match=r"lacks 1 of the 2 ids asked for, 'a-9' first; it holds 3 questions"):
         with_ids(["a-1", "a-2", "a-3"], ["a-1", "a-9"], str, tmp_path)
@@ -75,7 +78,7 @@ def test_a_file_of_just_the_listed_questions_is_the_selection_whatever_their_ids
     ("content", "complaint"),
     [("q1\nq2\nq1\n", r": names the id 'q1' twice"), ("# none\n", "holds no id")],
 )
-def test_a_list_that_is_wrong_is_one_line(tmp_path, content, complaint):
+def test_a_list_that_is_wrong_is_one_line(tmp_path: Path, content: str, complaint: str) -> None:
     (tmp_path / "ids.txt").write_text(content)
     with pytest.raises(UserError, match=complaint):
         read_ids(str(tmp_path / "ids.txt"))
@@ -83,7 +86,7 @@ def test_a_list_that_is_wrong_is_one_line(tmp_path, content, complaint):
         read_ids("commonmt-lang")
 
 
-def test_the_shipped_list_of_commonmt_takes_one_sentence_of_nearly_every_pair():
+def test_the_shipped_list_of_commonmt_takes_one_sentence_of_nearly_every_pair() -> None:
     places = [int(id_.removeprefix("commonmt-")) for id_ in read_ids("commonmt-liang")]
     assert places == sorted(set(places))
     assert (len(places), places[0], places[-1]) == (200, 1, 399)

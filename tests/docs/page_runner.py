@@ -94,7 +94,7 @@ class PageRunner:
 
     def _python(self, source: str, name: str) -> str:
         if self.python is None:
-            program = [sys.executable, Path(__file__).with_name("python_blocks.py")]
+            program = [sys.executable, str(Path(__file__).with_name("python_blocks.py"))]
             self.python = subprocess.Popen(
                 program,
                 cwd=self.folder,

@@ -11,7 +11,7 @@ import sys
 import traceback
 
 
-def main():
+def main() -> None:
     answers = sys.stdout
     sys.path[0] = ""
     names = {"__name__": "__main__"}

@@ -6,6 +6,9 @@ with the slow tests. ``title="NAME"`` makes a block a file; ``text title="Output
 """
 
 import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -21,15 +24,15 @@ LONG = ("costs", "endpoints", "extend", "index", "questions", "README", "report"
 """Pages that take one to two minutes of a processor; their quick check is that every verb and option exists."""
 
 
-def parsed(page):
+def parsed(page: Any) -> Any:
     return blocks(page.read_text(encoding="utf-8"))
 
 
-def runnable(page):
+def runnable(page: Any) -> Any:
     return [block for block in parsed(page) if not block.needs]
 
 
-def tours():
+def tours() -> Iterator[Any]:
     """A walk through each page without its slow blocks, and a whole one where it has some."""
     for page in PAGES:
         if any(block.slow for block in runnable(page)):
@@ -40,7 +43,7 @@ def tours():
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("page", "whole"), list(tours()))
-def test_what_a_page_shows_works(page, whole, tmp_path):
+def test_what_a_page_shows_works(page: Any, whole: Any, tmp_path: Path) -> None:
     with openai_server(model_reply) as server, page_runner(tmp_path, server.url) as runner:
         printed = ""
         for block in runnable(page):
@@ -57,7 +60,7 @@ def test_what_a_page_shows_works(page, whole, tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_blocks_are_of_known_kinds(page):
+def test_blocks_are_of_known_kinds(page: Any) -> None:
     found = parsed(page)
     fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")]
     assert len(fences) == 2 * len(found)
@@ -69,14 +72,14 @@ def test_blocks_are_of_known_kinds(page):
 
 
 @pytest.fixture(scope="module")
-def command_line():
+def command_line() -> Any:
     if not app.app.registered_commands:
         app._register()
     return typer.main.get_command(app.app)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_verbs_and_options_exist(page, command_line):
+def test_verbs_and_options_exist(page: Any, command_line: Any) -> None:
     shell = [block for block in parsed(page) if block.language in SHELL]
     wrong = [
         (block.line, word) for block in shell for call in madke_calls(block) for word in unknown(call, command_line)
@@ -84,7 +87,7 @@ def test_verbs_and_options_exist(page, command_line):
     assert wrong == []
 
 
-def unknown(call, command):
+def unknown(call: Any, command: Any) -> Iterator[Any]:
     """The words of a call of madke that are no verb or option."""
     verbs = True
     for word in call:
@@ -133,7 +136,7 @@ EOF
 """
 
 
-def test_blocks_are_read():
+def test_blocks_are_read() -> None:
     console, bash, python, output = blocks(PAGE)
     assert (console.line, console.language, console.needs) == (4, "console", "")
     assert commands(console)[0][0].startswith('madke ask "Who?" \\\n      --sources none')
@@ -145,7 +148,7 @@ def test_blocks_are_read():
     assert output.is_output
 
 
-def test_unknown_verbs_and_options_are_found(command_line):
+def test_unknown_verbs_and_options_are_found(command_line: Any) -> None:
     calls = [["pool", "build", "--no-such-option"], ["rnu", "x"], ["run", "x", "--out", "y", "-p", "-1"], ["--version"]]
     assert [list(unknown(call, command_line)) for call in calls] == [["--no-such-option"], ["rnu"], [], []]
 
@@ -160,11 +163,11 @@ def test_unknown_verbs_and_options_are_found(command_line):
         ([], None),
     ],
 )
-def test_shown_lines_come_in_order(shown, first_missing):
+def test_shown_lines_come_in_order(shown: list[str], first_missing: str | None) -> None:
     assert missing(shown, "one\none   and 2\nthree\n") == first_missing
 
 
-def test_a_page_is_followed_like_a_reader(tmp_path):
+def test_a_page_is_followed_like_a_reader(tmp_path: Path) -> None:
     page = """
 ```bash
 export NAME=value
@@ -198,7 +201,7 @@ print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
         "```console\n$ echo a\nb\n```",
     ],
 )
-def test_a_block_that_fails_is_told(block, tmp_path):
+def test_a_block_that_fails_is_told(block: str, tmp_path: Path) -> None:
     (only,) = blocks(block)
     with page_runner(tmp_path, "http://127.0.0.1:9/v1") as runner, pytest.raises(AssertionError):
         runner.run(only)

@@ -1,5 +1,7 @@
 """The generated pages of docs/ say what the program says."""
 
+from typing import Any
+
 import pytest
 
 from docs import api_page
@@ -12,25 +14,25 @@ from madke.variants import variant_folders
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_generated_page_is_current(name):
+def test_a_generated_page_is_current(name: Any) -> None:
     written = (FOLDER / name).read_text(encoding="utf-8")
     assert written == PAGES[name](), "python -m docs.generate writes it"
 
 
-def test_every_protocol_has_a_picture():
+def test_every_protocol_has_a_picture() -> None:
     page = (FOLDER / "protocols.md").read_text(encoding="utf-8")
     assert [name for name in variant_folders() if f"\n## {name}\n\n```text\nsource " not in page] == []
 
 
 @pytest.mark.parametrize("field", ["stop", "finish"])
-def test_the_table_of_protocols_has_words_for_every_value(field):
+def test_the_table_of_protocols_has_words_for_every_value(field: str) -> None:
     from docs.protocols_page import FINISHES, STOPS
 
     words = {"stop": STOPS, "finish": FINISHES}[field]
     assert set(words) == set(Protocol.model_fields[field].annotation.__args__)
 
 
-def test_every_public_name_is_on_the_api_page():
+def test_every_public_name_is_on_the_api_page() -> None:
     import madke
 
     page = api_page.page()
@@ -47,11 +49,11 @@ def test_every_public_name_is_on_the_api_page():
         ("``None`` and `code` stay", "``None`` and `code` stay"),
     ],
 )
-def test_roles_of_docstrings_become_links_or_code(text, markdown):
+def test_roles_of_docstrings_become_links_or_code(text: str, markdown: str) -> None:
     assert to_markdown(text) == markdown
 
 
-def test_help_texts_are_no_markdown_by_accident():
+def test_help_texts_are_no_markdown_by_accident() -> None:
     assert _escaped("a_b *c* [d] `--e|f` <g>") == r"a\_b \*c\* \[d\] `--e|f` \<g\>"
     assert _escaped("e.g. http://localhost:8000/v1.") == "e.g. `http://localhost:8000/v1`."
 
@@ -65,5 +67,5 @@ def test_help_texts_are_no_markdown_by_accident():
         ('<script src="assets/z.js"></script><img src="picture.png">', []),
     ],
 )
-def test_what_a_page_loads_from_other_hosts_is_found(page, loaded):
+def test_what_a_page_loads_from_other_hosts_is_found(page: str, loaded: list[str]) -> None:
     assert fetches(page) == loaded

@@ -1,7 +1,9 @@
 """Links between the Markdown files of the checkout lead somewhere. (The strict build checks those within docs/.)"""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,17 +15,17 @@ PAGES = sorted(
 )
 
 
-def links(page):
+def links(page: Any) -> Any:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"\w+:", link)]
 
 
-def anchors(page):
+def anchors(page: Any) -> Any:
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def dead(page):
+def dead(page: Any) -> Iterator[Any]:
     for link in links(page):
         name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
@@ -32,11 +34,11 @@ def dead(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
-def test_links_lead_to_files_and_headings(page):
+def test_links_lead_to_files_and_headings(page: Any) -> None:
     assert list(dead(page)) == []
 
 
-def test_dead_links_are_found(tmp_path):
+def test_dead_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A b\n[1](page.md#a-b) [2](#c) [3](other.md) [4](https://a.example) `[5](code)`\n")
     assert list(dead(page)) == ["#c", "other.md"]

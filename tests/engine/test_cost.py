@@ -1,22 +1,26 @@
 """What a protocol says that a debate costs is what the engine spends."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from madke.core.chat import ChatRequest
 from madke.engine.cost import calls, possible_rounds, stage_calls
 from madke.engine.protocol import Protocol
 from madke.variants import load_variant, variant_folders
+from madke.variants.load import Variant
 from tests.support.any_variant import play_any, stating
 
 WAYS = ("all agree", "the judge settles", "the judge settles and answers")
 
 
-def debating(protocol, way, end):
+def debating(protocol: Protocol, way: str, end: int) -> Callable[..., Any]:
     """Replies of a debate that ends in round ``end`` in one of the :data:`WAYS`, if its protocol lets it end so."""
     names = [debater.name for debater in protocol.cast]
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str:
         purpose = request.purpose
         settled = purpose.round >= end
         match purpose.stage:
@@ -37,14 +41,14 @@ def debating(protocol, way, end):
     return reply
 
 
-def spent(variant, way, end):
+def spent(variant: Variant, way: str, end: int) -> tuple[int, ...]:
     """Rounds and model calls of such a debate."""
     transcript, model = play_any(variant, debating(variant.protocol, way, end))
     assert not transcript.degraded
     return len(transcript.rounds), model.calls
 
 
-def check(variant):
+def check(variant: Variant) -> None:
     """Every debate costs what is foretold; the cheapest and the dearest that are foretold happen."""
     protocol = variant.protocol
     found = {spent(variant, way, end) for way in WAYS for end in range(1, protocol.rounds + 2)}
@@ -56,7 +60,7 @@ def check(variant):
 
 
 @pytest.mark.parametrize("name", variant_folders())
-def test_every_shipped_variant_takes_the_calls_that_its_protocol_says(name):
+def test_every_shipped_variant_takes_the_calls_that_its_protocol_says(name: str) -> None:
     check(load_variant(name))
 
 
@@ -71,11 +75,11 @@ def test_every_shipped_variant_takes_the_calls_that_its_protocol_says(name):
         {"debaters": 4, "rounds": 2, "talk.later": "sequential", "sees.peers": "latest"},
     ],
 )
-def test_settings_change_the_calls_as_they_change_the_debate(settings):
+def test_settings_change_the_calls_as_they_change_the_debate(settings: dict[str, Any]) -> None:
     check(load_variant("madke").with_settings(settings))
 
 
-def test_madke_takes_2nr_plus_r_plus_1_calls():
+def test_madke_takes_2nr_plus_r_plus_1_calls() -> None:
     protocol = Protocol(source="", debaters=5, rounds=4)
     for rounds in possible_rounds(protocol):
         assert calls(protocol, rounds) == (2 * 5 * rounds + rounds + 1,) * 2

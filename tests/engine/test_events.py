@@ -3,8 +3,11 @@
 import asyncio
 import logging
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,7 @@ from madke.core.events import (
     heedless,
 )
 from madke.core.knowledge import Hits, KnowledgePool, Passage
+from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import get_task
@@ -35,14 +39,14 @@ POOL = KnowledgePool(
 KNOWLEDGE = {"sources": ["wiki"], "select": "adaptive"}
 
 
-def heard(replies=None, **settings):
+def heard(replies: Callable[..., Any] | None = None, **settings: Any) -> tuple[list[Any], Transcript, Any]:
     """(What the listener was told, the transcript, the model)."""
-    told = []
+    told: list[Any] = []
     transcript, model = play(replies, listen=told.append, **settings)
     return told, transcript, model
 
 
-def names(told):
+def names(told: list[Any]) -> list[str]:
     """The events, each as its name and whatever says whose it is."""
     shown = []
     for event in told:
@@ -52,10 +56,10 @@ def names(told):
 
 
 @pytest.mark.parametrize("name", ["madke", "mad"])
-def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name):
+def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name: str) -> None:
     variant = load_variant(name)
     task = get_task("short_answer")
-    told = []
+    told: list[Any] = []
     model = ScriptedChat(lambda request: {"select": "[0]", "judge": "[SAME]"}.get(request.purpose.stage, "[Baikal]"))
     cast = dict.fromkeys(variant.protocol.roles, model)
 
@@ -79,7 +83,7 @@ def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name):
     assert verdicts == [played.verdict for played in transcript.rounds if played.verdict]
 
 
-def test_events_come_in_the_order_in_which_things_happen():
+def test_events_come_in_the_order_in_which_things_happen() -> None:
     told, _, _ = heard(
         signed(judge="[SAME]", select="[0]"),
         debaters=[{"name": "A"}, {"name": "B"}],
@@ -105,20 +109,20 @@ def test_events_come_in_the_order_in_which_things_happen():
     ]
 
 
-def test_a_stop_rule_ends_the_rounds_that_are_told():
+def test_a_stop_rule_ends_the_rounds_that_are_told() -> None:
     told, transcript, _ = heard(rounds=3, stop="agreement")
     assert transcript.stop_reason == "agreement"
     assert names(told).count("RoundEnded") == 1
     assert names(told)[-2:] == ["RoundEnded", "DebateFinished"]
 
 
-def test_given_stances_are_told_as_the_first_round():
+def test_given_stances_are_told_as_the_first_round() -> None:
     told, _, _ = heard(first_round_given=True, turns=(given_turn("X", "Oslo"), given_turn("A")))
     assert names(told)[:5] == ["DebateStarted", "RoundStarted 1", "StanceGiven X", "StanceGiven A", "RoundEnded"]
 
 
-def test_a_search_is_told_with_what_it_found():
-    async def retrieve(query, purpose):
+def test_a_search_is_told_with_what_it_found() -> None:
+    async def retrieve(query: str, purpose: Purpose) -> Hits:
         return Hits(passages=(replace(POOL.passages[0], key="new", text="new", title=query),))
 
     told, transcript, _ = heard(
@@ -133,10 +137,10 @@ def test_a_search_is_told_with_what_it_found():
     assert {search.ids for search in made.values()} == {(3,)}
 
 
-def test_a_call_that_fails_and_one_too_long_are_told_each():
+def test_a_call_that_fails_and_one_too_long_are_told_each() -> None:
     long = iter([Completion(outcome="too_long", error="too long")])
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str | Completion:
         if request.purpose.agent == "A":
             return Completion(outcome="failed", error="gone")
         return next(long, None) or sign(request.purpose.agent, 2, "Oslo")
@@ -155,7 +159,7 @@ def test_a_call_that_fails_and_one_too_long_are_told_each():
     assert [e.stance.status for e in told if isinstance(e, StanceGiven) and e.agent == "A"] == ["failed"]
 
 
-def test_times_are_seconds_since_the_debate_began():
+def test_times_are_seconds_since_the_debate_began() -> None:
     ticks = count(100.0)
     told, _, _ = heard(clock=lambda: next(ticks), repeat=2)
     assert [event.at for event in told] == [float(n) for n in range(1, len(told) + 1)]
@@ -163,7 +167,7 @@ def test_times_are_seconds_since_the_debate_began():
     assert {event.at for event in heard()[0]} == {0.0}
 
 
-def test_a_listener_changes_nothing():
+def test_a_listener_changes_nothing() -> None:
     alone, quiet = play(signed(judge="[DIFFERENT]"), stop="judge", seed=1)
     told, listened, model = heard(signed(judge="[DIFFERENT]"), stop="judge", seed=1)
     assert told
@@ -171,10 +175,10 @@ def test_a_listener_changes_nothing():
     assert model.requests == quiet.requests
 
 
-def test_what_a_listener_raises_is_logged_once_a_kind_and_goes_no_further(caplog):
+def test_what_a_listener_raises_is_logged_once_a_kind_and_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:
     alone, _ = play()
 
-    def broken(event):
+    def broken(event: Any) -> None:
         if isinstance(event, CallStarted | DebateFinished):
             raise ZeroDivisionError("in the listener")
 
@@ -193,7 +197,7 @@ def test_what_a_listener_raises_is_logged_once_a_kind_and_goes_no_further(caplog
 class Streaming:
     name = "streaming"
 
-    async def complete(self, request):
+    async def complete(self, request: ChatRequest) -> Completion:
         text = sign(request.purpose.agent, request.purpose.round, "Oslo")
         if request.on_delta is not None:
             request.on_delta(text[:3])
@@ -201,9 +205,9 @@ class Streaming:
         return Completion(text=text)
 
 
-def test_parts_of_replies_are_told_where_they_are_asked_for():
+def test_parts_of_replies_are_told_where_they_are_asked_for() -> None:
     told, transcript, _ = heard(model=Streaming(), deltas=True, rounds=1)
-    parts = {}
+    parts: dict[Any, str] = {}
     for event in told:
         if isinstance(event, CallDelta):
             parts[event.purpose.agent] = parts.get(event.purpose.agent, "") + event.text
@@ -213,7 +217,7 @@ def test_parts_of_replies_are_told_where_they_are_asked_for():
     assert same == transcript
 
 
-def test_a_callback_is_no_part_of_a_request():
+def test_a_callback_is_no_part_of_a_request() -> None:
     purpose = Purpose(question="q", stage="speak", agent="A", round=1)
     request = ChatRequest(messages=(), purpose=purpose, temperature=0.5, max_tokens=9)
     heard_one = replace(request, on_delta=lambda text: None)
@@ -223,7 +227,7 @@ def test_a_callback_is_no_part_of_a_request():
     assert pickle.loads(pickle.dumps(heard_one)).on_delta is None
 
 
-def test_parts_of_replies_pass_through_the_call_store(tmp_path):
+def test_parts_of_replies_pass_through_the_call_store(tmp_path: Path) -> None:
     with CallStore(tmp_path / "calls.sqlite") as store:
         told, transcript, _ = heard(model=Stored(Streaming(), store), deltas=True, rounds=1)
         assert any(isinstance(event, CallDelta) for event in told)

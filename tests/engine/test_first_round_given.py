@@ -1,5 +1,7 @@
 """First rounds from outside: who gave them, who reads them, and what follows."""
 
+from typing import Any
+
 import pytest
 
 from madke.core.errors import UserError
@@ -10,7 +12,7 @@ from tests.support.plain import QUESTION, calls, given_turn, play, prompts, read
 OUTSIDE = (given_turn("X", "Oslo"), given_turn("Y", "Lake Baikal"), given_turn("Z", "Bern"))
 
 
-def test_nobody_is_asked_for_a_given_round():
+def test_nobody_is_asked_for_a_given_round() -> None:
     transcript, model = play(first_round_given=True, turns=OUTSIDE)
     assert calls(model) == [("reply", name, 2) for name in "ABC"]
     assert transcript.first_round_given
@@ -27,12 +29,12 @@ def test_nobody_is_asked_for_a_given_round():
         ({"first_round_given": True, "turns": (*OUTSIDE, given_turn("X"))}, "'q1': two given stances are by 'X'"),
     ],
 )
-def test_what_is_given_must_be_what_the_protocol_expects(settings, said):
+def test_what_is_given_must_be_what_the_protocol_expects(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         play(**settings)
 
 
-def test_agents_from_outside_are_read_by_all_in_the_order_given_and_speak_no_more():
+def test_agents_from_outside_are_read_by_all_in_the_order_given_and_speak_no_more() -> None:
     transcript, model = play(first_round_given=True, turns=OUTSIDE, rounds=3, sees={"topology": "ring"})
     for name in "ABC":
         assert read_by(model, name, 2) == ["X@1", "Y@1", "Z@1"]
@@ -41,12 +43,12 @@ def test_agents_from_outside_are_read_by_all_in_the_order_given_and_speak_no_mor
     assert transcript.rounds[1].turns[0].reads == ("X", "Y", "Z")
 
 
-def test_a_history_keeps_what_agents_from_outside_said():
+def test_a_history_keeps_what_agents_from_outside_said() -> None:
     _, model = play(first_round_given=True, turns=OUTSIDE, rounds=3, sees={"peers": "history"})
     assert read_by(model, "A", 3) == ["A@2", "X@1", "Y@1", "Z@1", "B@2", "C@2"]
 
 
-def test_a_debater_takes_a_stance_given_under_its_name_for_its_own():
+def test_a_debater_takes_a_stance_given_under_its_name_for_its_own() -> None:
     turns = (given_turn("B", "Bern"), given_turn("A", "Oslo"), given_turn("X"))
     transcript, model = play(first_round_given=True, turns=turns)
     # The cast's order first, then those from outside.
@@ -60,8 +62,8 @@ def test_a_debater_takes_a_stance_given_under_its_name_for_its_own():
 @pytest.mark.parametrize(
     ("peers", "order"), [("latest", "fixed"), ("history", "fixed"), ("latest", {"by": "madc", "score": "per_reader"})]
 )
-def test_after_a_given_round_debaters_can_speak_in_turn(peers, order):
-    settings = {"talk": {"later": "sequential"}, "sees": {"peers": peers}, "order": order}
+def test_after_a_given_round_debaters_can_speak_in_turn(peers: str, order: dict[str, str] | str) -> None:
+    settings: dict[str, Any] = {"talk": {"later": "sequential"}, "sees": {"peers": peers}, "order": order}
     transcript, model = play(first_round_given=True, turns=OUTSIDE, **settings)
     assert [agent for _, agent, _ in calls(model)] == ["A", "B", "C"]
     assert read_by(model, "C", 2) == ["X@1", "Y@1", "Z@1", "A@2", "B@2"]
@@ -78,14 +80,14 @@ def test_after_a_given_round_debaters_can_speak_in_turn(peers, order):
         ({"by": "madc", "score": "per_reader"}, ["X", "Z", "Y", "W"]),
     ],
 )
-def test_every_order_sorts_given_stances(order, expected):
+def test_every_order_sorts_given_stances(order: dict[str, str] | str, expected: list[str]) -> None:
     turns = (*OUTSIDE, given_turn("W", "the lake Baikal"))
     transcript, model = play(first_round_given=True, turns=turns, order=order)
     assert read_by(model, "A", 2) == [f"{name}@1" for name in expected]
     assert transcript.oracle == (order in ("truth_first", "truth_last"))
 
 
-def test_paired_comparisons_of_orders_share_one_first_round():
+def test_paired_comparisons_of_orders_share_one_first_round() -> None:
     """The first round of one debate, given to debates under other orders, is read by the same debaters."""
     first, _ = play(signed({"A": "Lake Baikal", "B": "Oslo", "C": "Lake Baikal"}))
     turns = first.rounds[0].turns
@@ -102,7 +104,7 @@ def test_paired_comparisons_of_orders_share_one_first_round():
     }
 
 
-def test_a_random_order_of_given_stances_is_seeded():
+def test_a_random_order_of_given_stances_is_seeded() -> None:
     turns = tuple(given_turn(f"S{n}") for n in range(20))
     orders = [
         play(first_round_given=True, turns=turns, order="random", seed=seed)[0].rounds[1].order for seed in (1, 1, 2)
@@ -111,7 +113,7 @@ def test_a_random_order_of_given_stances_is_seeded():
     assert sorted(orders[0]) == sorted(turn.agent for turn in turns)
 
 
-def test_a_given_round_is_closed_like_any_other():
+def test_a_given_round_is_closed_like_any_other() -> None:
     agreeing = (given_turn("X"), given_turn("Y", "the Lake Baikal"))
     transcript, model = play(first_round_given=True, turns=agreeing, stop="agreement")
     assert (transcript.stop_reason, transcript.answer, model.calls) == ("agreement", "Lake Baikal", 0)
@@ -128,7 +130,7 @@ def test_a_given_round_is_closed_like_any_other():
     assert read_by(model, "A", 2) == []
 
 
-def test_strangers_of_a_given_round_are_no_stable_debaters_and_scrutinise_nothing():
+def test_strangers_of_a_given_round_are_no_stable_debaters_and_scrutinise_nothing() -> None:
     transcript, _ = play(first_round_given=True, turns=OUTSIDE, stop="stability", rounds=4)
     assert (transcript.stop_reason, len(transcript.rounds)) == ("stability", 3)
     transcript, model = play(signed(reflect="[Yes]"), first_round_given=True, turns=OUTSIDE, stop="satisfied", rounds=3)
@@ -136,7 +138,7 @@ def test_strangers_of_a_given_round_are_no_stable_debaters_and_scrutinise_nothin
     assert (transcript.stop_reason, len(transcript.rounds)) == ("satisfied", 2)
 
 
-def test_given_stances_without_answers_or_with_failures_count_for_nobody():
+def test_given_stances_without_answers_or_with_failures_count_for_nobody() -> None:
     failed = Turn(agent="X", stance=Stance(status="failed", error="the server is gone"))
     turns = (failed, given_turn("Y", None), given_turn("Z", "Lake Baikal"))
     transcript, model = play(first_round_given=True, turns=turns, order="madc")
@@ -146,17 +148,17 @@ def test_given_stances_without_answers_or_with_failures_count_for_nobody():
     assert (nobody.status, nobody.stop_reason, nobody.answer, model.calls) == ("failed", "nobody_left", None, 0)
 
 
-def test_one_reader_of_eighty_given_stances():
+def test_one_reader_of_eighty_given_stances() -> None:
     """The threshold experiment's debate: the stances, in the order given, and one reply each."""
     turns = tuple(given_turn(f"S{n}", "Lake Baikal" if n < 40 else "Oslo", sign(f"S{n}", 1, "x")) for n in range(80))
-    settings = {"first_round_given": True, "turns": turns, "debaters": 1, "sees": {"own": "none"}}
+    settings: dict[str, Any] = {"first_round_given": True, "turns": turns, "debaters": 1, "sees": {"own": "none"}}
     transcript, model = play(**settings)
     assert read_by(model, "Debater 1", 2) == [f"S{n}@1" for n in range(80)]
     assert model.calls == 1
     assert transcript.rounds[1].turns[0].stance.stage == "reply"
 
 
-def test_oracle_orders_of_given_stances_need_golds():
+def test_oracle_orders_of_given_stances_need_golds() -> None:
     question = Question(id="q2", question=QUESTION.question)
     with pytest.raises(UserError, match=r"question 'q2' has no gold answer, which order truth_last needs"):
         play(first_round_given=True, turns=OUTSIDE, order="truth_last", question=question)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.core.transcript import Stance, Turn
+from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.order import answer_groups, matcher
 from madke.tasks import TASKS
 from tests.support import plain
@@ -21,11 +22,11 @@ SAME = matcher(TASKS["short_answer"], Question(id="q", question="?"))
 SUM = Question(id="m1", question="How many handshakes are there in total?", answers=("342",), task="math")
 
 
-def cast(names):
+def cast(names: str) -> list[dict[str, str]]:
     return [{"name": name} for name in names]
 
 
-def ordered(answers, by="madc", rounds=2, **options):
+def ordered(answers: list[Any], by: str = "madc", rounds: int = 2, **options: Any) -> str:
     """The agents in the order of the last round, where ``answers`` are those of A, B, C, ... in every round."""
     names = "ABCDEFGHIJ"[: len(answers)]
     replies = signed(dict(zip(names, answers, strict=True)))
@@ -33,7 +34,7 @@ def ordered(answers, by="madc", rounds=2, **options):
     return "".join(transcript.rounds[-1].order)
 
 
-def handshakes(answers, **settings):
+def handshakes(answers: list[str], **settings: Any) -> tuple[dict[str, list[str]], Transcript]:
     """The variant ``madc`` with these first answers; the answers that each agent read, and the transcript."""
     names = [f"Debater {n}" for n in range(1, len(answers) + 1)]
     first = dict(zip(names, answers, strict=True))
@@ -55,7 +56,7 @@ APPENDIX = ["324", "306", "306", "162", "162", "162"]
 """The solutions of other agents in the example of appendix A.4, as the reader, who holds 306, gets them."""
 
 
-def test_the_example_of_the_appendix():
+def test_the_example_of_the_appendix() -> None:
     _, transcript = handshakes(["162", "306", "324", "162", "306", "162"])
     first = {turn.agent: turn.stance.answer for turn in transcript.rounds[0].turns}
     second = transcript.rounds[1]
@@ -64,14 +65,14 @@ def test_the_example_of_the_appendix():
 
 
 @pytest.mark.parametrize("score", ["global", "per_reader"])
-def test_the_example_of_the_appendix_as_its_reader_saw_it(score):
+def test_the_example_of_the_appendix_as_its_reader_saw_it(score: str) -> None:
     # With the reader's own 306 there are three of each, and the earlier group stands first; without it, two and three.
     settings = {"order.score": score}
     read, _ = handshakes(["306", "162", "306", "324", "162", "162", "306"], **settings)
     assert read["Debater 1"] == APPENDIX
 
 
-def test_the_score_is_how_many_others_hold_the_same_answer_under_the_tasks_matcher():
+def test_the_score_is_how_many_others_hold_the_same_answer_under_the_tasks_matcher() -> None:
     replies = signed({"A": "Lake Baikal", "B": "Lake Chad", "C": "the lake baikal"})
     transcript, model = play(replies, order="madc")
     assert transcript.rounds[1].scores == {"A": 1, "B": 0, "C": 1}
@@ -92,7 +93,7 @@ def test_the_score_is_how_many_others_hold_the_same_answer_under_the_tasks_match
         (["x", "y", "y", "z", "z", "z"], "ABCDEF"),
     ],
 )
-def test_ties_go_by_answer_group_and_then_by_the_agents_number(answers, order):
+def test_ties_go_by_answer_group_and_then_by_the_agents_number(answers: list[str], order: str) -> None:
     assert ordered(answers) == order
 
 
@@ -106,11 +107,13 @@ def test_ties_go_by_answer_group_and_then_by_the_agents_number(answers, order):
         ([None, None, None], "ABC"),
     ],
 )
-def test_an_unparsed_stance_scores_nothing_keeps_its_place_and_counts_for_nobody(answers, order):
+def test_an_unparsed_stance_scores_nothing_keeps_its_place_and_counts_for_nobody(
+    answers: list[Any], order: str
+) -> None:
     assert ordered(answers) == order
 
 
-def test_a_failed_turn_scores_nothing_and_is_read_by_nobody():
+def test_a_failed_turn_scores_nothing_and_is_read_by_nobody() -> None:
     replies = failing(signed({"A": "x", "B": "x", "C": "y", "D": "y"}), agent="B", round=1)
     transcript, _ = play(replies, debaters=cast("ABCD"), order="madc")
     second = transcript.rounds[1]
@@ -119,7 +122,7 @@ def test_a_failed_turn_scores_nothing_and_is_read_by_nobody():
     assert [turn.reads for turn in second.turns] == [("C", "D"), ("A", "C", "D"), ("A", "D"), ("A", "C")]
 
 
-def test_each_round_is_ordered_by_the_answers_of_the_round_before():
+def test_each_round_is_ordered_by_the_answers_of_the_round_before() -> None:
     answers = {1: "xyyz", 2: "xxyz", 3: "zzzz"}
     transcript, _ = play(
         signed(lambda agent, n: answers[n]["ABCD".index(agent)]), debaters=cast("ABCD"), order="madc", rounds=3
@@ -127,14 +130,14 @@ def test_each_round_is_ordered_by_the_answers_of_the_round_before():
     assert ["".join(entry.order) for entry in transcript.rounds] == ["ABCD", "ADBC", "CDAB"]
 
 
-def test_the_fixed_order_is_the_casts():
+def test_the_fixed_order_is_the_casts() -> None:
     assert ordered(["x", "y", "y", "x"], by="fixed") == "ABCD"
 
 
-def test_a_random_order_is_drawn_anew_in_every_round_and_can_be_repeated():
+def test_a_random_order_is_drawn_anew_in_every_round_and_can_be_repeated() -> None:
     debaters = cast("ABCDEFGH")
 
-    def orders(**options):
+    def orders(**options: Any) -> list[str]:
         transcript, _ = play(debaters=debaters, order="random", rounds=5, **options)
         return ["".join(entry.order) for entry in transcript.rounds]
 
@@ -146,7 +149,7 @@ def test_a_random_order_is_drawn_anew_in_every_round_and_can_be_repeated():
     assert once not in (orders(seed=8), orders(seed=7, repeat=1), orders(seed=7, question=other))
 
 
-def test_a_random_order_is_the_same_for_all_readers():
+def test_a_random_order_is_the_same_for_all_readers() -> None:
     transcript, _ = play(debaters=cast("ABCDEF"), order="random", seed=3)
     second = transcript.rounds[1]
     for turn in second.turns:
@@ -154,22 +157,22 @@ def test_a_random_order_is_the_same_for_all_readers():
 
 
 @pytest.mark.parametrize(("by", "order"), [("truth_first", "BDACE"), ("truth_last", "ACEBD")])
-def test_who_is_right_stands_first_or_last_and_the_others_keep_their_places(by, order):
+def test_who_is_right_stands_first_or_last_and_the_others_keep_their_places(by: str, order: str) -> None:
     answers = ["Lake Chad", "Lake Baikal", "Lake Chad", "lake baikal", None]
     assert ordered(answers, by=by) == order
 
 
-def test_a_debate_that_reads_the_golds_is_marked_as_an_analysis():
+def test_a_debate_that_reads_the_golds_is_marked_as_an_analysis() -> None:
     oracle = {by: play(order=by)[0].oracle for by in ("fixed", "random", "madc", "truth_first", "truth_last")}
     assert oracle == {"fixed": False, "random": False, "madc": False, "truth_first": True, "truth_last": True}
 
 
-def test_an_order_that_reads_the_golds_refuses_a_question_without_them():
+def test_an_order_that_reads_the_golds_refuses_a_question_without_them() -> None:
     with pytest.raises(UserError, match="'q9' has no gold answer"):
         play(order="truth_last", question=Question(id="q9", question="Which?", answers=()))
 
 
-def test_per_reader_the_readers_own_answer_does_not_count():
+def test_per_reader_the_readers_own_answer_does_not_count() -> None:
     answers = {"A": "x", "B": "y", "C": "x", "D": "y"}
     transcript, _ = play(signed(answers), debaters=cast("ABCD"), order={"by": "madc", "score": "per_reader"})
     reads = {turn.agent: "".join(turn.reads) for turn in transcript.rounds[1].turns}
@@ -177,7 +180,7 @@ def test_per_reader_the_readers_own_answer_does_not_count():
     assert "".join(transcript.rounds[1].order) == "ACBD", "the round keeps the one list of all"
 
 
-def test_power_decay_halves_the_score_of_who_stood_last_before():
+def test_power_decay_halves_the_score_of_who_stood_last_before() -> None:
     transcript, _ = play(
         signed({"A": "x", "B": "y", "C": "y", "D": "y"}),
         debaters=cast("ABCD"),
@@ -189,11 +192,11 @@ def test_power_decay_halves_the_score_of_who_stood_last_before():
     assert transcript.rounds[4].scores == {"A": 0, "B": 1, "C": 1, "D": 1}
 
 
-def test_without_decay_the_same_agent_stands_last_again():
+def test_without_decay_the_same_agent_stands_last_again() -> None:
     assert {ordered(["x", "y", "y", "y"], rounds=n)[-1] for n in (2, 3, 4)} == {"D"}
 
 
-def test_personas_move_on_to_the_next_debater_with_every_round():
+def test_personas_move_on_to_the_next_debater_with_every_round() -> None:
     debaters = [{"name": name, "persona": f"persona of {name}"} for name in "ABC"]
     _, model = play(debaters=debaters, order={"by": "madc", "rotate_personas": True}, rounds=4)
     plays = {
@@ -212,12 +215,12 @@ def test_personas_move_on_to_the_next_debater_with_every_round():
         ({"by": "madc", "rotate_personas": True}, "order.rotate_personas needs personas"),
     ],
 )
-def test_orders_that_contradict_themselves_are_refused(order, said):
+def test_orders_that_contradict_themselves_are_refused(order: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         plain.protocol(order=order)
 
 
-def test_debaters_who_take_turns_speak_in_the_order_in_which_they_are_read():
+def test_debaters_who_take_turns_speak_in_the_order_in_which_they_are_read() -> None:
     answers = {"A": "x", "B": "x", "C": "y"}
     talk, sees = {"later": "sequential"}, {"peers": "latest"}
     transcript, _ = play(signed(answers), order="madc", talk=talk, sees=sees)
@@ -231,7 +234,9 @@ def test_debaters_who_take_turns_speak_in_the_order_in_which_they_are_read():
     answers=st.lists(st.sampled_from(["x", "y", "z", "w", None]), min_size=2, max_size=10),
     by=st.sampled_from(["fixed", "random", "madc", "truth_first", "truth_last"]),
 )
-def test_an_order_is_a_permutation_and_the_most_consistent_group_stands_last_under_madc(answers, by):
+def test_an_order_is_a_permutation_and_the_most_consistent_group_stands_last_under_madc(
+    answers: list[Any], by: str
+) -> None:
     order = ordered(answers, by=by, question=Question(id="q", question="Which?", answers=("x",)), seed=1)
     names = "ABCDEFGHIJ"[: len(answers)]
     assert sorted(order) == list(names)
@@ -248,7 +253,7 @@ VAGUE = ["July 1969", "July 20, 1969", "July 11, 1969"]
 
 
 @pytest.mark.parametrize("answers", list(permutations(VAGUE)))
-def test_a_vague_answer_makes_no_agreement_between_those_that_contradict_each_other(answers):
+def test_a_vague_answer_makes_no_agreement_between_those_that_contradict_each_other(answers: tuple[str, ...]) -> None:
     replies = signed(dict(zip("ABC", answers, strict=True)))
     transcript, _ = play(replies, stop="agreement", order="madc")
     assert transcript.stop_reason == "rounds"
@@ -259,8 +264,8 @@ def test_a_vague_answer_makes_no_agreement_between_those_that_contradict_each_ot
 
 
 @given(answers=st.lists(st.sampled_from([*VAGUE, "Oslo", "1969", "Springfield", "Springfield, Ohio"]), max_size=8))
-def test_groups_do_not_depend_on_who_sits_where(answers):
-    def grouped(places):
+def test_groups_do_not_depend_on_who_sits_where(answers: list[str]) -> None:
+    def grouped(places: Any) -> set[frozenset[str]]:
         turns = [Turn(agent=str(n), stance=Stance(answer=answers[n])) for n in places]
         return {frozenset(turn.agent for turn in group) for group in answer_groups(turns, SAME)}
 

@@ -1,7 +1,11 @@
+from typing import Any
+
 import pytest
 
 from madke.core.question import Question
 from madke.engine.parse import parse_answer
+from madke.engine.parse.answer import Marker
+from madke.engine.parse.context import Parsed
 from madke.tasks import TASKS
 
 OPEN = Question(id="q", question="?")
@@ -9,11 +13,11 @@ LABEL = Question(id="q", question="?", task="claim")
 LETTER = Question(id="q", question="?", task="choice", choices=("tin", "mercury", "iron", "A gas"))
 
 
-def parsed(text, question=OPEN, marker="brackets"):
+def parsed(text: str, question: Question = OPEN, marker: Marker = "brackets") -> Parsed:
     return parse_answer(text, lambda raw: TASKS[question.task].read(raw, question), marker, shown=range(20))
 
 
-def answer_of(text, question=OPEN, marker="brackets"):
+def answer_of(text: str, question: Question = OPEN, marker: Marker = "brackets") -> str | None:
     return parsed(text, question, marker).value
 
 
@@ -55,7 +59,7 @@ def answer_of(text, question=OPEN, marker="brackets"):
         ("My answer remains [Danube], whatever the [source] says.", "Danube"),
     ],
 )
-def test_reads_what_a_person_would(text, answer):
+def test_reads_what_a_person_would(text: str, answer: str) -> None:
     assert answer_of(text) == answer
 
 
@@ -100,7 +104,7 @@ def test_reads_what_a_person_would(text, answer):
         "Debater 1: The answer is [Rome].\nDebater 2: The answer is [Milan].",
     ],
 )
-def test_finds_no_answer_where_there_is_none(text):
+def test_finds_no_answer_where_there_is_none(text: str) -> None:
     found = parsed(text)
     assert (found.value, found.status) == (None, "abstained")
 
@@ -120,7 +124,7 @@ def test_finds_no_answer_where_there_is_none(text):
         ("The evidence supports the claim.", None),
     ],
 )
-def test_reads_claim_labels(text, label):
+def test_reads_claim_labels(text: str, label: str | None) -> None:
     assert answer_of(text, LABEL) == label
 
 
@@ -171,7 +175,7 @@ def test_reads_claim_labels(text, label):
         ("Option A is incorrect. Option C is correct only when hot.", None),
     ],
 )
-def test_reads_choice_letters(text, letter):
+def test_reads_choice_letters(text: str, letter: str | None) -> None:
     assert answer_of(text, LETTER) == letter
 
 
@@ -203,7 +207,7 @@ def test_reads_choice_letters(text, letter):
         ('{"answer": "Dan', None, "none"),
     ],
 )
-def test_free_text_without_brackets_needs_a_strong_cue(text, answer, rule):
+def test_free_text_without_brackets_needs_a_strong_cue(text: str, answer: str | None, rule: str) -> None:
     found = parsed(text)
     assert (found.value, found.rule) == (answer, rule)
 
@@ -223,7 +227,7 @@ def test_free_text_without_brackets_needs_a_strong_cue(text, answer, rule):
         ('{"step_by_step_thinking": "A is solid and', None),
     ],
 )
-def test_reads_letters_in_records(text, letter):
+def test_reads_letters_in_records(text: str, letter: str | None) -> None:
     assert answer_of(text, LETTER) == letter
 
 
@@ -251,7 +255,7 @@ def test_reads_letters_in_records(text, letter):
         ("Agent 1's answer is (306). Agent 2's answer is (324).", None),
     ],
 )
-def test_parentheses_count_only_behind_a_cue_or_alone_at_the_end(text, answer):
+def test_parentheses_count_only_behind_a_cue_or_alone_at_the_end(text: str, answer: str | None) -> None:
     assert answer_of(text, marker="parentheses") == answer
 
 
@@ -266,7 +270,7 @@ def test_parentheses_count_only_behind_a_cue_or_alone_at_the_end(text, answer):
         ("The answer is either (A) tin or (B) mercury.", None),
     ],
 )
-def test_reads_letters_in_parentheses(text, letter):
+def test_reads_letters_in_parentheses(text: str, letter: str | None) -> None:
     assert answer_of(text, LETTER, "parentheses") == letter
 
 
@@ -283,17 +287,17 @@ def test_reads_letters_in_parentheses(text, letter):
         ("As [Paris] shows.", None),
     ],
 )
-def test_reads_boxes(text, answer):
+def test_reads_boxes(text: str, answer: str | None) -> None:
     assert answer_of(text, marker="boxed") == answer
 
 
-def test_a_reply_that_is_the_answer_is_taken_whole():
+def test_a_reply_that_is_the_answer_is_taken_whole() -> None:
     assert answer_of("He went there. [3]", marker="text") == "He went there. [3]"
     assert parsed(" \n", marker="text").status == "abstained"
     assert answer_of("[answer]", marker="text") is None
 
 
-def test_the_span_is_where_the_answer_stands_in_the_text_with_its_citations():
+def test_the_span_is_where_the_answer_stands_in_the_text_with_its_citations() -> None:
     text = "It is deep [1][2]. The answer is [Lake Baikal] [3]."
     found = parsed(text)
     assert text[slice(*found.span)] == "[Lake Baikal]"
@@ -308,11 +312,11 @@ def test_the_span_is_where_the_answer_stands_in_the_text_with_its_citations():
         ("f is (x+1)(x-2)", None),
     ],
 )
-def test_parentheses_that_close_a_reply_after_it_is(text, answer):
+def test_parentheses_that_close_a_reply_after_it_is(text: str, answer: str | None) -> None:
     assert parse_answer(text, lambda raw: raw, "parentheses").value == answer
 
 
-def math_of(text, shown=()):
+def math_of(text: str, shown: Any = ()) -> Parsed:
     question = Question(id="q", question="?", task="math")
     return parse_answer(text, lambda raw: TASKS["math"].read(raw, question), shown=shown, is_math=True)
 
@@ -339,12 +343,12 @@ def math_of(text, shown=()):
         ("We have 3 numbers. We don't have enough information.", None, "declined"),
     ],
 )
-def test_a_last_number_counts_for_mathematics_where_nothing_is_marked(text, value, rule):
+def test_a_last_number_counts_for_mathematics_where_nothing_is_marked(text: str, value: str | None, rule: str) -> None:
     found = math_of(text)
     assert (found.value, found.rule) == (value, rule)
 
 
-def test_nothing_is_a_citation_in_mathematics():
+def test_nothing_is_a_citation_in_mathematics() -> None:
     assert math_of("Circle A will revolve [4] times.", shown=range(10)).value == "4"
 
 
@@ -361,7 +365,9 @@ def test_nothing_is_a_citation_in_mathematics():
         ("It lies in Asia [4]. The answer is [4].", {4}, "4"),
     ],
 )
-def test_only_a_number_that_was_shown_is_a_citation_and_one_that_closes_is_an_answer(text, shown, answer):
+def test_only_a_number_that_was_shown_is_a_citation_and_one_that_closes_is_an_answer(
+    text: str, shown: set[int] | tuple[Any, ...], answer: str | None
+) -> None:
     assert parse_answer(text, lambda raw: TASKS["short_answer"].read(raw, OPEN), shown=shown).value == answer
 
 
@@ -377,19 +383,19 @@ def test_only_a_number_that_was_shown_is_a_citation_and_one_that_closes_is_an_an
         '{"answer": "I do not know"}',
     ],
 )
-def test_an_honest_decline_has_a_rule_of_its_own(text):
+def test_an_honest_decline_has_a_rule_of_its_own(text: str) -> None:
     found = parsed(text)
     assert (found.value, found.status, found.rule) == (None, "abstained", "declined")
 
 
-def test_only_the_end_of_an_endless_reply_is_read_and_the_span_is_right():
+def test_only_the_end_of_an_endless_reply_is_read_and_the_span_is_right() -> None:
     text = "The answer is [Rome]. " + "x" * 300_000 + " The answer is [Milan]."
     found = parsed(text)
     assert (found.value, text[slice(*found.span)]) == ("Milan", "[Milan]")
     assert parsed("The answer is [Rome]. " + "x " * 200_000).value is None
 
 
-def test_free_text_in_parentheses_counts_alone_on_the_last_line():
+def test_free_text_in_parentheses_counts_alone_on_the_last_line() -> None:
     found = parse_answer("I compared both cities.\n(Bern)", lambda text: text.strip() or None, "parentheses")
     assert (found.value, found.rule) == ("Bern", "last")
     assert parse_answer("Bern (on the Aare) is old.", lambda text: text.strip() or None, "parentheses").value is None

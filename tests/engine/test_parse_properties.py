@@ -2,6 +2,8 @@
 
 import time
 import timeit
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,8 @@ from madke.engine.parse import (
     parse_verdict,
     without_reasoning,
 )
-from madke.engine.parse.context import WINDOW
+from madke.engine.parse.answer import Marker
+from madke.engine.parse.context import WINDOW, Parsed
 from madke.tasks import TASKS
 
 QUESTIONS = {
@@ -28,7 +31,7 @@ QUESTIONS = {
     "choice": Question(id="q", question="?", task="choice", choices=("tin", "mercury", "iron", "A gas")),
     "math": Question(id="q", question="?", task="math"),
 }
-MARKERS = ("brackets", "parentheses", "boxed", "text")
+MARKERS: tuple[Marker, ...] = ("brackets", "parentheses", "boxed", "text")
 NAMES = ("Debater 1", "Debater 10", "Negative side")
 
 PIECES = st.sampled_from([
@@ -45,11 +48,11 @@ TEXTS = st.one_of(
 )
 
 
-def reader(task):
+def reader(task: str) -> Callable[..., Any]:
     return lambda raw: TASKS[task].read(raw, QUESTIONS[task])
 
 
-def in_every_grammar(text):
+def in_every_grammar(text: str) -> Iterator[Parsed]:
     for task in QUESTIONS:
         for marker in MARKERS:
             yield parse_answer(text, reader(task), marker, shown=range(12), is_math=task == "math")
@@ -62,7 +65,7 @@ def in_every_grammar(text):
 
 
 @given(TEXTS)
-def test_no_text_raises_and_every_value_has_its_place(text):
+def test_no_text_raises_and_every_value_has_its_place(text: str) -> None:
     without_reasoning(text)
     for parsed in in_every_grammar(text):
         assert parsed.status in ("ok", "abstained")
@@ -73,7 +76,7 @@ def test_no_text_raises_and_every_value_has_its_place(text):
 
 
 @given(TEXTS, st.integers(0, 12), st.integers(1, 4))
-def test_ids_are_distinct_in_range_and_within_the_limit(text, size, limit):
+def test_ids_are_distinct_in_range_and_within_the_limit(text: str, size: int, limit: int) -> None:
     chosen = parse_selection(text, size=size, limit=limit).value
     assert len(set(chosen.ids)) == len(chosen.ids) <= limit
     assert all(0 <= n < size for n in chosen.ids + chosen.dropped)
@@ -81,7 +84,7 @@ def test_ids_are_distinct_in_range_and_within_the_limit(text, size, limit):
 
 
 @given(TEXTS)
-def test_values_are_of_their_kind(text):
+def test_values_are_of_their_kind(text: str) -> None:
     confidence = parse_confidence(text).value
     assert confidence is None or 0 <= confidence <= 1
     assert parse_pick(text, NAMES).value in (None, *NAMES)
@@ -120,7 +123,7 @@ CITATIONS = st.sampled_from([" [3]", " [1][2]", "[0]", " [1, 2]", " [4-6]", " [K
 
 
 @given(st.lists(st.tuples(SENTENCES, CITATIONS, st.booleans(), st.booleans()), min_size=1, max_size=5))
-def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts):
+def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts: list[tuple[str, str, bool, bool]]) -> None:
     plain = " ".join(sentence for sentence, *_ in parts)
     cited = " ".join(_cited(*part) for part in parts)
     for task in QUESTIONS:
@@ -129,7 +132,7 @@ def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts):
             assert (after.value, after.rule) == (before.value, before.rule)
 
 
-def _cited(sentence, citation, is_cited, inside):
+def _cited(sentence: str, citation: str, is_cited: bool, inside: bool) -> str:
     if not is_cited:
         return sentence
     if sentence[-1].isalnum():
@@ -164,7 +167,7 @@ ECHOES = [
 
 @pytest.mark.parametrize("echo", ECHOES)
 @pytest.mark.parametrize("around", ["{}", "I was told: {}", "{}\nI do not know."])
-def test_an_echo_of_what_was_asked_for_never_counts(echo, around):
+def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> None:
     text = around.format(echo) if "{}" in around else echo
     for task in QUESTIONS:
         for marker in ("brackets", "parentheses", "boxed"):
@@ -200,29 +203,29 @@ NESTED = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_work_grows_with_the_length_and_no_faster(unit):
+def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
     small, large = (least_work(unit, size) for size in (2_000, 20_000))
     assert large <= 40 * max(small, MEASURABLE)
 
 
-def test_fourteen_megabytes_are_no_more_work_than_what_is_read_of_them():
+def test_fourteen_megabytes_are_no_more_work_than_what_is_read_of_them() -> None:
     """Cutting off the rest and looking for reasoning are cheap."""
     assert least_work("[", 14_000_000) <= 8 * least_work("[", WINDOW)
 
 
 @pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
-def test_deep_and_long_brackets_are_read(text):
+def test_deep_and_long_brackets_are_read(text: str) -> None:
     read_all(text)
 
 
-def least_work(unit, size):
+def least_work(unit: str, size: int) -> float:
     """Processor time of the fastest of two readings, which leaves out what other programs cost."""
     text = (unit * (size // len(unit) + 1))[:size]
     return min(timeit.repeat(lambda: read_all(text), number=1, repeat=2, timer=time.process_time))
 
 
-def read_all(text):
+def read_all(text: str) -> None:
     without_reasoning(text)
     for parsed in (
         parse_answer(text, reader("short_answer")),

@@ -3,6 +3,9 @@
 import gzip
 import json
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 from madke.core.question import Question
 from madke.engine.parse import parse_answer, parse_selection, parse_verdict
@@ -11,22 +14,22 @@ from madke.tasks import TASKS
 SIDES = ("Affirmative side", "Negative side")
 
 
-def read_lines(path):
+def read_lines(path: Path) -> Iterator[Any]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
 
-def read_for(task, choices=()):
+def read_for(task: str, choices: Any = ()) -> Callable[..., Any]:
     question = Question(id="q", question="?", task=task, choices=tuple(choices))
     return lambda raw: TASKS[task].read(raw, question)
 
 
-def mirage(shared_data, *runs):
+def mirage(shared_data: Path, *runs: str) -> Iterator[Any]:
     for run in runs:
         yield from read_lines(shared_data / "recorded" / "mirage_mmlu_med" / f"{run}.jsonl.gz")
 
 
-def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data):
+def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data: Path) -> None:
     letters = several = 0
     for item in mirage(shared_data, "gpt-35-turbo-16k_cot", "gpt-4-32k_rag_32"):
         text = item["outputs"][0]
@@ -40,7 +43,7 @@ def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data):
     assert (letters, several) == (1655, 45)
 
 
-def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data):
+def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data: Path) -> None:
     items = list(mirage(shared_data, "gpt-35-turbo-16k_rag_32", "gpt-4-32k_rag_32"))
     texts = [item["outputs"][0].partition('"answer_choice"')[0] for item in items]
     answers = [parse_answer(text, read_for("short_answer"), shown=range(32)).value for text in texts]
@@ -51,7 +54,7 @@ def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data):
     assert all(parse_verdict(text).value.consensus is None for text in texts)
 
 
-def test_every_moderator_verdict_is_read_and_none_says_another_thing_when_it_is_cut_off(shared_data):
+def test_every_moderator_verdict_is_read_and_none_says_another_thing_when_it_is_cut_off(shared_data: Path) -> None:
     verdicts = [
         message["content"]
         for debate in read_lines(shared_data / "recorded" / "mad_commonmt_debates_100.jsonl.gz")
@@ -71,20 +74,20 @@ def test_every_moderator_verdict_is_read_and_none_says_another_thing_when_it_is_
             assert cut.answer in (None, told.value.answer)
 
 
-def test_labels_in_agents_final_actions_are_read(shared_data):
+def test_labels_in_agents_final_actions_are_read(shared_data: Path) -> None:
     items = list(read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"))
     read = [parse_answer(item["transcript"], read_for("claim")).value for item in items]
     told = [read_for("claim")(item["info"]["answer"] or "") for item in items]
     assert sum(one == other for one, other in zip(read, told, strict=True)) >= 249
 
 
-def test_answers_in_running_text_without_a_marker_are_left_alone(shared_data):
+def test_answers_in_running_text_without_a_marker_are_left_alone(shared_data: Path) -> None:
     with gzip.open(shared_data / "recorded" / "evouna" / "NQ_1800.json.gz", "rt", encoding="utf-8") as file:
         texts = [item["answer_gpt4"] or "" for item in json.load(file)]
     assert not any(parse_answer(text, read_for("short_answer")).value for text in texts)
 
 
-def test_citing_behind_every_sentence_changes_no_answer_of_an_agent(shared_data):
+def test_citing_behind_every_sentence_changes_no_answer_of_an_agent(shared_data: Path) -> None:
     for item in read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"):
         text = item["transcript"]
         cited = re.sub(r"(?<=[a-z]{3}[.!?])(?=\s|\Z)", " [3][12]", text)

@@ -1,9 +1,12 @@
 """Replies in the forms in which chat models write them, each with the value that a careful person reads."""
 
+from typing import Any
+
 import pytest
 
 from madke.core.question import Question
 from madke.engine.parse import parse_answer
+from madke.engine.parse.answer import Marker
 from madke.tasks import TASKS
 
 QUESTIONS = {
@@ -189,8 +192,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("task", "shown", "text", "value"), CASES)
-def test_a_reply_is_read_as_a_person_reads_it(task, shown, text, value):
-    marker = "parentheses" if task == "choice" and "(" in text else "brackets"
+def test_a_reply_is_read_as_a_person_reads_it(
+    task: str, shown: frozenset[Any] | frozenset[int], text: str, value: str | None
+) -> None:
+    marker: Marker = "parentheses" if task == "choice" and "(" in text else "brackets"
     question = QUESTIONS[task]
     parsed = parse_answer(
         text, lambda raw: TASKS[task].read(raw, question), marker, shown=shown, is_math=task == "math"

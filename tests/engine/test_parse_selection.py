@@ -34,18 +34,18 @@ from madke.engine.parse import parse_selection
         ("[3] is about another river; [2] names the lake.", (2,)),
     ],
 )
-def test_reads_the_numbers_named(text, ids):
+def test_reads_the_numbers_named(text: str, ids: tuple[int, ...]) -> None:
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.status) == (ids, "ok")
 
 
-def test_too_many_numbers_give_way_to_the_concluding_sentence():
+def test_too_many_numbers_give_way_to_the_concluding_sentence() -> None:
     text = "[0] is about rivers. [1] names the lake. [2] and [5] give depths. So I choose [1] and [5]."
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.value.dropped, parsed.rule) == ((1, 5), (0, 2), "concluding")
 
 
-def test_too_many_numbers_in_one_sentence_are_cut_in_order_of_mention():
+def test_too_many_numbers_in_one_sentence_are_cut_in_order_of_mention() -> None:
     parsed = parse_selection("I choose [6], [0], [2], [4].", size=10, limit=3)
     assert (parsed.value.ids, parsed.value.dropped, parsed.rule) == ((6, 0, 2), (4,), "first")
 
@@ -59,12 +59,12 @@ def test_too_many_numbers_in_one_sentence_are_cut_in_order_of_mention():
         ("**[No Found.]**", (), "no_found"),
     ],
 )
-def test_of_ids_and_no_found_the_last_marker_wins(text, ids, rule):
+def test_of_ids_and_no_found_the_last_marker_wins(text: str, ids: tuple[int, ...], rule: str) -> None:
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.rule, parsed.status) == (ids, rule, "ok")
 
 
-def test_a_concluding_sentence_that_names_too_many_is_cut():
+def test_a_concluding_sentence_that_names_too_many_is_cut() -> None:
     text = "[0] is one. [1] is one. [5] is one. Final selection: [1], [2], [4], [3]"
     assert parse_selection(text, size=10, limit=3).value.ids == (1, 2, 4)
 
@@ -86,7 +86,7 @@ def test_a_concluding_sentence_that_names_too_many_is_cut():
         ("Selected: [1]\nOn second thoughts.\nSelected: [2]", (2,)),
     ],
 )
-def test_the_line_that_was_asked_for_needs_no_brackets(text, ids):
+def test_the_line_that_was_asked_for_needs_no_brackets(text: str, ids: tuple[int, ...]) -> None:
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.rule) == (ids, "first" if "[3]" in text and len(ids) == 3 else "selected")
 
@@ -106,7 +106,7 @@ def test_the_line_that_was_asked_for_needs_no_brackets(text, ids):
         "No passages are needed.",
     ],
 )
-def test_knowledge_is_declined_in_words_too(text):
+def test_knowledge_is_declined_in_words_too(text: str) -> None:
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.rule, parsed.status) == ((), "no_found", "ok")
 
@@ -119,18 +119,18 @@ def test_knowledge_is_declined_in_words_too(text):
         ("“Nairobi grew fast in 1907.[4]” supports it, so I pick [0].", (0,)),
     ],
 )
-def test_a_number_inside_a_quoted_passage_is_not_chosen(text, ids):
+def test_a_number_inside_a_quoted_passage_is_not_chosen(text: str, ids: tuple[int, ...]) -> None:
     assert parse_selection(text, size=10, limit=3).value.ids == ids
 
 
 @pytest.mark.parametrize(
     "text", ["", "I need nothing.", "[99]", "number 3", "[answer]", "[1] and [2] are not relevant."]
 )
-def test_nothing_readable_is_an_abstention(text):
+def test_nothing_readable_is_an_abstention(text: str) -> None:
     parsed = parse_selection(text, size=10, limit=3)
     assert (parsed.value.ids, parsed.status) == ((), "abstained")
 
 
-def test_numbers_that_were_not_shown_take_nobodys_place():
+def test_numbers_that_were_not_shown_take_nobodys_place() -> None:
     found = parse_selection("I pick [0], [1], [2] and [4].", size=5, limit=3, shown={3, 4})
     assert (found.value.ids, found.value.dropped) == ((4,), ())

@@ -26,12 +26,12 @@ AGENTS = ("AGENT_1", "AGENT_2", "AGENT_10")
         ("", None, "none"),
     ],
 )
-def test_a_judge_picks_one_debater_by_name(text, name, rule):
+def test_a_judge_picks_one_debater_by_name(text: str, name: str | None, rule: str) -> None:
     parsed = parse_pick(text, AGENTS)
     assert (parsed.value, parsed.rule) == (name, rule)
 
 
-def test_with_nobody_to_pick_nobody_is_picked():
+def test_with_nobody_to_pick_nobody_is_picked() -> None:
     assert parse_pick("[AGENT_1] wins.", ()).value is None
 
 
@@ -56,7 +56,7 @@ def test_with_nobody_to_pick_nobody_is_picked():
         ("My confidence is high; 3 of 4 sources agree.", None),
     ],
 )
-def test_the_confidence_stated_last_counts(text, confidence):
+def test_the_confidence_stated_last_counts(text: str, confidence: float | None) -> None:
     assert parse_confidence(text).value == (None if confidence is None else pytest.approx(confidence))
 
 
@@ -74,7 +74,7 @@ def test_the_confidence_stated_last_counts(text, confidence):
         ("Search for Hungary.", None),
     ],
 )
-def test_the_last_search_asked_for_counts(text, query):
+def test_the_last_search_asked_for_counts(text: str, query: str | None) -> None:
     assert parse_search(text).value == query
 
 
@@ -94,5 +94,5 @@ def test_the_last_search_asked_for_counts(text, query):
         ("Nobody asked me to <think> about it. [Paris]", "Nobody asked me to <think> about it. [Paris]"),
     ],
 )
-def test_reasoning_is_not_said_and_talk_of_it_is_no_reasoning(text, said):
+def test_reasoning_is_not_said_and_talk_of_it_is_no_reasoning(text: str, said: str) -> None:
     assert without_reasoning(text) == said

@@ -35,7 +35,7 @@ SIDES = ("Affirmative side", "Negative side")
         ("Verdict: yes\nVerdict: no", None),
     ],
 )
-def test_verdicts(text, consensus):
+def test_verdicts(text: str, consensus: bool | None) -> None:
     parsed = parse_verdict(text)
     assert parsed.value.consensus is consensus
     assert (parsed.status == "ok") == (consensus is not None)
@@ -63,7 +63,7 @@ def test_verdicts(text, consensus):
         ("The date is wrong.\nVerdict: [REVISE]", False),
     ],
 )
-def test_a_verdict_has_words_that_no_answer_shares(text, consensus):
+def test_a_verdict_has_words_that_no_answer_shares(text: str, consensus: bool | None) -> None:
     assert parse_verdict(text).value.consensus is consensus
 
 
@@ -74,7 +74,7 @@ def test_a_verdict_has_words_that_no_answer_shares(text, consensus):
         "- **Reason:** both name the Danube\n- **Settled:** true\n- **Side:** Negative side\n- **Answer:** Danube",
     ],
 )
-def test_a_list_of_keys_is_read_as_a_record(text):
+def test_a_list_of_keys_is_read_as_a_record(text: str) -> None:
     parsed = parse_verdict(text, sides=SIDES)
     assert parsed.value == Judged(consensus=True, side="Negative side", answer="Danube", reason="both name the Danube")
     assert parsed.rule == "list"
@@ -90,7 +90,7 @@ def test_a_list_of_keys_is_read_as_a_record(text):
         ("The negative side is right. The answer is [Danube].", None),
     ],
 )
-def test_an_extraction_names_a_side_on_its_own_line(text, side):
+def test_an_extraction_names_a_side_on_its_own_line(text: str, side: str | None) -> None:
     assert parse_side(text, SIDES).value == side
 
 
@@ -107,7 +107,7 @@ def test_an_extraction_names_a_side_on_its_own_line(text, side):
         ("The answer is true to life.", None),
     ],
 )
-def test_grades(text, right):
+def test_grades(text: str, right: bool | None) -> None:
     assert parse_grade(text).value is right
 
 
@@ -127,7 +127,7 @@ JUDGED = Judged(consensus=True, side="Negative side", answer="He went home.", re
         "{“settled”: “yes”, “side”: “Negative”, “reason”: “It's the sense of 'home'.”, “answer”: “He went home.”}",
     ],
 )
-def test_reads_records_however_they_are_quoted(text):
+def test_reads_records_however_they_are_quoted(text: str) -> None:
     parsed = parse_verdict(text, sides=SIDES)
     assert (parsed.value, parsed.rule) == (JUDGED, "record")
 
@@ -150,7 +150,7 @@ def test_reads_records_however_they_are_quoted(text):
         ('{"temperature": 0.5} They agree. [Yes]', (True, None, None)),
     ],
 )
-def test_a_record_says_only_what_it_holds(text, judged):
+def test_a_record_says_only_what_it_holds(text: str, judged: tuple[bool | None, str | None, str | None]) -> None:
     value = parse_verdict(text, sides=SIDES).value
     assert (value.consensus, value.side, value.answer) == judged
 
@@ -159,12 +159,12 @@ def test_a_record_says_only_what_it_holds(text, judged):
     ("side", "named"),
     [("Debater 1", "Debater 1"), ("debater 10", "Debater 10"), ("10", "Debater 10"), ("Debater 100", None), ("", None)],
 )
-def test_a_side_is_a_whole_name(side, named):
+def test_a_side_is_a_whole_name(side: str, named: str | None) -> None:
     parsed = parse_verdict(f'{{"settled": "yes", "side": "{side}"}}', sides=("Debater 1", "Debater 10"))
     assert parsed.value.side == named
 
 
-def test_an_answer_that_the_task_cannot_read_is_none():
+def test_an_answer_that_the_task_cannot_read_is_none() -> None:
     question = Question(id="q", question="?", task="choice", choices=("tin", "mercury"))
     read = lambda raw: TASKS["choice"].read(raw, question)  # noqa: E731
     assert parse_verdict('{"settled": "yes", "answer": "[B]"}', read=read).value == Judged(consensus=True, answer="B")
@@ -176,7 +176,7 @@ def test_an_answer_that_the_task_cannot_read_is_none():
     ["They do not agree, so I cannot say [Yes].", "I can't reply [Yes].", "It is impossible to reply [Yes].",
      "This does not deserve a [Yes].", "I am unable to say [Yes].", "Far from [Yes]."],
 )  # fmt: skip
-def test_a_refusal_to_say_yes_is_no_consensus(text):
+def test_a_refusal_to_say_yes_is_no_consensus(text: str) -> None:
     assert parse_verdict(text).value.consensus is not True
 
 
@@ -189,5 +189,5 @@ def test_a_refusal_to_say_yes_is_no_consensus(text):
         ("I cannot find any difference: [Yes]", True),
     ],
 )
-def test_a_record_of_answers_leaves_the_decision_to_the_marker(text, consensus):
+def test_a_record_of_answers_leaves_the_decision_to_the_marker(text: str, consensus: bool) -> None:
     assert parse_verdict(text).value.consensus is consensus

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.core.chat import Completion
+from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import debate
@@ -19,13 +19,13 @@ WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 class Reader:
     name = "m"
 
-    async def complete(self, request):
+    async def complete(self, request: ChatRequest) -> Completion:
         self.read = request.messages[-1].content
         return Completion(text="[a]")
 
 
 @given(st.text(st.sampled_from("a ") | st.sampled_from("\u00e9\u200b" + WHITE_SPACE), max_size=12))
-def test_white_space_is_folded(text):
+def test_white_space_is_folded(text: str) -> None:
     pool = KnowledgePool(
         passages=(Passage(source="wiki", key="k", title=text, text=f"{text}.{text}", score=1.0, rank=0),)
     )

@@ -1,13 +1,15 @@
 """What a protocol may say, and what contradicts itself and is refused."""
 
+from collections.abc import Callable
 from itertools import combinations
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from madke.core.chat import Completion
-from madke.core.knowledge import EMPTY_POOL
+from madke.core.chat import ChatRequest, Completion
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.question import Question
 from madke.engine.protocol import Protocol
 from tests.support.plain import play, protocol, signed, tokens
 
@@ -16,7 +18,7 @@ ONE = [{"name": "A"}]
 POOL = {"sources": ["wiki", "google"]}
 
 
-def refused(said, **settings):
+def refused(said: str, **settings: Any) -> Any:
     return pytest.param(settings, said, id=said[:60])
 
 
@@ -103,7 +105,7 @@ def refused(said, **settings):
         refused("a debater cannot be called 'summarizer'", debaters=[{"name": "summarizer"}]),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(settings, said):
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         protocol(**settings)
 
@@ -141,7 +143,7 @@ def test_settings_that_contradict_each_other_are_refused(settings, said):
         ({"overflow": "ignore"}, "overflow"),
     ],
 )
-def test_unknown_keys_and_impossible_values_are_refused_where_they_stand(settings, field):
+def test_unknown_keys_and_impossible_values_are_refused_where_they_stand(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as refusal:
         protocol(**settings)
     places = [".".join(str(part) for part in error["loc"]) for error in refusal.value.errors()]
@@ -149,13 +151,13 @@ def test_unknown_keys_and_impossible_values_are_refused_where_they_stand(setting
     assert any(place.startswith(first) and place.endswith(last) for place in places)
 
 
-def test_a_protocol_cannot_be_changed():
+def test_a_protocol_cannot_be_changed() -> None:
     rules = protocol()
     with pytest.raises(ValidationError, match="frozen"):
-        rules.rounds = 5
+        rules.rounds = 5  # type: ignore[misc]
 
 
-def test_the_defaults_are_madkes_reference_settings():
+def test_the_defaults_are_madkes_reference_settings() -> None:
     rules = Protocol(source="x")
     assert [debater.name for debater in rules.cast] == ["Debater 1", "Debater 2"]
     assert (rules.rounds, rules.temperature, rules.stop, rules.finish) == (3, 0.5, "judge", "summarizer")
@@ -164,7 +166,7 @@ def test_the_defaults_are_madkes_reference_settings():
     assert rules.level == 2
 
 
-def test_knowledge_none_and_an_orders_name_are_shorthands():
+def test_knowledge_none_and_an_orders_name_are_shorthands() -> None:
     assert protocol(knowledge="none").knowledge is None
     assert protocol(order="madc") == protocol(order={"by": "madc"})
     counts = protocol(knowledge={**POOL, "per_source": {"wiki": 10, "google": 5}}).knowledge
@@ -193,14 +195,16 @@ def test_knowledge_none_and_an_orders_name_are_shorthands():
         ),
     ],
 )
-def test_a_protocol_says_who_may_be_called_and_which_templates_it_needs(settings, roles, stages):
+def test_a_protocol_says_who_may_be_called_and_which_templates_it_needs(
+    settings: dict[str, Any], roles: str, stages: str
+) -> None:
     rules = protocol(**settings)
     names = tuple(debater.name for debater in rules.cast)
     assert rules.roles == (*names, *roles.split())
     assert rules.stages == tuple(stages.split())
 
 
-def literals(model, path=""):
+def literals(model: type[Any], path: str = "") -> dict[str, Any]:
     """Dotted path -> values, for every field of a protocol that takes one of a fixed set."""
     found = {}
     for name, field in model.model_fields.items():
@@ -212,12 +216,12 @@ def literals(model, path=""):
     return found
 
 
-def one_by_one(agent, round_n):
+def one_by_one(agent: str, round_n: int) -> str:
     """Debaters all of whose answers differ in rounds 1 and 2, and agree from round 3 on."""
     return "Oslo" if round_n > 2 else f"{agent} town"
 
 
-async def by_last_letter(question, candidates):
+async def by_last_letter(question: Question, candidates: list[str]) -> list[int]:
     return [ord(candidate[-1]) for candidate in candidates]
 
 
@@ -233,12 +237,12 @@ WORDS = {
 }
 
 
-def worded(**stages):
+def worded(**stages: Any) -> Callable[..., Any]:
     said = signed(**stages)
     return lambda request: WORDS.get(request.purpose.agent) if request.purpose.stage == "speak" else said(request)
 
 
-def narrow(request):
+def narrow(request: ChatRequest) -> str | Completion:
     """A model whose window holds two stances."""
     fits = len(tokens(request.messages[-1].content)) <= 2
     return signed()(request) if fits else Completion(outcome="too_long")
@@ -251,7 +255,7 @@ ENDING = signed(
 )
 CLOSING = {"judge": "[No]", "extract": "[Kyiv]", "pick": "[A]", "summarize": "[Bonn]"}
 
-SHOWN = {
+SHOWN: dict[str, tuple[dict[str, Any], Any]] = {
     "knowledge.select": ({"rounds": 1}, [signed(select="Knowledge [1]")]),
     "talk.first": ({"talk": {"later": "sequential"}, "sees": {"peers": "latest"}}, [signed()]),
     "talk.later": ({"sees": {"peers": "history"}}, [signed(digest="sum")]),
@@ -276,7 +280,7 @@ SHOWN = {
 }
 """Field -> the rest of a protocol, and replies, under which each of its values makes another debate."""
 
-NEEDS = {
+NEEDS: dict[tuple[str, Any], dict[str, Any]] = {
     ("knowledge.select", "one_each"): {"knowledge.per_source": 1},
     ("stop", "budget"): {"token_budget": 1},
     ("finish", "only"): {"debaters": 1},
@@ -284,19 +288,19 @@ NEEDS = {
 """What a value needs besides."""
 
 
-def test_every_field_with_a_fixed_set_of_values_is_shown_below():
+def test_every_field_with_a_fixed_set_of_values_is_shown_below() -> None:
     # The debate gets a pool, however it was made: knowledge.fusion is shown where pools are loaded.
     assert set(literals(Protocol)) - {"knowledge.fusion"} == set(SHOWN)
 
 
 @pytest.mark.parametrize("field", sorted(SHOWN))
-def test_every_value_of_a_field_makes_another_debate(field, pool):
+def test_every_value_of_a_field_makes_another_debate(field: str, pool: KnowledgePool) -> None:
     traces = {value: trace(field, value, pool) for value in literals(Protocol)[field]}
     same = [pair for pair in combinations(traces, 2) if traces[pair[0]] == traces[pair[1]]]
     assert same == []
 
 
-def trace(field, value, pool):
+def trace(field: str, value: int | str, pool: KnowledgePool) -> list[Any]:
     """Everything that a value of a field can change: who was asked what, why it ended, and the answer."""
     settings, scenarios = SHOWN[field]
     said = []
@@ -309,7 +313,7 @@ def trace(field, value, pool):
     return said
 
 
-def set_in(settings, changes):
+def set_in(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The settings with values set at dotted paths."""
     for path, value in changes.items():
         outer, dot, inner = path.partition(".")

@@ -1,10 +1,13 @@
 """What a role reads from its reply: what it was shown decides what a number in brackets is."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.transcript import Stance
 from tests.support.plain import QUESTION, play, signed
 
 POOL = KnowledgePool(
@@ -17,12 +20,12 @@ CHOSEN = {"pool": POOL, "knowledge": {"select": "adaptive"}, "rounds": 1}
 MATH = replace(QUESTION, task="math", answers=("3",))
 
 
-def stances(said, **settings):
+def stances(said: Callable[..., Any], **settings: Any) -> list[Stance]:
     transcript, _ = play(said, **settings)
     return [turn.stance for turn in transcript.rounds[0].turns]
 
 
-def says(text, selected="Selected: [1]"):
+def says(text: str, selected: str = "Selected: [1]") -> Callable[..., Any]:
     return lambda request: selected if request.purpose.stage == "select" else text
 
 
@@ -31,28 +34,28 @@ def says(text, selected="Selected: [1]"):
     [({"knowledge": None}, "3"), (SHOWN, None), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, "3")],
     ids=["no pool", "shown", "another was chosen", "mathematics"],
 )
-def test_only_a_number_that_the_debater_was_shown_is_a_citation(settings, answer):
+def test_only_a_number_that_the_debater_was_shown_is_a_citation(settings: dict[str, Any], answer: str | None) -> None:
     assert {stance.answer for stance in stances(says("The lakes are deep [3]."), **settings)} == {answer}
 
 
-def test_a_number_that_closes_the_reply_is_the_answer_all_the_same():
+def test_a_number_that_closes_the_reply_is_the_answer_all_the_same() -> None:
     assert {stance.answer for stance in stances(says("As [2] says, the total number is [3]."), **SHOWN)} == {"3"}
 
 
-def test_mathematics_counts_a_last_number_and_says_so():
+def test_mathematics_counts_a_last_number_and_says_so() -> None:
     read = stances(says("So it goes round 3 times."), knowledge=None, question=MATH, rounds=1)
     assert {(stance.answer, stance.rule) for stance in read} == {("3", "last_number")}
 
 
 @pytest.mark.parametrize(("settings", "answer"), [(SHOWN, None), ({"knowledge": None}, "3")])
-def test_the_summarizer_may_cite_what_the_debaters_were_shown(settings, answer):
+def test_the_summarizer_may_cite_what_the_debaters_were_shown(settings: dict[str, Any], answer: str | None) -> None:
     said = signed(summarize="All of them cite [3].")
     transcript, _ = play(said, finish="summarizer", **settings)
     assert transcript.final.answer == answer
 
 
 @pytest.mark.parametrize(("line", "side"), [("Side: B", "B"), ("Side: none", None), ("", None)])
-def test_an_extraction_keeps_the_side_that_it_names(line, side):
+def test_an_extraction_keeps_the_side_that_it_names(line: str, side: str | None) -> None:
     said = signed(judge="Verdict: [DIFFERENT]", extract=f"{line}\nThe answer is [Lake Baikal].")
     transcript, _ = play(said, stop="judge", finish="judge_extract")
     assert (transcript.final.agent, transcript.final.answer) == (side, "Lake Baikal")

@@ -1,28 +1,31 @@
 """Who sees whom: topologies, histories, anonymity, answers, the chat form; read off the prompts of whole debates."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from madke.core.chat import Completion
+from madke.core.chat import ChatRequest, Completion, Message
 from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.llm import ScriptedChat
-from madke.tasks import TASKS
+from madke.tasks import TASKS, Task
 from tests.support.plain import PlainPrompts, play, prompts, protocol, read_by, signed, tokens
 
 FOUR = [{"name": name} for name in "ABCD"]
 
 
-def reads(transcript, round_n):
+def reads(transcript: Transcript, round_n: int) -> dict[str, str]:
     """Debater -> whom it read in a round."""
     return {turn.agent: "".join(turn.reads) for turn in transcript.rounds[round_n - 1].turns}
 
 
-def test_in_the_first_round_nobody_sees_anybody():
+def test_in_the_first_round_nobody_sees_anybody() -> None:
     transcript, model = play()
     assert [tokens(prompt) for prompt in prompts(model, "speak", 1)] == [[], [], []]
     assert reads(transcript, 1) == {"A": "", "B": "", "C": ""}
@@ -40,7 +43,7 @@ def test_in_the_first_round_nobody_sees_anybody():
         ([[0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1], [1, 0, 1, 0]], {"A": "B", "B": "", "C": "ABD", "D": "AC"}),
     ],
 )
-def test_a_topology_says_whom_a_debater_reads(topology, expected):
+def test_a_topology_says_whom_a_debater_reads(topology: list[list[int]] | str, expected: dict[str, str]) -> None:
     transcript, model = play(debaters=FOUR, sees={"topology": topology, "own": "none"})
     assert reads(transcript, 2) == expected
     assert {agent: read_by(model, agent, 2) for agent in expected} == {
@@ -49,7 +52,7 @@ def test_a_topology_says_whom_a_debater_reads(topology, expected):
 
 
 @pytest.mark.parametrize("topology", ["ring", "star", "sparse(1)"])
-def test_two_debaters_always_read_each_other(topology):
+def test_two_debaters_always_read_each_other(topology: str) -> None:
     transcript, _ = play(debaters=FOUR[:2], sees={"topology": topology})
     assert reads(transcript, 2) == {"A": "B", "B": "A"}
 
@@ -61,7 +64,7 @@ def test_two_debaters_always_read_each_other(topology):
     )
 )
 @pytest.mark.parametrize("peers", ["last_round", "history"])
-def test_nobody_is_read_against_the_matrix(peers, matrix):
+def test_nobody_is_read_against_the_matrix(peers: str, matrix: list[list[bool]]) -> None:
     names = [f"N{n}" for n in range(len(matrix))]
     debaters = [{"name": name} for name in names]
     _, model = play(debaters=debaters, rounds=3, sees={"topology": matrix, "peers": peers, "own": "none"})
@@ -85,25 +88,27 @@ def test_nobody_is_read_against_the_matrix(peers, matrix):
         ({"peers": "none", "own": "none"}, []),
     ],
 )
-def test_what_of_the_others_and_of_itself_a_debater_sees_in_round_three(sees, expected):
+def test_what_of_the_others_and_of_itself_a_debater_sees_in_round_three(
+    sees: dict[str, str], expected: list[str]
+) -> None:
     _, model = play(rounds=3, sees=sees)
     assert read_by(model, "B", 3) == expected
 
 
-def test_answers_come_without_the_reasoning_that_led_to_them():
+def test_answers_come_without_the_reasoning_that_led_to_them() -> None:
     _, model = play(signed({"A": "Oslo", "B": "Bern", "C": None}), sees={"peers": "answers"})
     (prompt,) = prompts(model, "reply", 2, "B")
     assert "peers A round 1: holds Oslo\npeers C round 1: holds None" in prompt
 
 
-def test_its_own_history_keeps_its_reasoning_where_of_the_others_only_answers_are_shown():
+def test_its_own_history_keeps_its_reasoning_where_of_the_others_only_answers_are_shown() -> None:
     _, model = play(rounds=3, sees={"peers": "answers", "own": "history"})
     (prompt,) = prompts(model, "reply", 3, "B")
     assert "history you round 1: B@1 [Lake Baikal]\nhistory you round 2: B@2" in prompt
     assert "A@" not in prompt
 
 
-def test_debaters_who_see_nobody_are_asked_anew():
+def test_debaters_who_see_nobody_are_asked_anew() -> None:
     transcript, model = play(sees={"peers": "none", "own": "none"})
     assert {request.purpose.stage for request in model.requests} == {"speak"}
     assert {turn.stance.stage for entry in transcript.rounds for turn in entry.turns} == {"speak"}
@@ -122,13 +127,15 @@ SEQUENTIAL = {"first": "sequential", "later": "sequential"}
         ({"first": "sequential"}, "latest", ["A@1"], ["B@1", "A@1", "C@1"]),
     ],
 )
-def test_who_speaks_in_turn_sees_what_was_said_this_round(talk, peers, first, second):
+def test_who_speaks_in_turn_sees_what_was_said_this_round(
+    talk: dict[str, str], peers: str, first: list[str], second: list[str]
+) -> None:
     _, model = play(talk=talk, sees={"peers": peers})
     assert read_by(model, "B", 1) == first
     assert read_by(model, "B", 2) == second
 
 
-def test_under_a_summary_debaters_read_it_in_place_of_each_other():
+def test_under_a_summary_debaters_read_it_in_place_of_each_other() -> None:
     told = signed(digest=lambda purpose: f"sum of round {purpose.round}")
     transcript, model = play(told, rounds=3, talk={"later": "simultaneous_with_summary"})
     for n in (2, 3):
@@ -145,31 +152,31 @@ def test_under_a_summary_debaters_read_it_in_place_of_each_other():
     ]
 
 
-def test_under_a_summary_a_debater_may_keep_its_own_history():
+def test_under_a_summary_a_debater_may_keep_its_own_history() -> None:
     _, model = play(
         signed(digest="sum"), rounds=3, talk={"later": "simultaneous_with_summary"}, sees={"own": "history"}
     )
     assert read_by(model, "B", 3) == ["B@2", "B@1", "B@2"]
 
 
-def test_a_first_round_in_turn_is_heard_by_all_though_later_ones_are_summed_up():
+def test_a_first_round_in_turn_is_heard_by_all_though_later_ones_are_summed_up() -> None:
     talk = {"first": "sequential", "later": "simultaneous_with_summary"}
     _, model = play(signed(digest="sum"), talk=talk, sees={"peers": "history"})
     assert read_by(model, "C", 1) == ["A@1", "B@1"]
     assert read_by(model, "C", 2) == ["C@1"]
 
 
-def test_a_failed_summary_is_not_shown():
+def test_a_failed_summary_is_not_shown() -> None:
     failed = Completion(outcome="failed", error="the server is gone")
     transcript, model = play(signed(digest=failed), talk={"later": "simultaneous_with_summary"})
     assert transcript.rounds[0].digest.error == "the server is gone"
     assert not any("gone" in prompt or "digest" in prompt for prompt in prompts(model, "reply"))
 
 
-def failing(agent, round_n):
+def failing(agent: str, round_n: int) -> Callable[..., Any]:
     said = signed()
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str | Completion:
         if (request.purpose.agent, request.purpose.round) == (agent, round_n):
             return Completion(outcome="refused", text=f"{agent}@{round_n} will not say [Oslo]")
         return said(request)
@@ -178,7 +185,7 @@ def failing(agent, round_n):
 
 
 @pytest.mark.parametrize("peers", ["last_round", "history", "latest"])
-def test_a_failed_turn_is_shown_to_nobody_not_even_to_itself(peers):
+def test_a_failed_turn_is_shown_to_nobody_not_even_to_itself(peers: str) -> None:
     talk = {"later": "sequential"} if peers == "latest" else {}
     transcript, model = play(failing("B", 1), rounds=3, talk=talk, sees={"peers": peers, "own": "last"})
     assert not any("B@1" in prompt for prompt in prompts(model))
@@ -186,7 +193,7 @@ def test_a_failed_turn_is_shown_to_nobody_not_even_to_itself(peers):
     assert transcript.degraded
 
 
-def test_anonymous_peers_have_no_names():
+def test_anonymous_peers_have_no_names() -> None:
     talk = {"later": "sequential"}
     for sees in ({"peers": "last_round", "grouped": True}, {"peers": "history", "own": "history"}, {"peers": "latest"}):
         transcript, model = play(talk=talk, rounds=3, sees={**sees, "anonymous": True})
@@ -198,7 +205,7 @@ def test_anonymous_peers_have_no_names():
         assert set(reads(transcript, 3)["A"]) == {"B", "C"}
 
 
-def test_grouped_peers_are_sorted_by_answer_under_the_tasks_matcher():
+def test_grouped_peers_are_sorted_by_answer_under_the_tasks_matcher() -> None:
     answers = {"A": "Oslo", "B": "lake baikal", "C": "Lake Baikal", "D": None}
     _, model = play(signed(answers), debaters=FOUR, sees={"grouped": True})
     (prompt,) = prompts(model, "reply", 2, "A")
@@ -213,13 +220,13 @@ def test_grouped_peers_are_sorted_by_answer_under_the_tasks_matcher():
 CHAT = {"form": "chat", "peers": "history", "own": "history"}
 
 
-def chat(model, agent, round_n):
+def chat(model: ScriptedChat, agent: str, round_n: int) -> list[tuple[str, ...]]:
     """(role, text) of the messages between the system text and the last user message."""
     (request,) = [r for r in model.requests if (r.purpose.agent, r.purpose.round) == (agent, round_n)]
     return [(message.role, message.content) for message in request.messages[1:]]
 
 
-def test_a_chat_has_own_turns_as_assistant_and_the_others_as_user():
+def test_a_chat_has_own_turns_as_assistant_and_the_others_as_user() -> None:
     two = [{"name": "A"}, {"name": "B"}]
     _, model = play(signed({"A": "Oslo", "B": "Bern"}), debaters=two, rounds=2, talk=SEQUENTIAL, sees=CHAT)
     ask = "Which lake is the deepest?"
@@ -232,7 +239,7 @@ def test_a_chat_has_own_turns_as_assistant_and_the_others_as_user():
     assert [role for role, _ in chat(model, "B", 2)] == ["user", "assistant", "user"]
 
 
-def test_in_a_chat_roles_alternate_whoever_speaks_and_hidden_peers_are_left_out():
+def test_in_a_chat_roles_alternate_whoever_speaks_and_hidden_peers_are_left_out() -> None:
     _, model = play(rounds=3, talk=SEQUENTIAL, sees={**CHAT, "anonymous": True, "topology": "sparse(1)"})
     said = chat(model, "A", 3)
     roles = [role for role, _ in said]
@@ -243,25 +250,27 @@ def test_in_a_chat_roles_alternate_whoever_speaks_and_hidden_peers_are_left_out(
     )
 
 
-def test_the_judge_sees_the_round_or_the_whole_history():
+def test_the_judge_sees_the_round_or_the_whole_history() -> None:
     for judge_sees, expected in (("last_round", ["A@2", "B@2", "C@2"]), ("history", None)):
         _, model = play(signed(judge="[No]"), stop="judge", judge_sees=judge_sees)
         (prompt,) = prompts(model, "judge", 2)
         assert tokens(prompt) == (expected or ["A@1", "B@1", "C@1", "A@2", "B@2", "C@2"])
 
 
-def test_closing_stages_see_every_debater_whatever_the_topology():
+def test_closing_stages_see_every_debater_whatever_the_topology() -> None:
     said = signed(judge="[No]", summarize="[Oslo]")
     _, model = play(said, stop="judge", finish="summarizer", sees={"peers": "none", "topology": "sparse(1)"})
     for stage in ("judge", "summarize"):
         assert tokens(prompts(model, stage, 2)[0]) == ["A@2", "B@2", "C@2"]
 
 
-def test_no_template_sees_the_gold_answers():
+def test_no_template_sees_the_gold_answers() -> None:
     seen = []
 
     class Curious(PlainPrompts):
-        def render(self, stage, task, values, *, prompt=None):
+        def render(
+            self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
+        ) -> tuple[Message, ...]:
             seen.append(values["question"])
             return super().render(stage, task, values, prompt=prompt)
 

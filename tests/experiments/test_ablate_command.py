@@ -5,6 +5,8 @@ import signal
 import sys
 import threading
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,7 @@ published:
 """
 
 
-def arguments(folder, server, *more, recipe=RECIPE, n=3):
+def arguments(folder: Any, server: Any, *more: Any, recipe: Any = RECIPE, n: int = 3) -> Any:
     questions, pools = write_dataset(folder, n)
     file = folder / "recipe.yaml"
     file.write_text(recipe)
@@ -40,19 +42,19 @@ def arguments(folder, server, *more, recipe=RECIPE, n=3):
     return ("ablate", file, "--data", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
 
 
-def arms(folder):
+def arms(folder: Any) -> Any:
     return {path.name: list(read_transcripts(path)) for path in (folder / "out" / "arms").iterdir()}
 
 
-def logical(transcripts):
+def logical(transcripts: Any) -> Any:
     return sum(used.calls for transcript in transcripts for used in transcript.usage.values())
 
 
-def paid(transcripts):
+def paid(transcripts: Any) -> Any:
     return sum(used.paid for transcript in transcripts for used in transcript.usage.values())
 
 
-def test_arms_share_every_call_that_is_the_same(tmp_path):
+def test_arms_share_every_call_that_is_the_same(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         done = madke(*arguments(tmp_path, server))
         assert done.returncode == 0, done.stderr
@@ -77,7 +79,7 @@ def test_arms_share_every_call_that_is_the_same(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path):
+def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         planned = madke(*arguments(tmp_path, server, "--plan", "--json"))
         assert planned.returncode == 0, planned.stderr
@@ -97,7 +99,7 @@ def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path):
+def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
     calm = tmp_path / "calm"
     calm.mkdir()
     with openai_server(debating) as server:
@@ -105,7 +107,7 @@ def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path):
         asked_calmly = len(server.requests)
     reached = threading.Event()
 
-    def noticing(body, n):
+    def noticing(body: Any, n: Any) -> Any:
         if n == asked_calmly // 2:
             reached.set()
         return debating(body, n)
@@ -125,7 +127,7 @@ def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path):
+def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("openai/m: {prompt: 1000, completion: 1000}")
     with openai_server(debating) as server:
@@ -142,7 +144,7 @@ def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_arm_can_be_as_dear_as_another(tmp_path):
+def test_an_arm_can_be_as_dear_as_another(tmp_path: Path) -> None:
     recipe = """
 title: Equal cost
 source: a test
@@ -164,14 +166,14 @@ arms:
     assert planned_and_paid(again.stdout)["calls"][0] == str(logical(found["calls"]))
 
 
-def planned_and_paid(stdout):
+def planned_and_paid(stdout: Any) -> Any:
     """Arm -> the cells of the last table."""
     _, _, table = stdout.partition("Planned and paid")
     return {words[0]: words[1:] for line in table.splitlines() if (words := line.split())}
 
 
 @pytest.mark.slow
-def test_what_an_estimator_says_is_no_call_that_is_paid(tmp_path):
+def test_what_an_estimator_says_is_no_call_that_is_paid(tmp_path: Path) -> None:
     recipe = "{title: Rerank, source: a test, arms: [{name: rerank, protocol: rerank}]}"
     program = tmp_path / "estimator.py"
     program.write_text("import sys\nfor line in sys.stdin:\n    print(len(line))\n")
@@ -187,7 +189,7 @@ def test_what_an_estimator_says_is_no_call_that_is_paid(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_plan_knows_what_follows_from_a_first_round(tmp_path):
+def test_the_plan_knows_what_follows_from_a_first_round(tmp_path: Path) -> None:
     recipe = """
 title: Position
 source: a test
@@ -209,7 +211,7 @@ arms:
         assert plan["least"]["paid"] - 1e-9 <= paid(found[name]) <= plan["most"]["paid"] + 1e-9, name
 
 
-def test_a_plan_says_which_passages_it_assumes(tmp_path):
+def test_a_plan_says_which_passages_it_assumes(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         command = [*arguments(tmp_path, server, "--plan")]
         assert "are assumed" not in madke(*command).stdout
@@ -224,7 +226,7 @@ def test_a_plan_says_which_passages_it_assumes(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_position_audit_takes_the_first_round_over_in_another_order(tmp_path):
+def test_a_position_audit_takes_the_first_round_over_in_another_order(tmp_path: Path) -> None:
     recipe = """
 title: Position
 source: a test
@@ -247,7 +249,7 @@ arms:
 
 
 @pytest.mark.slow
-def test_an_arm_waits_for_what_it_needs(tmp_path):
+def test_an_arm_waits_for_what_it_needs(tmp_path: Path) -> None:
     recipe = """
 title: Equal cost
 source: a test
@@ -259,7 +261,7 @@ arms:
 """
     broken = threading.Event()
 
-    def filtered(body, n):
+    def filtered(body: Any, n: Any) -> Any:
         if not broken.is_set() and "survey 1?" in str(body["messages"]):
             return error(400, "content filter")
         return debating(body, n)
@@ -278,7 +280,7 @@ arms:
 
 
 @pytest.mark.slow
-def test_a_start_that_was_refused_leaves_the_folder_free(tmp_path):
+def test_a_start_that_was_refused_leaves_the_folder_free(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         command = arguments(tmp_path, server)
         wrong = tmp_path / "wrong.jsonl"
@@ -289,7 +291,7 @@ def test_a_start_that_was_refused_leaves_the_folder_free(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_a_recipe_only_says_about_itself_may_change(tmp_path):
+def test_what_a_recipe_only_says_about_itself_may_change(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
         asked = len(server.requests)
@@ -298,7 +300,7 @@ def test_what_a_recipe_only_says_about_itself_may_change(tmp_path):
         assert len(server.requests) == asked
 
 
-def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path):
+def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         command = arguments(tmp_path, server)
         data = command[command.index("--data") + 1]
@@ -307,7 +309,7 @@ def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_store_says_who_paid_what(tmp_path):
+def test_the_store_says_who_paid_what(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
@@ -327,20 +329,20 @@ def test_the_store_says_who_paid_what(tmp_path):
         (("rounds: 3", "rounds: three"), "arm 'wiki-three'"),
     ],
 )
-def test_wrong_recipes_are_refused(tmp_path, change, expected):
+def test_wrong_recipes_are_refused(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
     with openai_server(debating) as server:
         assert expected in refused(*arguments(tmp_path, server, recipe=RECIPE.replace(*change)))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_limit_without_a_price_is_refused_before_anything_is_asked_or_written(tmp_path):
+def test_a_limit_without_a_price_is_refused_before_anything_is_asked_or_written(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         assert "needs the price of 'openai/m'" in refused(*arguments(tmp_path, server, "--max-cost", 1))
         assert not server.requests
     assert not (tmp_path / "out").exists()
 
 
-def test_a_grid_that_nobody_can_run_is_refused(tmp_path):
+def test_a_grid_that_nobody_can_run_is_refused(tmp_path: Path) -> None:
     axis = ", ".join(f"l{n}: {{seed: {n}}}" for n in range(40))
     recipe = f"title: T\nsource: s\ngrid:\n  a: {{{axis}}}\n  b: {{{axis}}}\n"
     with openai_server(debating) as server:
@@ -348,14 +350,14 @@ def test_a_grid_that_nobody_can_run_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_with_more_questions_than_before_the_limit_is_named(tmp_path):
+def test_with_more_questions_than_before_the_limit_is_named(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
         assert "3 questions, not 2 (--limit, or the data)" in refused(*arguments(tmp_path, server, "--limit", 2))
 
 
 @pytest.mark.slow
-def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path):
+def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
         changed = arguments(tmp_path, server, recipe=RECIPE.replace("rounds: 3", "rounds: 2"))
@@ -363,11 +365,11 @@ def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path):
 
 
 @pytest.mark.parametrize("converted", [False, True])
-def test_recipes_of_commonmt_take_the_papers_200_sentences(tmp_path, converted):
+def test_recipes_of_commonmt_take_the_papers_200_sentences(tmp_path: Path, converted: bool) -> None:
     rows = "".join(f"\u53e5\u5b50 {n},Sentence {n}.,Wrong {n}.\n" for n in range(1, 401))
     data = tmp_path / "lexical.csv"
     data.write_text(f"chinese_source,english_target_correct,english_target_wrong\n{rows}", encoding="utf-8")
-    given = f"commonmt={data}"
+    given: str | Path = f"commonmt={data}"
     if converted:
         given = tmp_path / "all.jsonl"
         assert madke("datasets", "convert", "commonmt", data, "--out", given).returncode == 0

@@ -1,5 +1,7 @@
 """Prices, and the budget that runs pay from."""
 
+from pathlib import Path
+
 import pytest
 
 from madke.core.chat import Usage
@@ -11,16 +13,16 @@ MINI = Price(prompt=0.15, cached=0.075, completion=0.6)
 USAGE = Usage(prompt_tokens=1_000_000, cached_tokens=400_000, completion_tokens=500_000)
 
 
-def test_cached_prompt_tokens_have_their_own_price():
+def test_cached_prompt_tokens_have_their_own_price() -> None:
     # 0.6 million at 0.15, 0.4 million at 0.075, half a million at 0.6
     assert cost(USAGE, MINI) == pytest.approx(0.09 + 0.03 + 0.3)
 
 
-def test_without_a_price_of_their_own_cached_tokens_cost_what_others_do():
+def test_without_a_price_of_their_own_cached_tokens_cost_what_others_do() -> None:
     assert cost(USAGE, Price(prompt=1, completion=0)) == pytest.approx(1)
 
 
-def test_a_price_is_found_with_and_without_the_endpoint():
+def test_a_price_is_found_with_and_without_the_endpoint() -> None:
     prices = {"openai/mini": MINI, "azure/x@https://b.example": Price(prompt=1, completion=1)}
     assert price_of("openai/mini@http://localhost:1", prices) is MINI
     assert price_of("azure/x@https://b.example", prices).prompt == 1
@@ -28,7 +30,7 @@ def test_a_price_is_found_with_and_without_the_endpoint():
     assert price_of("offline/extractive-2", {"offline": MINI}) is price_of("offline", {"offline": MINI}) is MINI
 
 
-def test_a_price_is_found_for_names_with_signs_in_them():
+def test_a_price_is_found_for_names_with_signs_in_them() -> None:
     prices = {"openai/@cf/meta/llama": MINI, "openai/gemini@2026-01-01": MINI}
     assert price_of("openai/@cf/meta/llama@http://localhost:1/v1", prices) is MINI
     assert price_of("openai/gemini@2026-01-01", prices) is MINI
@@ -36,7 +38,7 @@ def test_a_price_is_found_for_names_with_signs_in_them():
     assert price_of("scripted/a#b.json#0123abcd", {"scripted/a#b.json": MINI}) is MINI
 
 
-def test_a_price_file_is_checked(tmp_path):
+def test_a_price_file_is_checked(tmp_path: Path) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text("openai/mini: {prompt: 0.15, completion: 0.6}\n")
     assert read_prices(file) == {"openai/mini": Price(prompt=0.15, completion=0.6)}
@@ -45,14 +47,14 @@ def test_a_price_file_is_checked(tmp_path):
         read_prices(file)
 
 
-def test_a_budget_is_exhausted_when_the_limit_is_reached():
+def test_a_budget_is_exhausted_when_the_limit_is_reached() -> None:
     budget = Budget(prices={"openai/mini": MINI}, max_cost=0.42)
     assert budget.reached is None
     budget.pay("openai/mini@http://localhost:1", USAGE)
     assert budget.reached == "--max-cost"
 
 
-def test_a_limit_needs_the_price_of_every_model_that_charges():
+def test_a_limit_needs_the_price_of_every_model_that_charges() -> None:
     budget = Budget(prices={"openai/mini": MINI}, max_cost=1)
     budget.check(["openai/mini", "offline", "scripted/x.json"])
     with pytest.raises(UserError, match="price of 'openai/maxi'"):

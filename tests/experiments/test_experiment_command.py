@@ -1,5 +1,9 @@
 """What ``madke ablate`` says and does besides running arms: arms that cannot run, tests, replays."""
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -21,7 +25,7 @@ arms:
 """
 
 
-def invoke(folder, *more, recipe=ARMS, model=None):
+def invoke(folder: Any, *more: Any, recipe: Any = ARMS, model: Any = None) -> Any:
     """Run the verb in this process, with a script for a model where nothing else is said."""
     write_dataset(folder, 3)
     (folder / "recipe.yaml").write_text(recipe)
@@ -33,21 +37,21 @@ def invoke(folder, *more, recipe=ARMS, model=None):
     return CliRunner().invoke(app, [str(each) for each in (folder / "recipe.yaml", *data, *more)])
 
 
-def bad_input(done):
+def bad_input(done: Any) -> Any:
     assert isinstance(done.exception, UserError), done.output
     return str(done.exception)
 
 
-def answers(folder):
+def answers(folder: Any) -> Any:
     return {transcript.id: transcript.answer for transcript in read_transcripts(folder)}
 
 
-def rows(stdout, title):
+def rows(stdout: Any, title: Any) -> Any:
     """The lines from a table's title on, as words."""
     return [words for line in stdout.partition(title)[2].splitlines() if (words := line.split())]
 
 
-def test_a_plan_refuses_a_model_that_cannot_be(tmp_path):
+def test_a_plan_refuses_a_model_that_cannot_be(tmp_path: Path) -> None:
     recipe = ARMS + "  - {name: fifth, protocol: cot, model: openai-ok2}\n"
     assert bad_input(invoke(tmp_path, "--plan", model="openai-ok2")).startswith("unknown model 'openai-ok2'")
     assert "recipe.yaml:10: arm 'fifth': unknown model 'openai-ok2'" in bad_input(
@@ -55,7 +59,7 @@ def test_a_plan_refuses_a_model_that_cannot_be(tmp_path):
     )
 
 
-def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path):
+def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     strange = out / "arms" / "second" / "notes.txt"
     strange.parent.mkdir(parents=True)
@@ -76,7 +80,7 @@ def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path):
     assert (out / "arms" / "second" / "transcripts.jsonl").exists()
 
 
-def test_where_no_arm_can_run_that_is_bad_input(tmp_path):
+def test_where_no_arm_can_run_that_is_bad_input(tmp_path: Path) -> None:
     strange = tmp_path / "out" / "arms" / "only" / "notes.txt"
     strange.parent.mkdir(parents=True)
     strange.write_text("mine")
@@ -84,7 +88,7 @@ def test_where_no_arm_can_run_that_is_bad_input(tmp_path):
     assert "holds no run, but 'notes.txt'" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", recipe=recipe))
 
 
-def test_the_reference_is_tested_against_the_others(tmp_path):
+def test_the_reference_is_tested_against_the_others(tmp_path: Path) -> None:
     done = invoke(tmp_path, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
     tested = [words for words in rows(done.stdout, "Paired tests") if "EM" in words]
@@ -92,7 +96,7 @@ def test_the_reference_is_tested_against_the_others(tmp_path):
     assert "Holm" in done.stdout
 
 
-def test_a_replay_makes_all_transcripts_anew_and_asks_nobody(tmp_path):
+def test_a_replay_makes_all_transcripts_anew_and_asks_nobody(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with openai_server(debating) as server:
         endpoint = ("--base-url", server.url, "--out", out)
@@ -106,7 +110,7 @@ def test_a_replay_makes_all_transcripts_anew_and_asks_nobody(tmp_path):
     assert [answers(folder) for folder in folders] == before
 
 
-def test_an_experiment_that_is_finished_needs_no_key(tmp_path, monkeypatch):
+def test_an_experiment_that_is_finished_needs_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key")
     with openai_server(debating) as server:
         command = ("--base-url", server.url, "--out", tmp_path / "out")
@@ -119,13 +123,13 @@ def test_an_experiment_that_is_finished_needs_no_key(tmp_path, monkeypatch):
         assert bad_input(done).startswith("AZURE_OPENAI_API_KEY is not set")
 
 
-def test_a_replay_needs_an_experiment_and_is_no_plan(tmp_path):
+def test_a_replay_needs_an_experiment_and_is_no_plan(tmp_path: Path) -> None:
     assert "holds no experiment to replay" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", "--replay"))
     assert not (tmp_path / "out").exists()
     assert "leave out --plan" in bad_input(invoke(tmp_path, "--plan", "--replay"))
 
 
-def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path):
+def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path: Path) -> None:
     """The script has no reply for the judge and the summarizer: these calls fail, now and in the replay."""
     recipe = "{title: T, source: s, arms: [{name: one, protocol: cot}, {name: debate, protocol: madke, sources: none}]}"
     out = tmp_path / "out"
@@ -138,7 +142,7 @@ def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path):
     assert [transcript.status for transcript in read_transcripts(out / "arms" / "debate")] == before
 
 
-def test_without_the_call_store_nobody_knows_what_was_paid(tmp_path):
+def test_without_the_call_store_nobody_knows_what_was_paid(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert invoke(tmp_path, "--out", out).exit_code == 0
     for file in out.glob("calls.sqlite*"):
@@ -149,7 +153,7 @@ def test_without_the_call_store_nobody_knows_what_was_paid(tmp_path):
     assert (table["first"][3], table["first"][5]) == ("-", "-")
 
 
-def test_a_plan_says_which_source_nobody_knows(tmp_path, monkeypatch):
+def test_a_plan_says_which_source_nobody_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = "{title: T, source: s, arms: [{name: one, protocol: rag, sources: wki}]}"
     done = invoke(tmp_path, "--plan", recipe=recipe)
@@ -158,7 +162,7 @@ def test_a_plan_says_which_source_nobody_knows(tmp_path, monkeypatch):
     assert "unknown source" not in invoke(tmp_path, "--plan", recipe=recipe.replace("wki", "wiki")).stderr
 
 
-def test_a_unit_of_more_than_one_debater_is_refused(tmp_path):
+def test_a_unit_of_more_than_one_debater_is_refused(tmp_path: Path) -> None:
     vote = "  - {name: vote, protocol: self-consistency, match_cost: {arm: first, unit: debate}}\n"
     recipe = f"{ARMS}  - {{name: debate, protocol: mad}}\n{vote}"
     assert "the unit 'debate' has 3 debaters; expected one" in bad_input(invoke(tmp_path, "--plan", recipe=recipe))

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -30,20 +32,20 @@ class Google:
     name = "google"
     description = "a test"
 
-    def __init__(self):
-        self.asked = []
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
 
-    def search(self, queries, k):
+    def search(self, queries: Any, k: Any) -> Any:
         self.asked += queries
         found = Passage(source="google", key="g", title="Lakes", text="Baikal is the deepest.", score=1.0, rank=0)
         return [Hits(passages=(found,)) for _ in queries]
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_opened(monkeypatch):
+def nothing_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """No source but those that a test brings along."""
 
-    def opened(name, spec=None):
+    def opened(name: Any, spec: Any = None) -> Any:
         assert isinstance(spec, Google), f"{name} is opened"
         return spec
 
@@ -51,14 +53,14 @@ def nothing_is_opened(monkeypatch):
 
 
 @pytest.fixture
-def lakes(tmp_path):
+def lakes(tmp_path: Path) -> Any:
     """Two questions, their pools and a script that answers them."""
     write_dataset(tmp_path, 2)
     (tmp_path / "script.yaml").write_text('- reply: "The answer is [Lake Baikal]."\n')
     return tmp_path
 
 
-def experiment_spec(folder, *arms, pools=("pools.jsonl",), **changes):
+def experiment_spec(folder: Any, *arms: Any, pools: Any = ("pools.jsonl",), **changes: Any) -> Any:
     file = folder / "recipe.yaml"
     model = f"scripted/{folder / 'script.yaml'}"
     listed = "".join(f"  - {arm}\n" for arm in arms)
@@ -69,7 +71,7 @@ def experiment_spec(folder, *arms, pools=("pools.jsonl",), **changes):
 
 
 @contextmanager
-def begun(folder, *arms, options=USUAL, **changes):
+def begun(folder: Any, *arms: Any, options: Any = USUAL, **changes: Any) -> Iterator[Any]:
     """The experiment, begun."""
     wanted = experiment_spec(folder, *arms, **changes)
     with opened(folder / "out", wanted, options, account(options)) as experiment:
@@ -77,7 +79,7 @@ def begun(folder, *arms, options=USUAL, **changes):
         yield experiment
 
 
-def run(folder, *arms, only=None, **changes):
+def run(folder: Any, *arms: Any, only: Any = None, **changes: Any) -> None:
     """Run the arms; only some of them, as if it had been stopped."""
     with begun(folder, *arms, **changes) as experiment:
         for arm in experiment.experiment_spec.arms:
@@ -85,13 +87,13 @@ def run(folder, *arms, only=None, **changes):
                 asyncio.run(experiment.run(arm))
 
 
-def bills(folder):
+def bills(folder: Any) -> Any:
     """Arm -> calls that were made for it."""
     with CallStore(folder / "out" / "calls.sqlite") as store:
         return {payer: bill.calls for (payer, _), bill in store.paid().items()}
 
 
-def refusal(folder, *arms, **changes):
+def refusal(folder: Any, *arms: Any, **changes: Any) -> Any:
     with pytest.raises(UserError) as refused:
         run(folder, *arms, **changes)
     return str(refused.value)
@@ -106,7 +108,9 @@ def refusal(folder, *arms, **changes):
         ("scripted/missing.yaml", "arm 'late': missing.yaml: cannot be read"),
     ],
 )
-def test_a_model_that_cannot_be_is_refused_before_any_arm_asks_or_a_plan_is_made(lakes, monkeypatch, model, found):
+def test_a_model_that_cannot_be_is_refused_before_any_arm_asks_or_a_plan_is_made(
+    lakes: Any, monkeypatch: pytest.MonkeyPatch, model: str, found: str
+) -> None:
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
     arms = ["{name: early, protocol: cot}", f"{{name: late, protocol: cot, model: {model}}}"]
     said = refusal(lakes, *arms)
@@ -117,7 +121,7 @@ def test_a_model_that_cannot_be_is_refused_before_any_arm_asks_or_a_plan_is_made
             experiment_spec(lakes, *arms).check()
 
 
-def test_only_arms_that_will_ask_need_a_key(lakes, monkeypatch):
+def test_only_arms_that_will_ask_need_a_key(lakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     wanted = experiment_spec(lakes, "{name: one, protocol: cot, model: openai/m}", "{name: two, protocol: cot}")
@@ -127,7 +131,7 @@ def test_only_arms_that_will_ask_need_a_key(lakes, monkeypatch):
         wanted.open_all(asking=["one"])
 
 
-def test_arms_may_come_and_go_and_those_that_have_begun_pay_nothing_again(lakes):
+def test_arms_may_come_and_go_and_those_that_have_begun_pay_nothing_again(lakes: Any) -> None:
     run(lakes, WIKI, "{name: other, protocol: cot}", "{name: left, protocol: standard}", only=["wiki", "left"])
     assert bills(lakes) == {"wiki": 2, "left": 2}
     run(lakes, "{name: new, protocol: standard, seed: 5}", WIKI, "{name: other, protocol: standard, seed: 4}")
@@ -144,7 +148,7 @@ def test_arms_may_come_and_go_and_those_that_have_begun_pay_nothing_again(lakes)
         ("{name: wiki, protocol: rag, sources: wiki, model: offline}", "models."),
     ],
 )
-def test_an_arm_that_has_begun_stays_what_it_is(lakes, arm, found):
+def test_an_arm_that_has_begun_stays_what_it_is(lakes: Any, arm: str, found: str) -> None:
     run(lakes, WIKI, "{name: other, protocol: cot}", only=["wiki"])
     record = (lakes / "out" / "experiment.json").read_bytes()
     said = refusal(lakes, arm, "{name: other, protocol: cot}")
@@ -154,7 +158,7 @@ def test_an_arm_that_has_begun_stays_what_it_is(lakes, arm, found):
     assert bills(lakes) == {"wiki": 2}
 
 
-def test_a_model_behind_another_endpoint_is_another(lakes):
+def test_a_model_behind_another_endpoint_is_another(lakes: Any) -> None:
     run(lakes, WIKI, "{name: other, protocol: cot}", only=["wiki"])
     (lakes / "script.yaml").write_text('- reply: "The answer is [Lake Tanganyika]."\n')
     assert "arm 'wiki' has begun, and was another (models." in refusal(lakes, WIKI, "{name: other, protocol: cot}")
@@ -163,12 +167,12 @@ def test_a_model_behind_another_endpoint_is_another(lakes):
 @pytest.mark.parametrize(
     ("changes", "found"), [({"seed": 1}, "its seed differs"), ({"repeats": 2}, "its repeats differs")]
 )
-def test_what_all_arms_share_stays(lakes, changes, found):
+def test_what_all_arms_share_stays(lakes: Any, changes: dict[str, Any], found: str) -> None:
     run(lakes, WIKI)
     assert found in refusal(lakes, WIKI, **changes)
 
 
-def test_an_arm_that_was_away_comes_back_as_it_was(lakes):
+def test_an_arm_that_was_away_comes_back_as_it_was(lakes: Any) -> None:
     run(lakes, WIKI, "{name: other, protocol: cot}")
     run(lakes, WIKI)
     assert "arm 'other' has begun" in refusal(lakes, WIKI, "{name: other, protocol: standard}")
@@ -176,7 +180,7 @@ def test_an_arm_that_was_away_comes_back_as_it_was(lakes):
     assert bills(lakes) == {"wiki": 2, "other": 2}
 
 
-def test_an_experiment_of_the_former_format_is_refused_in_one_line(lakes):
+def test_an_experiment_of_the_former_format_is_refused_in_one_line(lakes: Any) -> None:
     run(lakes, WIKI)
     file = lakes / "out" / "experiment.json"
     record = json.loads(file.read_text())
@@ -185,7 +189,7 @@ def test_an_experiment_of_the_former_format_is_refused_in_one_line(lakes):
     assert refusal(lakes, WIKI).startswith(f"{file}: is of format 1, and this version of madke reads 2")
 
 
-def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes):
+def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes: Any) -> None:
     run(lakes, WIKI)
     said = refusal(lakes, WIKI, BOTH)
     assert "hold nothing of source 'google'" in said
@@ -195,14 +199,14 @@ def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes):
     assert bills(lakes) == {"wiki": 2}
 
 
-def test_pools_that_no_arm_has_begun_with_are_made_for_those_that_come(lakes):
+def test_pools_that_no_arm_has_begun_with_are_made_for_those_that_come(lakes: Any) -> None:
     run(lakes, "{name: alone, protocol: cot}", pools=())
     assert not (lakes / "out" / "pools.jsonl").exists()
     run(lakes, "{name: alone, protocol: cot}", BOTH)
     assert bills(lakes) == {"alone": 2, "both": 2}
 
 
-def test_pools_that_are_gone_are_made_again_from_the_same_files(lakes):
+def test_pools_that_are_gone_are_made_again_from_the_same_files(lakes: Any) -> None:
     run(lakes, WIKI, BOTH, only=["wiki"])
     file = lakes / "out" / "pools.jsonl"
     before = fingerprint(file)
@@ -212,7 +216,7 @@ def test_pools_that_are_gone_are_made_again_from_the_same_files(lakes):
     assert bills(lakes) == {"wiki": 2, "both": 2}
 
 
-def test_pools_that_were_asked_for_and_are_gone_are_not_asked_for_again(lakes):
+def test_pools_that_were_asked_for_and_are_gone_are_not_asked_for_again(lakes: Any) -> None:
     pools = lakes / "pools.jsonl"
     records = [json.loads(line) for line in pools.read_text().splitlines()]
     for record in records:
@@ -234,7 +238,9 @@ def test_pools_that_were_asked_for_and_are_gone_are_not_asked_for_again(lakes):
     ],
 )
 @pytest.mark.parametrize("there", [False, True])
-def test_what_is_refused_leaves_no_folder(lakes, monkeypatch, arm, pools, found, there):
+def test_what_is_refused_leaves_no_folder(
+    lakes: Any, monkeypatch: pytest.MonkeyPatch, arm: Any, pools: tuple[str, ...], found: str, there: bool
+) -> None:
     monkeypatch.chdir(lakes)
     out = lakes / "out"
     if there:
@@ -244,8 +250,8 @@ def test_what_is_refused_leaves_no_folder(lakes, monkeypatch, arm, pools, found,
     assert not there or not any(out.iterdir())
 
 
-def test_a_source_that_cannot_work_leaves_no_folder(lakes, monkeypatch):
-    def broken(name, spec=None):
+def test_a_source_that_cannot_work_leaves_no_folder(lakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: Any, spec: Any = None) -> NoReturn:
         raise UserError("no such index")
 
     monkeypatch.setattr(experiment_module, "open_source", broken)
@@ -253,7 +259,7 @@ def test_a_source_that_cannot_work_leaves_no_folder(lakes, monkeypatch):
     assert not (lakes / "out").exists()
 
 
-def test_a_unit_of_cost_has_one_debater(lakes):
+def test_a_unit_of_cost_has_one_debater(lakes: Any) -> None:
     arms = ["{name: dear, protocol: madke, sources: none}", "{name: unit, protocol: mad}"]
     vote = "{name: vote, protocol: self-consistency, match_cost: {arm: dear, unit: unit}}"
     with pytest.raises(UserError) as refused:
@@ -275,12 +281,12 @@ def test_a_unit_of_cost_has_one_debater(lakes):
         ("{name: x, protocol: rag, sources: 'a,a'}", "arm 'x': sources 'a,a': 'a' is named twice"),
     ],
 )
-def test_what_is_wrong_with_an_arm_is_said_with_file_line_and_arm(lakes, arm, found):
+def test_what_is_wrong_with_an_arm_is_said_with_file_line_and_arm(lakes: Any, arm: str, found: str) -> None:
     said = refusal(lakes, "{name: fine, protocol: cot}", arm)
     assert said.startswith(f"{lakes / 'recipe.yaml'}:6: {found}")
 
 
-def test_a_wrong_arm_of_a_grid_is_told_with_the_line_of_its_last_label(tmp_path):
+def test_a_wrong_arm_of_a_grid_is_told_with_the_line_of_its_last_label(tmp_path: Path) -> None:
     file = Path(tmp_path / "grid.yaml")
     file.write_text(
         "title: T\nsource: s\nbase:\n  protocol: mad\ngrid:\n  rounds:\n    one:\n      set: {rounds: 1}\n"

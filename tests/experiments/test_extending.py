@@ -1,6 +1,8 @@
 """More questions than before: arms go on with them, and nothing is asked or paid twice."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,35 +35,35 @@ class Lakes:
     name = "wiki"
     description = "lakes of a test"
 
-    def __init__(self):
-        self.asked = []
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
 
-    def search(self, queries, k):
+    def search(self, queries: Any, k: Any) -> Any:
         self.asked += queries
         found = Passage(source="wiki", key="b", title="Lakes", text="Baikal is the deepest.", score=1.0, rank=0)
         return [Hits(passages=(found,)) for _ in queries]
 
 
 @pytest.fixture
-def lakes(tmp_path):
+def lakes(tmp_path: Path) -> Any:
     write_dataset(tmp_path, 6)
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     return tmp_path
 
 
-def bills(out):
+def bills(out: Any) -> Any:
     with CallStore(out / "calls.sqlite") as store:
         return {payer: bill.calls for (payer, _), bill in store.paid().items()}
 
 
-def outcomes(folder):
+def outcomes(folder: Any) -> Any:
     return {
         t.id: (t.answer, [turn.stance.text for r in t.rounds for turn in r.turns]) for t in read_transcripts(folder)
     }
 
 
 @pytest.mark.slow
-def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_there(lakes):
+def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_there(lakes: Any) -> None:
     """Also where an arm has as many debaters as another costs, or takes over its first round."""
     with openai_server(debating) as server:
         more = ("--data", lakes / "questions.jsonl", "--pools", lakes / "pools.jsonl", "--model", "openai/m")
@@ -86,7 +88,7 @@ def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_th
 
 
 @pytest.mark.slow
-def test_a_server_that_moved_goes_on_and_is_paid_nothing_twice(lakes):
+def test_a_server_that_moved_goes_on_and_is_paid_nothing_twice(lakes: Any) -> None:
     more = ("--data", lakes / "questions.jsonl", "--pools", lakes / "pools.jsonl", "--model", "openai/m")
     command = ("ablate", lakes / "recipe.yaml", *more, "--out", lakes / "out")
     with openai_server(debating) as server:
@@ -98,7 +100,7 @@ def test_a_server_that_moved_goes_on_and_is_paid_nothing_twice(lakes):
         assert first + len(server.requests) == sum(bills(lakes / "out").values())
 
 
-def ablated(lakes, source, **more):
+def ablated(lakes: Any, source: Any, **more: Any) -> Any:
     return ablate(
         lakes / "recipe.yaml",
         lakes / "questions.jsonl",
@@ -109,7 +111,7 @@ def ablated(lakes, source, **more):
     )
 
 
-def test_sources_are_asked_for_the_further_questions_alone(lakes):
+def test_sources_are_asked_for_the_further_questions_alone(lakes: Any) -> None:
     first, second, third = Lakes(), Lakes(), Lakes()
     ablated(lakes, first, limit=2)
     done = ablated(lakes, second, limit=4)
@@ -120,7 +122,7 @@ def test_sources_are_asked_for_the_further_questions_alone(lakes):
     assert not done.unfinished
 
 
-def test_fewer_questions_or_others_are_refused(lakes):
+def test_fewer_questions_or_others_are_refused(lakes: Any) -> None:
     ablated(lakes, Lakes(), limit=3)
     with pytest.raises(UserError, match=r"3 questions, not 2 \(--limit, or the data\)"):
         ablated(lakes, Lakes(), limit=2)
@@ -131,7 +133,7 @@ def test_fewer_questions_or_others_are_refused(lakes):
         ablated(lakes, Lakes(), limit=3)
 
 
-def test_pool_files_may_grow_but_not_change(lakes):
+def test_pool_files_may_grow_but_not_change(lakes: Any) -> None:
     file = lakes / "pools.jsonl"
     whole = file.read_text().splitlines(keepends=True)
     file.write_text("".join(whole[:2]))
@@ -145,7 +147,7 @@ def test_pool_files_may_grow_but_not_change(lakes):
         ablated(lakes, Lakes(), pools=[file], limit=3)
 
 
-def test_two_addresses_of_one_model_name_are_refused(lakes):
+def test_two_addresses_of_one_model_name_are_refused(lakes: Any) -> None:
     (lakes / "recipe.yaml").write_text(
         "{title: T, source: s, arms: [{name: here, protocol: cot, model: openai/m@http://127.0.0.1:1/v1}, "
         "{name: there, protocol: cot, model: openai/m@http://127.0.0.1:2/v1}]}"
@@ -155,12 +157,12 @@ def test_two_addresses_of_one_model_name_are_refused(lakes):
     assert not (lakes / "out").exists()
 
 
-def test_a_program_in_an_event_loop_gets_scores_plans_and_events(lakes):
+def test_a_program_in_an_event_loop_gets_scores_plans_and_events(lakes: Any) -> None:
     import asyncio
 
-    heard = []
+    heard: list[Any] = []
 
-    async def notebook():
+    async def notebook() -> Any:
         return ablated(lakes, Lakes(), limit=2, listen=heard.append, options=RunOptions(concurrency=2))
 
     done = asyncio.run(notebook())

@@ -1,6 +1,8 @@
 """What a plan says of runs of several datasets, of repeats, and of first rounds that are taken over."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,28 +17,28 @@ from madke.variants import load
 from madke.variants.check import check_templates
 
 
-def setting_of(recipe, questions, pools=()):
+def setting_of(recipe: Any, questions: Any, pools: Any = ()) -> Any:
     recipe = Recipe.model_validate({"title": "A test", "source": "a test", **recipe})
     return ExperimentSpec(recipe=recipe, data="", questions=questions, pools=pools)
 
 
-def plans(recipe, questions, pools=()):
+def plans(recipe: Any, questions: Any, pools: Any = ()) -> Any:
     return {plan.name: plan for plan in planned(setting_of(recipe, questions, pools), Planner(prices={}))}
 
 
-def questions(count, text="Which lake is the deepest?"):
+def questions(count: Any, text: str = "Which lake is the deepest?") -> Any:
     return [Question(id=f"{text[:5]}{n}", question=text) for n in range(count)]
 
 
 @pytest.mark.parametrize("count", [30, 45, 100])
-def test_every_dataset_has_its_part_in_the_plan(count):
+def test_every_dataset_has_its_part_in_the_plan(count: int) -> None:
     arm = {"arms": [{"name": "one", "protocol": "standard"}]}
     short, long = questions(count), questions(count, "A long question. " * 100)
     tokens = [plans(arm, asked)["one"].most.prompt_tokens for asked in (short, long, short + long)]
     assert tokens[2] == pytest.approx(tokens[0] + tokens[1], rel=0.03)
 
 
-def test_more_repeats_than_an_earlier_arm_has_are_paid():
+def test_more_repeats_than_an_earlier_arm_has_are_paid() -> None:
     repeats = {"once": 1, "often": 20, "again": 5}
     arms = [{"name": name, "protocol": "standard", "repeats": n} for name, n in repeats.items()]
     found = plans({"arms": arms}, questions(3))
@@ -45,7 +47,7 @@ def test_more_repeats_than_an_earlier_arm_has_are_paid():
     assert found["often"].most.prompt_tokens == pytest.approx(19 * found["once"].most.prompt_tokens)
 
 
-def test_what_follows_from_a_first_round_is_paid_once():
+def test_what_follows_from_a_first_round_is_paid_once() -> None:
     arms = [
         {"name": "one"},
         {"name": "two", "seed": 7},
@@ -67,15 +69,15 @@ def test_what_follows_from_a_first_round_is_paid_once():
 
 
 MADKE = {"name": "madke", "protocol": "madke", "sources": "wiki"}
-SAME = {"protocol": "self-consistency", "match_cost": {"arm": "madke", "by": "calls", "unit": "cot"}}
+SAME: dict[str, Any] = {"protocol": "self-consistency", "match_cost": {"arm": "madke", "by": "calls", "unit": "cot"}}
 
 
-def equal_cost(**more):
+def equal_cost(**more: Any) -> Any:
     arms = [MADKE, {"name": "cot", "protocol": "cot"}, {"name": "same", **SAME}, {"name": "again", **SAME, "seed": 7}]
     return {"arms": [*arms, *({"name": name, **SAME, **arm} for name, arm in more.items())]}
 
 
-def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of_it():
+def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of_it() -> None:
     found = plans(equal_cost(after={}, other={"match_cost": SAME["match_cost"] | {"arm": "again"}}), questions(3))
     # 2nr + r + 1 calls of two debaters in one round to three.
     assert {name: found[name].debaters for name in ("madke", "same", "other")} == {
@@ -90,7 +92,7 @@ def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of
     assert (found["after"].least.paid, found["after"].most.paid) == (0, 3 * (16 - 6))
 
 
-def test_what_the_others_have_cost_takes_the_place_of_their_plan():
+def test_what_the_others_have_cost_takes_the_place_of_their_plan() -> None:
     experiment_spec = setting_of(equal_cost(), questions(3))
     known = {"same": 9}
     found = {
@@ -102,8 +104,8 @@ def test_what_the_others_have_cost_takes_the_place_of_their_plan():
     assert found["again"].debaters == (6, 16)
 
 
-def test_more_debaters_than_there_can_be_are_not_planned():
-    dear = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
+def test_more_debaters_than_there_can_be_are_not_planned() -> None:
+    dear: dict[str, Any] = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
     same = {"name": "same", **SAME, "match_cost": SAME["match_cost"] | {"arm": "dear"}}
     with pytest.raises(UserError, match="arm 'same'"):  # it is sure to have too many
         plans({"arms": [dear, {"name": "cot", "protocol": "cot"}, same]}, questions(1))
@@ -112,7 +114,7 @@ def test_more_debaters_than_there_can_be_are_not_planned():
     assert found["same"].debaters == (60, 200)
 
 
-def test_the_shortest_debate_ends_with_the_judge_of_its_first_round():
+def test_the_shortest_debate_ends_with_the_judge_of_its_first_round() -> None:
     base = {"protocol": "madke", "sources": "wiki"}
     arms = [{"name": "one", "set": {"rounds": 1}}, {"name": "three", "set": {"rounds": 3}}]
     found = plans({"base": base, "arms": arms}, questions(2))
@@ -120,7 +122,7 @@ def test_the_shortest_debate_ends_with_the_judge_of_its_first_round():
     assert (found["three"].least.calls, found["three"].most.calls) == (2 * 6, 2 * 16)
 
 
-def test_a_shorter_run_may_share_the_end_of_a_longer_one():
+def test_a_shorter_run_may_share_the_end_of_a_longer_one() -> None:
     base = {"protocol": "madke", "sources": "wiki"}
     arms = [{"name": "three", "set": {"rounds": 3}}, {"name": "one", "set": {"rounds": 1}}]
     found = plans({"base": base, "arms": arms}, questions(2))
@@ -128,7 +130,7 @@ def test_a_shorter_run_may_share_the_end_of_a_longer_one():
     assert (found["one"].least.paid, found["one"].most.paid) == (0, 2)
 
 
-def test_orders_that_turn_out_the_same_may_share_what_follows():
+def test_orders_that_turn_out_the_same_may_share_what_follows() -> None:
     base = {"protocol": "madc", "set": {"order": "fixed", "debaters": 3}}
     arms = [{"name": "fixed"}, {"name": "last", "set": {"order": "truth_last"}}]
     found = plans({"base": base, "arms": arms}, [Question(id="q", question="Which?", answers=("Baikal",))])
@@ -136,13 +138,13 @@ def test_orders_that_turn_out_the_same_may_share_what_follows():
     assert (found["last"].least.paid, found["last"].most.paid) == (0, 3)
 
 
-def pool_file(path, asked, source, text):
+def pool_file(path: Any, asked: Any, source: Any, text: Any) -> Any:
     lines = [{"id": q.id, "question": q.question, "passages": [{"source": source, "text": text}]} for q in asked]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 
-def test_several_pool_files_are_read_together(tmp_path):
+def test_several_pool_files_are_read_together(tmp_path: Path) -> None:
     asked = questions(3)
     arms = [{"name": name, "protocol": "rag", "sources": name} for name in ("wiki", "google")]
     arms.append({"name": "both", "protocol": "rag", "sources": "wiki,google"})
@@ -160,16 +162,16 @@ def test_several_pool_files_are_read_together(tmp_path):
     assert said == [["wiki", "google", "both"], ["google", "both"], []]
 
 
-def test_a_pool_file_of_other_questions_is_refused(tmp_path):
+def test_a_pool_file_of_other_questions_is_refused(tmp_path: Path) -> None:
     file = pool_file(tmp_path / "wiki.jsonl", questions(1), "wiki", "Some text.")
     with pytest.raises(UserError, match="for 2 questions"):
         plans({"arms": [{"name": "rag", "protocol": "rag", "sources": "wiki"}]}, questions(3), [file])
 
 
-def test_a_question_is_played_once_for_an_arm_however_its_debates_may_end(monkeypatch):
+def test_a_question_is_played_once_for_an_arm_however_its_debates_may_end(monkeypatch: pytest.MonkeyPatch) -> None:
     played = []
 
-    async def counted(question, *given, **more):
+    async def counted(question: Any, *given: Any, **more: Any) -> Any:
         played.append(question.id)
         return await debate(question, *given, **more)
 
@@ -186,10 +188,10 @@ def test_a_question_is_played_once_for_an_arm_however_its_debates_may_end(monkey
     }
 
 
-def test_a_protocol_is_validated_once_for_each_arm_and_once_as_it_is_loaded(monkeypatch):
+def test_a_protocol_is_validated_once_for_each_arm_and_once_as_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
 
-    def counted(variant):
+    def counted(variant: Any) -> None:
         checked.append(variant.name)
         check_templates(variant)
 

@@ -1,6 +1,7 @@
 """What a recipe's file may say, and which arms come of it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,11 @@ def written(folder: Path, text: str) -> str:
     return str(file)
 
 
-def recipe(**fields) -> Recipe:
+def recipe(**fields: Any) -> Recipe:
     return Recipe.model_validate({"title": "A test", "source": "nowhere", **fields})
 
 
-def arms(**fields) -> dict[str, dict]:
+def arms(**fields: Any) -> dict[str, dict]:
     """Name -> what the arm says, without what it leaves out."""
     return {arm.name: arm.model_dump(exclude_unset=True, exclude={"name"}) for arm in recipe(**fields).all_arms()}
 
@@ -32,7 +33,9 @@ def refusal(folder: Path, text: str) -> str:
     return str(refused.value)
 
 
-def test_a_grid_has_an_arm_for_each_combination_the_first_axis_slowest_and_further_arms_after_it(tmp_path):
+def test_a_grid_has_an_arm_for_each_combination_the_first_axis_slowest_and_further_arms_after_it(
+    tmp_path: Path,
+) -> None:
     text = """
 grid:
   protocol:
@@ -54,7 +57,7 @@ arms:
     ]
 
 
-def test_settings_and_casts_are_merged_key_by_key_and_what_is_more_special_wins():
+def test_settings_and_casts_are_merged_key_by_key_and_what_is_more_special_wins() -> None:
     found = arms(
         base={"protocol": "madke", "set": {"rounds": 2, "debaters": 3}, "cast": {"judge": "a", "summarizer": "a"}},
         grid={
@@ -82,7 +85,7 @@ def test_settings_and_casts_are_merged_key_by_key_and_what_is_more_special_wins(
     }
 
 
-def test_an_arm_that_says_nothing_of_a_field_leaves_it_to_the_experiment():
+def test_an_arm_that_says_nothing_of_a_field_leaves_it_to_the_experiment() -> None:
     found = arms(base={"seed": 1, "repeats": 3}, arms=[{"name": "a"}, {"name": "b", "seed": 2, "model": "offline"}])
     assert {name: {key: said[key] for key in said if key not in ("set", "cast")} for name, said in found.items()} == {
         "a": {"seed": 1, "repeats": 3},
@@ -90,7 +93,7 @@ def test_an_arm_that_says_nothing_of_a_field_leaves_it_to_the_experiment():
     }
 
 
-def test_an_arm_names_what_has_to_be_finished_before_it():
+def test_an_arm_names_what_has_to_be_finished_before_it() -> None:
     made = recipe(
         arms=[
             {"name": "first"},
@@ -115,12 +118,12 @@ def test_an_arm_names_what_has_to_be_finished_before_it():
         [{"name": "first"}, {"name": "again", "match_cost": {"arm": "first", "unit": "one"}}, {"name": "one"}],
     ],
 )
-def test_what_an_arm_needs_stands_before_it(arms):
+def test_what_an_arm_needs_stands_before_it(arms: list[dict[str, Any]]) -> None:
     with pytest.raises(ValueError, match=r"arm 'again' needs arm '\w+', which does not stand before it"):
         recipe(arms=arms)
 
 
-def test_two_arms_cannot_have_one_name(tmp_path):
+def test_two_arms_cannot_have_one_name(tmp_path: Path) -> None:
     grid = "grid: {x: {a: {}, b: {}}, y: {c: {}}}\n"
     assert refusal(tmp_path, grid + "arms: [{name: b-c}]") == f"{tmp_path / 'recipe.yaml'}: two arms are called 'b-c'"
 
@@ -157,20 +160,22 @@ def test_two_arms_cannot_have_one_name(tmp_path):
         ("arms: [", "is not YAML"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path, text, found):
+def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, text: str, found: str) -> None:
     said = refusal(tmp_path, text)
     assert said.startswith(str(tmp_path / "recipe.yaml"))
     assert found in said
     assert "\n" not in said
 
 
-def test_datasets_of_own_readers_are_named_and_nothing_that_a_recipe_names_is_imported(tmp_path, monkeypatch):
+def test_datasets_of_own_readers_are_named_and_nothing_that_a_recipe_names_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(READERS._values, "lakes", lambda path: iter(()))
     text = "arms: [{name: a}]\ndatasets: [lakes, 'not_there:reader', nq_open]"
     assert read_recipe(written(tmp_path, text)).datasets == ("lakes", "not_there:reader", "nq_open")
 
 
-def test_a_name_without_an_ending_is_that_of_a_shipped_recipe():
+def test_a_name_without_an_ending_is_that_of_a_shipped_recipe() -> None:
     assert read_recipe("source-ablation").title == "Source ablation"
     with pytest.raises(UserError, match="did you mean 'source-ablation'"):
         read_recipe("source-ablatoin")

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,7 @@ from madke.assets import asset
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
-from madke.data import FirstRounds
+from madke.data.first_round import FirstRounds
 from madke.data.formats import FORMATS
 from madke.engine.debate import debate
 from madke.experiments.experiment_spec import ExperimentSpec
@@ -28,7 +30,7 @@ RECIPES = {name: read_recipe(name) for name in recipe_files()}
 MADKE = ("madke", "madke-reference")
 
 
-def madke(agents=2, rounds=3, *, select=True):
+def madke(agents: int = 2, rounds: int = 3, *, select: bool = True) -> Any:
     """Calls of the shortest and of the longest debate: 2nr + r + 1, or nr + r + 1 without selection."""
     each = agents * (2 if select else 1) + 1
     return each + 1, each * rounds + 1
@@ -38,12 +40,12 @@ LIANG = (3, 10)
 """3r, and an extraction where the judge never settles; at most 3 iterations."""
 
 
-def either(label, calls):
+def either(label: Any, calls: Any) -> Any:
     """The same for both variants of MADKE."""
     return {f"{variant}-{label}": calls for variant in MADKE}
 
 
-def table():
+def table() -> Any:
     return {"standard": 1, "cot": 1, "self-consistency": 5, "rag": 1, "mad": 2 * 3} | dict.fromkeys(MADKE, madke())
 
 
@@ -104,20 +106,20 @@ CALLS = {
 SLOW = [name for name, recipe in RECIPES.items() if len(list(recipe.all_arms())) > 6]
 
 
-def plans_of(name):
+def plans_of(name: Any) -> Any:
     experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, answer_scorer="answer_scorer")
     return {plan.name: plan for plan in planned(experiment_spec, Planner(prices={}))}
 
 
-def calls_of(plan):
+def calls_of(plan: Any) -> Any:
     return tuple(load.calls / len(QUESTIONS) for load in (plan.least, plan.most))
 
 
-def bounds(calls):
+def bounds(calls: Any) -> Any:
     return calls if isinstance(calls, tuple) else (calls, calls)
 
 
-def rows_of_readme():
+def rows_of_readme() -> Iterator[Any]:
     text = asset("eval", "recipes", "README.md").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("| `"):
@@ -126,7 +128,7 @@ def rows_of_readme():
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CALLS])
-def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name):
+def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name: Any) -> None:
     plans = plans_of(name)
     found = {arm: calls_of(plan) for arm, plan in plans.items()}
     expected = {arm: bounds(calls) for arm, calls in CALLS[name].items() if calls is not ...}
@@ -147,7 +149,7 @@ def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name):
     ("name", "order"),
     [("same", [*range(10)]), ("again", [*range(10)]), ("reversed", [*range(9, -1, -1)]), ("rotated", [9, *range(9)])],
 )
-def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name, order):
+def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name: str, order: Any) -> None:
     experiment_spec = ExperimentSpec(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1], seed=0)
     arms = {arm.name: arm for arm in experiment_spec.arms}
     speakers = [debater.name for debater in experiment_spec.job(arms["stances"]).protocol.cast]
@@ -175,7 +177,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("liang")])
-def test_baselines_have_the_temperature_of_liangs_debate_unless_they_need_samples(name):
+def test_baselines_have_the_temperature_of_liangs_debate_unless_they_need_samples(name: Any) -> None:
     experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, answer_scorer="answer_scorer")
     found = {(arm.protocol, job.protocol.temperature) for arm, job in experiment_spec.jobs}
     sampling = {"self-consistency", "rerank", "maps"}
@@ -184,12 +186,12 @@ def test_baselines_have_the_temperature_of_liangs_debate_unless_they_need_sample
         assert "states no temperature" in " ".join(RECIPES[name].about.split())
 
 
-def test_every_recipe_is_tested_and_stands_in_the_readme():
+def test_every_recipe_is_tested_and_stands_in_the_readme() -> None:
     assert set(CALLS) == set(RECIPES) == {name for name, _ in rows_of_readme()}
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_says_what_it_follows_and_which_figures_stand_beside_its_own(name):
+def test_a_recipe_says_what_it_follows_and_which_figures_stand_beside_its_own(name: Any) -> None:
     recipe = RECIPES[name]
     assert recipe.about
     assert set(recipe.datasets) <= set(FORMATS)
@@ -205,7 +207,7 @@ def test_a_recipe_says_what_it_follows_and_which_figures_stand_beside_its_own(na
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("madke")])
-def test_recipes_after_madke_have_its_equations_and_its_released_code(name):
+def test_recipes_after_madke_have_its_equations_and_its_released_code(name: Any) -> None:
     said = {arm.name: arm.model_dump(exclude={"name", "protocol"}) for arm in RECIPES[name].all_arms()}
     protocol = {arm.name: arm.protocol for arm in RECIPES[name].all_arms()}
     theirs = [arm for arm, variant in protocol.items() if variant == "madke"]
@@ -249,20 +251,22 @@ def test_recipes_after_madke_have_its_equations_and_its_released_code(name):
         ("madc-agents", "DeepSeek-R1-Distill-Qwen-7B", "mad-7", "bbh_logical_deduction", "choice_accuracy", 0.736),
     ],
 )
-def test_published_figures_are_those_of_the_papers(name, model, arm, dataset, metric, value):
+def test_published_figures_are_those_of_the_papers(
+    name: str, model: str, arm: str, dataset: str, metric: str, value: float
+) -> None:
     assert RECIPES[name].published[model][arm][dataset][metric] == pytest.approx(value)
 
 
-def test_shares_of_the_judges_sides_are_of_all_sentences():
+def test_shares_of_the_judges_sides_are_of_all_sentences() -> None:
     for by_dataset in RECIPES["liang-table-7"].published["GPT-3.5-Turbo and GPT-4"].values():
         assert sum(by_dataset["commonmt"].values()) == pytest.approx(1)
 
 
-def test_the_averages_in_madkes_text_are_those_of_the_figures():
+def test_the_averages_in_madkes_text_are_those_of_the_figures() -> None:
     """Section 5.1: Co2 gains 7.8 points with all knowledge and Cons loses 1.6 (Qwen1.5-72B-Chat, Table 3)."""
     figures = RECIPES["madke-figure-4"].published["Qwen1.5-72B-Chat"]
 
-    def gain(*metrics):
+    def gain(*metrics: Any) -> Any:
         both, none = (
             [next(by_dataset[name] for name in metrics if name in by_dataset) for by_dataset in figures[arm].values()]
             for arm in ("madke-both", "madke-none")

@@ -8,20 +8,23 @@ import asyncio
 import json
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
-from madke.llm.transport import MAX_REPLY
+from madke.llm.transport import MAX_REPLY, Transport
 from madke.runs import cast
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.options import RunOptions
-from madke.runs.runner import play
+from madke.runs.runner import execute
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import LastWords, chat, error, openai_server
 
@@ -48,32 +51,32 @@ class Wrong:
 KEY = "sk-faults-31415926"
 
 
-def broken_off(text, **failure):
+def broken_off(text: Any, **failure: Any) -> Any:
     """OpenRouter's form of a reply whose provider failed on the way."""
     status, headers, body = chat(text, finish_reason="error")
     body["choices"][0]["error"] = {"message": "Provider returned error", **failure}
     return status, headers, body
 
 
-def reset(server):
+def reset(server: Any) -> NoReturn:
     raise ConnectionResetError
 
 
-def hang(server):
+def hang(server: Any) -> Any:
     server.stopping.wait(30)
     return chat(f"The answer is [{TRAP}].")
 
 
-def drip(server):
-    def pieces():
+def drip(server: Any) -> Any:
+    def pieces() -> Iterator[Any]:
         while not server.stopping.wait(0.05):
             yield b" "
 
     return 200, {}, pieces()
 
 
-def flood(server):
-    def pieces():
+def flood(server: Any) -> Any:
+    def pieces() -> Iterator[Any]:
         while not server.stopping.is_set():
             yield b" " * (1 << 20)
 
@@ -131,20 +134,23 @@ LASTING = {
 """What the same request would meet again."""
 
 
-def is_hit(body):
+def is_hit(body: Any) -> Any:
     return stage_of(body) == "speak" and f"survey {HIT[1:]}?" in body["messages"][-1]["content"]
 
 
-def seeds_of(body):
+def seeds_of(body: Any) -> Any:
     return [body["seed"], *(retry_seed(body["seed"], attempt) for attempt in range(2, 2 + ATTEMPTS))]
 
 
-def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
+def debated(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, *, wrong: Any = None, times: int = 0, transport: Transport = "aiohttp"
+) -> Any:
     """One run. Transcripts by id, how often the hit call was asked, and the server's record."""
     questions, pools = write_dataset(folder, QUESTIONS)
-    lock, hits = threading.Lock(), []
+    lock = threading.Lock()
+    hits: list[int] = []
 
-    def is_wrong(body):
+    def is_wrong(body: Any) -> Any:
         with lock:
             # The other debater's first call differs in its seed, and further attempts take seeds that follow from it.
             if wrong is None or not is_hit(body) or (hits and body["seed"] not in seeds_of(hits[0])):
@@ -152,12 +158,12 @@ def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
             hits.append(body)
             return len(hits) <= times
 
-    def reply(body, n):
+    def reply(body: Any, n: Any) -> Any:
         if is_wrong(body):
             return wrong.reply(server) if callable(wrong.reply) else wrong.reply
         return debating(body, n)
 
-    async def no_sleep(seconds):
+    async def no_sleep(seconds: Any) -> None:
         await asyncio.sleep(0)
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -168,12 +174,12 @@ def debated(folder, monkeypatch, *, wrong=None, times=0, transport="aiohttp"):
         monkeypatch.setattr(cast, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
         job = prepared(questions, model="openai/m")
         with RunDirectory(folder / "out") as directory:
-            asyncio.run(play(job, directory, RunOptions(concurrency=3), pools=pools))
+            asyncio.run(execute(job, directory, RunOptions(concurrency=3), pools=pools))
         transcripts = {t.id: json.loads(to_json(t)) for t in read_transcripts(folder / "out")}
         return transcripts, len(hits), server
 
 
-def without(transcript, *names):
+def without(transcript: Any, *names: Any) -> Any:
     """The transcript without these fields of its stages' usage; seconds are never compared."""
     stages = {
         stage: {name: value for name, value in used.items() if name not in ("seconds", *names)}
@@ -182,12 +188,12 @@ def without(transcript, *names):
     return {**transcript, "usage": stages}
 
 
-def total(transcript, name):
+def total(transcript: Any, name: Any) -> Any:
     return sum(used[name] for used in transcript["usage"].values())
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory):
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The transcripts of a run without faults."""
     with pytest.MonkeyPatch.context() as patch:
         transcripts, _, _ = debated(tmp_path_factory.mktemp("calm"), patch)
@@ -195,20 +201,20 @@ def calm(tmp_path_factory):
     return transcripts
 
 
-def assert_others_are_calm(transcripts, calm):
+def assert_others_are_calm(transcripts: Any, calm: Any) -> None:
     assert transcripts.keys() == calm.keys()
     for name in calm.keys() - {HIT}:
         assert without(transcripts[name]) == without(calm[name])
 
 
-def assert_repeated_once(transcripts, asked, calm):
+def assert_repeated_once(transcripts: Any, asked: Any, calm: Any) -> None:
     assert_others_are_calm(transcripts, calm)
     assert asked == 2
     assert (total(transcripts[HIT], "retries"), total(transcripts[HIT], "failed")) == (1, 0)
     assert without(transcripts[HIT], "retries") == without(calm[HIT], "retries")
 
 
-def assert_failed_for_good(transcripts, asked, calm, *, reason, attempts):
+def assert_failed_for_good(transcripts: Any, asked: Any, calm: Any, *, reason: Any, attempts: Any) -> None:
     assert_others_are_calm(transcripts, calm)
     hit = transcripts[HIT]
     assert asked == attempts
@@ -222,7 +228,9 @@ def assert_failed_for_good(transcripts, asked, calm, *, reason, attempts):
 
 @wire
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_connection_is_repeated_and_nothing_else_changes(tmp_path, monkeypatch, calm, name, transport):
+def test_a_broken_connection_is_repeated_and_nothing_else_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any, name: Any, transport: Any
+) -> None:
     transcripts, asked, server = debated(tmp_path, monkeypatch, wrong=BROKEN[name], times=1, transport=transport)
     assert_repeated_once(transcripts, asked, calm)
     if name == "closed-when-idle":
@@ -232,13 +240,17 @@ def test_a_broken_connection_is_repeated_and_nothing_else_changes(tmp_path, monk
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_what_may_pass_is_repeated_and_nothing_else_changes(tmp_path, monkeypatch, calm, name):
+def test_what_may_pass_is_repeated_and_nothing_else_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any, name: Any
+) -> None:
     transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=PASSING[name], times=1)
     assert_repeated_once(transcripts, asked, calm)
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_a_reply_without_text_is_asked_for_again_with_another_seed(tmp_path, monkeypatch, calm, name):
+def test_a_reply_without_text_is_asked_for_again_with_another_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any, name: Any
+) -> None:
     transcripts, asked, server = debated(tmp_path, monkeypatch, wrong=EMPTY[name], times=1)
     assert_others_are_calm(transcripts, calm)
     hit = transcripts[HIT]
@@ -251,19 +263,25 @@ def test_a_reply_without_text_is_asked_for_again_with_another_seed(tmp_path, mon
 
 
 @pytest.mark.parametrize("name", ["reset", "not-http", *PASSING, *EMPTY])
-def test_what_does_not_pass_is_given_up_after_the_last_attempt(tmp_path, monkeypatch, calm, name):
+def test_what_does_not_pass_is_given_up_after_the_last_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any, name: Any
+) -> None:
     wrong = {**BROKEN, **PASSING, **EMPTY}[name]
     transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=wrong, times=99)
     assert_failed_for_good(transcripts, asked, calm, reason=wrong.reason, attempts=ATTEMPTS)
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_what_will_not_pass_is_not_repeated(tmp_path, monkeypatch, calm, name):
+def test_what_will_not_pass_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any, name: Any
+) -> None:
     transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=LASTING[name], times=99)
     assert_failed_for_good(transcripts, asked, calm, reason=LASTING[name].reason, attempts=1)
 
 
-def test_a_reply_cut_at_its_length_is_text_without_an_answer(tmp_path, monkeypatch, calm):
+def test_a_reply_cut_at_its_length_is_text_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: Any
+) -> None:
     cut = Wrong(chat(f"The answer is [{TRAP}", finish_reason="length"), "")
     transcripts, asked, _ = debated(tmp_path, monkeypatch, wrong=cut, times=99)
     assert_others_are_calm(transcripts, calm)

@@ -4,32 +4,37 @@ import asyncio
 import json
 import threading
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from random import Random
+from typing import Any, NoReturn
+
+import pytest
 
 from madke.llm import OpenAIChat, Retrying
 from madke.runs import cast
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.options import RunOptions
-from madke.runs.runner import play
+from madke.runs.runner import execute
 from tests.support.dataset import debating, write_dataset
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import Reply, chat, error, openai_server
 
 QUESTIONS = 40
 FAULTS = 0.3
 
 
-def reset(server):
+def reset(server: Any) -> NoReturn:
     raise ConnectionResetError
 
 
-def hang(server):
+def hang(server: Any) -> Any:
     server.stopping.wait(30)
     return chat()
 
 
-WAYS = (
+WAYS: tuple[Callable[[Any], Reply], ...] = (
     lambda server: error(429, "busy"),
     lambda server: error(500, "broken"),
     reset,
@@ -44,14 +49,14 @@ WAYS = (
 class Faulty:
     """Debates, but fails at a share of the requests; which ones depends on the request and on how often it came."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.share = FAULTS
         self.server = None
         self.asked = 0
-        self._seen = Counter()
+        self._seen: Counter[Any] = Counter()
         self._lock = threading.Lock()
 
-    def reply(self, body, n):
+    def reply(self, body: Any, n: Any) -> Any:
         request = json.dumps(body)
         with self._lock:
             self.asked += 1
@@ -62,10 +67,10 @@ class Faulty:
         return chance.choice(WAYS)(self.server)
 
 
-def run(folder, faulty, monkeypatch, **again):
+def run(folder: Any, faulty: Any, monkeypatch: pytest.MonkeyPatch, **again: Any) -> Any:
     """One command; the transcripts of the run after it, by id."""
 
-    async def no_sleep(seconds):
+    async def no_sleep(seconds: Any) -> None:
         await asyncio.sleep(0)
 
     questions, pools = write_dataset(folder, QUESTIONS)
@@ -77,11 +82,13 @@ def run(folder, faulty, monkeypatch, **again):
         monkeypatch.setattr(cast, "Retrying", partial(Retrying, sleep=no_sleep))
         job = prepared(questions, model="openai/m")
         with RunDirectory(folder / "out") as directory:
-            asyncio.run(play(job, directory, RunOptions(concurrency=8, **again), pools=pools))
+            asyncio.run(execute(job, directory, RunOptions(concurrency=8, **again), pools=pools))
     return {t.id: t for t in read_transcripts(folder / "out")}
 
 
-def test_nearly_all_questions_are_answered_and_the_same_command_answers_the_rest(tmp_path, monkeypatch):
+def test_nearly_all_questions_are_answered_and_the_same_command_answers_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     faulty = Faulty()
     first = run(tmp_path, faulty, monkeypatch)
     assert len(first) == QUESTIONS

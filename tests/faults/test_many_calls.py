@@ -3,11 +3,14 @@
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
 
 from madke.llm import Limited, Limiter, OpenAIChat, close
+from madke.llm.transport import Transport
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat
 
@@ -18,13 +21,13 @@ CALLS = 1500
 class Patient:
     """A server on the loopback that answers nobody until so many requests are there; from then on at once."""
 
-    def __init__(self, awaited):
+    def __init__(self, awaited: Any) -> None:
         self.requests = 0
         self.connections = 0
         self._awaited = awaited
         self._all_there = asyncio.Event()
 
-    async def serve(self, reader, writer):
+    async def serve(self, reader: Any, writer: Any) -> None:
         self.connections += 1
         body = json.dumps(chat("yes")[2]).encode()
         answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
@@ -43,17 +46,17 @@ class Patient:
 
 
 @pytest.fixture
-def patient():
+def patient() -> Iterator[Any]:
     """A patient server in a thread of its own, and its port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     server = Patient(IN_FLIGHT)
 
-    async def start():
+    async def start() -> Any:
         return await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=IN_FLIGHT)
 
-    async def stop():
+    async def stop() -> None:
         listening.close()
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others)
@@ -67,7 +70,7 @@ def patient():
 
 
 @pytest.fixture
-def many_files():
+def many_files() -> Iterator[None]:
     """Both ends of each connection are in this process."""
     resource = pytest.importorskip("resource", reason="open files are bounded otherwise here")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -79,23 +82,25 @@ def many_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def sockets_to(port):
+def sockets_to(port: Any) -> Any:
     return sum(bool(c.raddr) and c.raddr.port == port for c in psutil.Process().net_connections(kind="tcp"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_a_thousand_calls_in_flight_take_a_thousand_sockets_and_give_them_back(many_files, patient, transport):
+def test_a_thousand_calls_in_flight_take_a_thousand_sockets_and_give_them_back(
+    many_files: None, patient: Any, transport: Transport
+) -> None:
     server, port = patient
     limiter = Limiter(IN_FLIGHT, start=IN_FLIGHT)
     most = 0
 
-    async def run():
+    async def run() -> Any:
         nonlocal most
         model = OpenAIChat("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport, timeout=120.0)
         limited = Limited(model, limiter)
 
-        async def one(n):
+        async def one(n: Any) -> Any:
             nonlocal most
             said = await limited.complete(chat_request(str(n)))
             if n % 100 == 0:

@@ -1,6 +1,8 @@
 """A run whose roles are asked at different servers: one slow to recover, one gone, one that moves."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,27 +14,27 @@ KEY, JUDGE_KEY = "sk-base-31415926", "sk-judge-27182818"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch):
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("JUDGE_KEY", JUDGE_KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-def arguments(folder, url, *more, n=4):
+def arguments(folder: Any, url: Any, *more: Any, n: int = 4) -> Any:
     questions, pools = write_dataset(folder, n)
     endpoint = ("--model", "openai/m", "--base-url", url)
     return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
 
 
-def stages(server):
+def stages(server: Any) -> Any:
     return {stage_of(seen.body) for seen in server.requests}
 
 
-def keys(server):
+def keys(server: Any) -> Any:
     return {seen.headers["authorization"] for seen in server.requests}
 
 
-def test_roles_are_asked_where_they_are_said_to_be_and_keys_never_cross(tmp_path):
+def test_roles_are_asked_where_they_are_said_to_be_and_keys_never_cross(tmp_path: Path) -> None:
     with openai_server(debating) as base, openai_server(debating) as other:
         done = madke(*arguments(tmp_path, base.url, "--cast", f"judge=openai/j@{other.url}"))
         assert done.returncode == 0, done.stderr
@@ -42,10 +44,10 @@ def test_roles_are_asked_where_they_are_said_to_be_and_keys_never_cross(tmp_path
     assert KEY.encode() not in everything
 
 
-def test_a_named_model_has_a_key_of_its_own_and_a_busy_server_holds_back_nobody(tmp_path):
-    rejected = []
+def test_a_named_model_has_a_key_of_its_own_and_a_busy_server_holds_back_nobody(tmp_path: Path) -> None:
+    rejected: list[float] = []
 
-    def busy(body, n):
+    def busy(body: Any, n: Any) -> Any:
         if len(rejected) < 6:
             rejected.append(n)
             return error(429, "slow down", {"Retry-After": "0.1"})
@@ -62,7 +64,7 @@ def test_a_named_model_has_a_key_of_its_own_and_a_busy_server_holds_back_nobody(
     assert json.loads((tmp_path / "out" / "run.json").read_text())["sessions"][0]["retries"] == 6
 
 
-def test_a_server_that_moved_and_a_larger_limit_pay_nothing_twice(tmp_path):
+def test_a_server_that_moved_and_a_larger_limit_pay_nothing_twice(tmp_path: Path) -> None:
     with openai_server(debating) as before:
         done = madke(*arguments(tmp_path, before.url, "--rpm", "100000"))
         assert done.returncode == 0, done.stderr
@@ -79,7 +81,7 @@ def test_a_server_that_moved_and_a_larger_limit_pay_nothing_twice(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_server_that_is_gone_is_told_before_anything_is_paid(tmp_path):
+def test_a_server_that_is_gone_is_told_before_anything_is_paid(tmp_path: Path) -> None:
     with openai_server(debating) as gone:
         pass
     with openai_server(debating) as base:
@@ -88,7 +90,7 @@ def test_a_server_that_is_gone_is_told_before_anything_is_paid(tmp_path):
         assert base.requests == []
 
 
-def test_one_name_at_two_addresses_is_refused(tmp_path):
+def test_one_name_at_two_addresses_is_refused(tmp_path: Path) -> None:
     with openai_server(debating) as base, openai_server(debating) as other:
         line = refused(*arguments(tmp_path, base.url, "--cast", f"judge=openai/m@{other.url}"))
     assert "give each a name of its own in models.yaml" in line

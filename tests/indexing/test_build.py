@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,8 @@ def test_progress_counts_reading_and_then_indexing(corpus: Path, tmp_path: Path)
 
 def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) -> None:
     scores = []
-    for number, settings in enumerate(({}, {"k1": 2.0, "b": 0.9})):
+    choices: list[dict[str, Any]] = [{}, {"k1": 2.0, "b": 0.9}]
+    for number, settings in enumerate(choices):
         build_index(corpus, tmp_path / str(number), **settings)
         (hits,) = Bm25Source(tmp_path / str(number), name="wiki").search(["lava in Corva"], 1)
         scores.append(hits.passages[0].score)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from madke.encoders import Encoder
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import Manifest
 from madke.workers import InProcess, Workers, open_workers
@@ -49,7 +50,7 @@ def corpus(tmp_path: Path) -> Path:
     return write_corpus(tmp_path / "passages.jsonl")
 
 
-def built(corpus: Path, out: Path, encoder: WordEncoder, workers: Workers) -> Manifest:
+def built(corpus: Path, out: Path, encoder: Encoder, workers: Workers) -> Manifest:
     return build_index(
         corpus, out, encoder=encoder, faiss="Flat", shard_rows=25, file_mb=0.002, workers=workers, kind="dense"
     )

@@ -140,7 +140,7 @@ def test_any_markup_gives_clean_lines(markup: str) -> None:
         assert line == " ".join(line.split())
 
 
-OPEN = (
+OPEN: tuple[str, ...] = (
     "{{",
     "[[",
     "[",

@@ -9,6 +9,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.knowledge import named
+from madke.knowledge.asking import search
 from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec
 from tests.support.corpus import WordEncoder, write_corpus
@@ -134,7 +135,7 @@ def test_an_entry_is_opened_under_its_name(folder: Path) -> None:
     )
     (folder / "sources.yaml").write_text("web: {results: r.jsonl}\ntwice: {hybrid: [web, web]}\n")
 
-    (hits,) = open_source("twice").search(["q"], 5)
+    (hits,) = search(open_source("twice"), ["q"], 5)
 
     assert [(p.source, p.text) for p in hits.passages] == [("twice", "s")]
     assert open_source("twice").description.startswith("rank fusion of web-style snippets")
@@ -188,8 +189,8 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("madke.encoders.load_encoder", load)
     monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", load)
 
-    first = open_source("wiki").search(["drawbridge of Elstow"], 3)
-    again = open_source("wiki").search(["drawbridge of Elstow"], 3)
+    first = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
+    again = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
 
     assert first == again
     assert first[0].passages[0].key == "p34" and first[0].passages[0].source == "wiki"

@@ -16,6 +16,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.encoders import load_encoder
 from madke.indexing.pyserini import DocIds, describe, fingerprint_of, stored_passage
+from madke.knowledge.asking import search
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.pyserini_format import dpr_document, faiss_folder, lucene_folder
@@ -39,7 +40,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_lucene_folder_opens_as_it_is(lucene: Path) -> None:
     source = open_index("wiki", lucene)
 
-    found = source.search(QUERIES, 3)
+    found = search(source, QUERIES, 3)
 
     assert source.description == f"BM25 over 50 documents ({lucene}, {fingerprint_of(lucene)})"
     best = found[7].passages[0]
@@ -103,7 +104,7 @@ def test_a_faiss_folder_opens_with_an_encoder_and_texts(
     monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: asked.append(name) or WORDS)
 
     source = open_index("wiki", vectors, encoder="words", texts=lucene)
-    found = source.search([f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
+    found = search(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
 
     best = found[7].passages[0]
     assert (best.source, best.key, best.title, best.text) == ("wiki", *PASSAGES[7].values())
@@ -270,5 +271,5 @@ def test_the_results_are_pyserinis_own(lucene: Path, tmp_path: Path) -> None:
 
     sources = (open_index("w", lucene), open_index("w", vectors, encoder=encoder, texts=lucene))
     for source, theirs in zip(sources, json.loads(out.read_text()), strict=True):
-        ours = [[[p.key, p.score] for p in hits.passages] for hits in source.search(QUERIES, 10)]
+        ours = [[[p.key, p.score] for p in hits.passages] for hits in search(source, QUERIES, 10)]
         assert ours == [[[key, pytest.approx(score, rel=1e-5)] for key, score in hits] for hits in theirs]

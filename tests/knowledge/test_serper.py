@@ -337,7 +337,7 @@ def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: 
         return OK
 
     server.reply = answer_some
-    env = {"SERPER_BASE_URL": server.url, "MADKE_CACHE": str(tmp_path / "cache")}
+    env: dict[str, Any] = {"SERPER_BASE_URL": server.url, "MADKE_CACHE": str(tmp_path / "cache")}
     words = ("pool", "build", questions, "--sources", "web=serper", "--out", tmp_path / "p.jsonl")
     with subprocess.Popen(command(*words), env={**os.environ, **env}, stderr=subprocess.DEVNULL) as process:
         assert held.wait(60)
@@ -474,7 +474,7 @@ def test_a_panel_of_unknown_origin_is_left_out_where_domains_are(
     panel: dict[str, Any], server: Server, tmp_path: Path, waits: list[float]
 ) -> None:
     server.reply = lambda query, before: (200, {}, json.dumps(panel).encode())
-    both = {"answer_box": True, "knowledge_graph": True}
+    both: dict[str, Any] = {"answer_box": True, "knowledge_graph": True}
 
     (shown,) = open_source(tmp_path, server.url, waits, **both).search(["a"], 5)
     (hidden,) = open_source(tmp_path, server.url, waits, **both, exclude=["a.example"]).search(["a"], 5)
@@ -556,7 +556,8 @@ def test_an_expired_answer_is_asked_again_and_never_used(
 
 
 def test_other_parameters_are_other_answers(server: Server, tmp_path: Path, waits: list[float]) -> None:
-    for options in ({}, {"country": "us"}, {"country": "ch"}, {"after": "2020-01-01"}, {"country": "us"}):
+    asked: list[dict[str, Any]] = [{}, {"country": "us"}, {"country": "ch"}, {"after": "2020-01-01"}, {"country": "us"}]
+    for options in asked:
         open_source(tmp_path, server.url, waits, **options).search(["a"], 5)
 
     assert len(server.requests) == 4

@@ -24,7 +24,9 @@ def options(**values: Any) -> SerperOptions:
 
 @settings(deadline=None)
 @given(domain=DOMAINS, below=st.lists(LABELS, max_size=3), scheme=SCHEMES, rest=REST, said=SHOUTED, excluded=SHOUTED)
-def test_a_domain_is_left_out_with_all_below_it(domain, below, scheme, rest, said, excluded):
+def test_a_domain_is_left_out_with_all_below_it(
+    domain: Any, below: Any, scheme: Any, rest: Any, said: Any, excluded: Any
+) -> None:
     link = scheme + said(".".join([*below, domain])) + rest
 
     assert not options(exclude=[excluded(domain)]).allows([link])
@@ -33,7 +35,7 @@ def test_a_domain_is_left_out_with_all_below_it(domain, below, scheme, rest, sai
 
 @settings(deadline=None)
 @given(domain=DOMAINS, prefix=LABELS, other=DOMAINS, scheme=SCHEMES, rest=REST)
-def test_nothing_else_is_left_out(domain, prefix, other, scheme, rest):
+def test_nothing_else_is_left_out(domain: Any, prefix: Any, other: Any, scheme: Any, rest: Any) -> None:
     excludes = options(exclude=[domain])
 
     assert excludes.allows([scheme + prefix + domain + rest])
@@ -44,7 +46,7 @@ def test_nothing_else_is_left_out(domain, prefix, other, scheme, rest):
 
 @settings(deadline=None)
 @given(link=st.text())
-def test_any_text_can_be_judged(link):
+def test_any_text_can_be_judged(link: Any) -> None:
     assert options().allows([link])
     assert options(exclude=["a.example"]).allows([link]) in (True, False)
 
@@ -53,7 +55,7 @@ def test_any_text_can_be_judged(link):
     "link",
     ["", "quiz.example/17", "mailto:a@b.example", "https://[::1", "https://localhost/", "https://quiz%2eexample/"],
 )
-def test_a_link_that_cannot_be_read_is_left_out_where_domains_are(link):
+def test_a_link_that_cannot_be_read_is_left_out_where_domains_are(link: str) -> None:
     assert not options(exclude=["a.example"]).allows([link])
     assert options().allows([link])
 
@@ -68,11 +70,11 @@ def test_a_link_that_cannot_be_read_is_left_out_where_domains_are(link):
         ("quiz.example", "https://quiz.example./17"),
     ],
 )
-def test_other_spellings_of_a_domain_are_known(domain, link):
+def test_other_spellings_of_a_domain_are_known(domain: str, link: str) -> None:
     assert not options(exclude=[domain]).allows([link])
 
 
-def test_every_link_of_a_text_counts():
+def test_every_link_of_a_text_counts() -> None:
     excludes = options(exclude=["a.example"])
 
     assert not excludes.allows(["https://b.example/", "https://a.example/"])
@@ -91,23 +93,25 @@ def test_every_link_of_a_text_counts():
         (500, (), 100),
     ],
 )
-def test_tens_are_asked_for_with_some_to_spare_where_domains_are_left_out(k, exclude, asked):
+def test_tens_are_asked_for_with_some_to_spare_where_domains_are_left_out(
+    k: int, exclude: tuple[str, ...], asked: int
+) -> None:
     assert options(exclude=exclude).parameters("q", k) == {"q": "q", "num": asked}
 
 
-def test_the_range_of_dates_may_be_open():
+def test_the_range_of_dates_may_be_open() -> None:
     assert options(after="2020-01-31").parameters("q", 5)["tbs"] == "cdr:1,cd_min:1/31/2020"
     assert options(before="2020-01-31").parameters("q", 5)["tbs"] == "cdr:1,cd_max:1/31/2020"
 
 
-def test_the_paper_s_settings_are_the_defaults_and_go_unsaid():
+def test_the_paper_s_settings_are_the_defaults_and_go_unsaid() -> None:
     paper = options()
 
     assert (paper.organic, paper.answer_box, paper.knowledge_graph) == (True, False, False)
     assert paper.changed == "" and options(cache_days=3).changed == ""
 
 
-def test_what_changes_results_is_said():
+def test_what_changes_results_is_said() -> None:
     said = options(answer_box=True, after="2020-01-31", exclude=["WWW.b.example", "a.example", "b.example"])
 
     assert said.changed == 'answer_box=true, after="2020-01-31", exclude=["a.example", "b.example"]'
@@ -135,7 +139,7 @@ def test_what_changes_results_is_said():
         ),
     ],
 )
-def test_wrong_settings_are_refused(values, message):
+def test_wrong_settings_are_refused(values: Any, message: Any) -> None:
     with pytest.raises(ValidationError) as error:
         SerperOptions.model_validate(values)
 

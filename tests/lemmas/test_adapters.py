@@ -1,13 +1,16 @@
 """Clients as completion functions: what they send, what they return, and that ``lemmas`` does the same."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from madke import adapters
+from madke.adapters import Reply
 from madke.core.chat import Usage
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import OpenAIServer, chat, error, openai_server
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How deep is Lake Baikal?"}]
 USAGE = {
@@ -19,13 +22,13 @@ USAGE = {
 }
 
 
-def openai_client(server):
+def openai_client(server: OpenAIServer) -> Any:
     from openai import OpenAI
 
     return OpenAI(base_url=server.url, api_key="k", max_retries=0)
 
 
-def asked_of_openai(make, reply, **settings):
+def asked_of_openai(make: Callable[..., Any], reply: Any, **settings: Any) -> tuple[Reply, dict[str, Any]]:
     """What the adapter returned for one call, and the body that went over the wire."""
     with openai_server(reply) as server, openai_client(server) as client:
         said = make(client, **settings)(MESSAGES)
@@ -36,54 +39,54 @@ def asked_of_openai(make, reply, **settings):
 class AnthropicDouble:
     """What the adapter uses of an Anthropic client."""
 
-    def __init__(self, *blocks, usage=None):
+    def __init__(self, *blocks: Any, usage: Any = None) -> None:
         self.messages = self
-        self.asked = []
+        self.asked: list[Any] = []
         self._response = SimpleNamespace(content=list(blocks), **({"usage": usage} if usage else {}))
 
-    def create(self, **parameters):
+    def create(self, **parameters: Any) -> Any:
         self.asked.append(parameters)
         return self._response
 
 
 class AsyncAnthropicDouble(AnthropicDouble):
-    async def create(self, **parameters):
+    async def create(self, **parameters: Any) -> Any:
         return super().create(**parameters)
 
 
-def text(said):
+def text(said: str) -> Any:
     return SimpleNamespace(type="text", text=said)
 
 
-def test_openai_is_asked_with_the_defaults_and_its_words_are_stripped():
+def test_openai_is_asked_with_the_defaults_and_its_words_are_stripped() -> None:
     said, body = asked_of_openai(adapters.openai_complete, chat("  1,642 metres.\n", usage=USAGE))
     assert said == "1,642 metres."
     assert body == {"model": "gpt-4o-mini", "messages": MESSAGES, "temperature": 0.7, "max_tokens": 1024}
     assert said.usage == Usage(prompt_tokens=20, cached_tokens=16, completion_tokens=5, reasoning_tokens=2)
 
 
-def test_further_parameters_reach_openai():
+def test_further_parameters_reach_openai() -> None:
     settings = {"model": "m", "temperature": 0, "max_tokens": 9, "seed": 4, "top_p": 0.5}
     _, body = asked_of_openai(adapters.openai_complete, chat(), **settings)
     assert body == {"messages": MESSAGES, **settings}
 
 
-def test_no_text_and_no_usage_are_an_empty_reply_without_counts():
+def test_no_text_and_no_usage_are_an_empty_reply_without_counts() -> None:
     said, _ = asked_of_openai(adapters.openai_complete, chat(None, usage=None))
     assert (said, said.usage) == ("", None)
 
 
-def test_what_the_client_raises_comes_out():
+def test_what_the_client_raises_comes_out() -> None:
     from openai import AuthenticationError
 
     with pytest.raises(AuthenticationError):
         asked_of_openai(adapters.openai_complete, error(401, "no such key"))
 
 
-def test_an_asynchronous_openai_client_makes_an_asynchronous_function():
+def test_an_asynchronous_openai_client_makes_an_asynchronous_function() -> None:
     from openai import AsyncOpenAI
 
-    async def ask(url):
+    async def ask(url: str) -> Reply:
         async with AsyncOpenAI(base_url=url, api_key="k", max_retries=0) as client:
             return await adapters.openai_complete(client)(MESSAGES)
 
@@ -92,7 +95,7 @@ def test_an_asynchronous_openai_client_makes_an_asynchronous_function():
     assert (said, said.usage.prompt_tokens) == ("Deep.", 20)
 
 
-def test_anthropic_gets_system_text_apart_and_its_text_blocks_are_joined():
+def test_anthropic_gets_system_text_apart_and_its_text_blocks_are_joined() -> None:
     client = AnthropicDouble(text(" 1,642 "), SimpleNamespace(type="thinking", thinking="hm"), text("metres. "))
     said = adapters.anthropic_complete(client, model="c", max_tokens=7)(MESSAGES)
     assert (said, said.usage) == ("1,642 metres.", None)
@@ -107,13 +110,13 @@ def test_anthropic_gets_system_text_apart_and_its_text_blocks_are_joined():
     ]
 
 
-def test_without_system_text_anthropic_gets_no_system():
+def test_without_system_text_anthropic_gets_no_system() -> None:
     client = AnthropicDouble(text("Yes."))
     adapters.anthropic_complete(client)([{"role": "system", "content": "  "}, MESSAGES[1]])
     assert "system" not in client.asked[0]
 
 
-def test_anthropics_prompt_tokens_include_what_its_cache_held():
+def test_anthropics_prompt_tokens_include_what_its_cache_held() -> None:
     usage = SimpleNamespace(
         input_tokens=10, output_tokens=3, cache_read_input_tokens=80, cache_creation_input_tokens=None
     )
@@ -121,16 +124,16 @@ def test_anthropics_prompt_tokens_include_what_its_cache_held():
     assert said.usage == Usage(prompt_tokens=90, cached_tokens=80, completion_tokens=3)
 
 
-def test_an_asynchronous_anthropic_client_makes_an_asynchronous_function():
+def test_an_asynchronous_anthropic_client_makes_an_asynchronous_function() -> None:
     client = AsyncAnthropicDouble(text("Yes. "))
     assert asyncio.run(adapters.anthropic_complete(client)(MESSAGES)) == "Yes."
 
 
 @pytest.mark.parametrize("reply", [chat(" Deep. "), chat(None), chat("x", usage=None), error(429, "slow down")])
-def test_openai_parity(reply):
+def test_openai_parity(reply: Any) -> None:
     theirs = pytest.importorskip("lemmas.adapters")
 
-    def outcome(make):
+    def outcome(make: Callable[..., Any]) -> tuple[str | type[Any] | Reply, list[dict[str, Any]]]:
         with openai_server(reply) as server, openai_client(server) as client:
             try:
                 said = make(client, seed=3)(MESSAGES)
@@ -150,10 +153,10 @@ def test_openai_parity(reply):
         [{"role": "system", "content": "one "}, {"role": "system", "content": None}, *MESSAGES],
     ],
 )
-def test_anthropic_parity(messages):
+def test_anthropic_parity(messages: list[Any]) -> None:
     theirs = pytest.importorskip("lemmas.adapters")
 
-    def outcome(make):
+    def outcome(make: Callable[..., Any]) -> tuple[str | Reply, list[dict[str, Any]]]:
         client = AnthropicDouble(text(" a"), SimpleNamespace(type="tool_use"), text("b "))
         return make(client)(messages), client.asked
 
@@ -161,12 +164,12 @@ def test_anthropic_parity(messages):
 
 
 @pytest.mark.parametrize("name", ["openai_complete", "anthropic_complete"])
-def test_signatures_are_the_packages(name):
+def test_signatures_are_the_packages(name: str) -> None:
     import inspect
 
     theirs = pytest.importorskip("lemmas.adapters")
 
-    def shape(function):
+    def shape(function: Callable[..., Any]) -> list[tuple[str, Any, float | str | type[Any]]]:
         return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
 
     assert shape(getattr(adapters, name)) == shape(getattr(theirs, name))

@@ -5,17 +5,20 @@ import contextvars
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import pytest
 
 import madke
 from madke.adapters import Reply, openai_complete
 from madke.core.chat import Usage
+from madke.lemmas import DebateResult
 from tests.lemmas.script import Script, run
 from tests.support.openai_server import chat, openai_server
 
 
-def test_import_madke_loads_no_engine():
+def test_import_madke_loads_no_engine() -> None:
     program = (
         "import sys, madke; assert 'pydantic' not in sys.modules; from madke import debate, adebate; print(debate)"
     )
@@ -23,12 +26,12 @@ def test_import_madke_loads_no_engine():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_functions_are_called_one_after_another_in_the_callers_thread_and_context():
+def test_functions_are_called_one_after_another_in_the_callers_thread_and_context() -> None:
     place = contextvars.ContextVar("place", default="elsewhere")
     place.set("here")
     seen = []
 
-    def complete(messages):
+    def complete(messages: list[dict[str, str]]) -> str:
         seen.append((threading.current_thread(), place.get(), asyncio.run(asyncio.sleep(0, "a loop of its own"))))
         return "x"
 
@@ -36,8 +39,8 @@ def test_functions_are_called_one_after_another_in_the_callers_thread_and_contex
     assert seen == [(threading.current_thread(), "here", "a loop of its own")] * 6
 
 
-def test_it_works_where_a_loop_runs_already():
-    async def in_a_notebook():
+def test_it_works_where_a_loop_runs_already() -> None:
+    async def in_a_notebook() -> DebateResult:
         return madke.debate("Why?", Script(["x", "y", "y"]).role("only"), rounds=0)
 
     assert asyncio.run(in_a_notebook()).final == "y"
@@ -45,7 +48,7 @@ def test_it_works_where_a_loop_runs_already():
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), StopIteration("no more"), ValueError("gone")])
 @pytest.mark.parametrize("at", [1, 2, 5, 7])
-def test_what_a_function_raises_comes_out_unchanged_and_ends_the_debate(raised, at):
+def test_what_a_function_raises_comes_out_unchanged_and_ends_the_debate(raised: Any, at: int) -> None:
     script = Script(["x"] * (at - 1) + [raised])
     with pytest.raises(type(raised)) as caught:
         madke.debate("Why?", [(x, script.role(x)) for x in "ABC"], rounds=1, judge=script.role("judge"))
@@ -54,18 +57,18 @@ def test_what_a_function_raises_comes_out_unchanged_and_ends_the_debate(raised, 
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("madke-debate")]
 
 
-def test_an_asynchronous_function_is_sent_to_adebate():
-    async def complete(messages):
+def test_an_asynchronous_function_is_sent_to_adebate() -> None:
+    async def complete(messages: Any) -> Any:
         return "x"
 
     with pytest.raises(TypeError, match=r"madke\.adebate"):
-        madke.debate("Why?", complete)
+        madke.debate("Why?", complete)  # type: ignore[arg-type]
 
 
 # --- our remedies ------------------------------------------------------------------------------------------------
 
 
-def test_own_drafts_are_shown_when_asked_for():
+def test_own_drafts_are_shown_when_asked_for() -> None:
     replies = [f"draft{n}." for n in range(6)]
     for own_draft in (False, True):
         _, script = run(madke.debate, replies, "AB", judged=False, own_draft=own_draft)
@@ -75,7 +78,7 @@ def test_own_drafts_are_shown_when_asked_for():
         ]
 
 
-def test_unique_labels_lose_no_draft():
+def test_unique_labels_lose_no_draft() -> None:
     labels = ["A", "A", "A_2", "B", "A"]
     outcome, script = run(madke.debate, "uvwxy", labels, judged=False, rounds=1, unique_labels=True)
     assert [label for label, _ in outcome.result[2][0][1]] == ["A", "A_3", "A_2", "B", "A_4"]
@@ -96,7 +99,7 @@ def test_unique_labels_lose_no_draft():
         ("", "A"),
     ],
 )
-def test_whole_words_are_read_when_asked_for(verdict, winner):
+def test_whole_words_are_read_when_asked_for(verdict: str, winner: str) -> None:
     labels = ["A", "AGENT_1", "AGENT_10"]
     outcome, _ = run(madke.debate, ["x", "y", "z", verdict], labels, judged=True, rounds=0, whole_words=True)
     assert outcome.result[1] == winner
@@ -105,7 +108,7 @@ def test_whole_words_are_read_when_asked_for(verdict, winner):
 # --- what the result tells ---------------------------------------------------------------------------------------
 
 
-def test_usage_is_the_providers_own_where_a_reply_carries_it():
+def test_usage_is_the_providers_own_where_a_reply_carries_it() -> None:
     counted = Usage(prompt_tokens=100, cached_tokens=60, completion_tokens=10)
     script = Script([Reply("x", counted), Reply("y", counted), "z" * 8, "AGENT_A: yes"])
     found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
@@ -115,7 +118,7 @@ def test_usage_is_the_providers_own_where_a_reply_carries_it():
     assert (pick.calls, pick.estimated) == (1, 1)
 
 
-def test_the_transcript_holds_the_whole_debate():
+def test_the_transcript_holds_the_whole_debate() -> None:
     script = Script(["Oslo it is", "Rome", "Oslo it was"] * 2)
     found = madke.debate("Which city?", script.role("only"), rounds=1)
     transcript = found.transcript
@@ -127,7 +130,7 @@ def test_the_transcript_holds_the_whole_debate():
     assert (transcript.final.by, transcript.final.agent) == ("convergence", found.winner_label)
 
 
-def test_the_form_of_verdict_that_the_judge_is_asked_for_is_read_by_the_package_and_by_the_engine():
+def test_the_form_of_verdict_that_the_judge_is_asked_for_is_read_by_the_package_and_by_the_engine() -> None:
     script = Script(["x", "y", "z", "AGENT_B: more careful than AGENT_A. [AGENT_B]"])
     found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
     assert "Begin with the name of that debater and a colon" in script.prompts[3]
@@ -135,21 +138,21 @@ def test_the_form_of_verdict_that_the_judge_is_asked_for_is_read_by_the_package_
     assert (found.winner_label, found.transcript.final.agent) == ("AGENT_B", "AGENT_B")
 
 
-def test_where_nobody_is_named_the_transcript_says_so():
+def test_where_nobody_is_named_the_transcript_says_so() -> None:
     script = Script(["x", "y", "z", "all are good"])
     found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
     assert found.winner_label == "AGENT_A"
     assert (found.transcript.status, found.transcript.final.agent) == ("abstained", None)
 
 
-def test_hidden_reasoning_stays_in_the_draft_and_is_not_shown_to_others():
+def test_hidden_reasoning_stays_in_the_draft_and_is_not_shown_to_others() -> None:
     outcome, script = run(madke.debate, ["<think>secret</think>Oslo", "Rome"], "AB", judged=True, rounds=1)
     assert outcome.result[2][0][1][0] == ("A", "<think>secret</think>Oslo")
     assert not any("secret" in prompt for prompt in script.prompts)
     assert "Oslo" in script.prompts[3]
 
 
-def test_texts_are_never_templates():
+def test_texts_are_never_templates() -> None:
     hostile = "{{ 7 * 7 }} {% block user %} {query}"
     script = Script([hostile] * 7)
     found = madke.debate(hostile, script.role("only"), personas=[hostile] * 3, rounds=1, judge=script.role("judge"))
@@ -160,22 +163,22 @@ def test_texts_are_never_templates():
 # --- adebate -----------------------------------------------------------------------------------------------------
 
 
-def test_adebate_is_debate_with_the_drafts_of_a_round_at_the_same_time():
+def test_adebate_is_debate_with_the_drafts_of_a_round_at_the_same_time() -> None:
     together = asyncio.Barrier(3)
 
-    def agent(label, gather):
+    def agent(label: str, gather: bool) -> Callable[..., Any]:
         drafts = iter([f"{label} says Oslo", f"{label} says Oslo or Rome", f"{label} Oslo"])
 
-        def now(messages):
+        def now(messages: list[dict[str, str]]) -> str:
             return next(drafts)
 
-        async def later(messages):
+        async def later(messages: list[dict[str, str]]) -> str:
             await together.wait()  # nobody goes on before all three are here
             return next(drafts)
 
         return later if gather else now
 
-    async def ask():
+    async def ask() -> DebateResult:
         async with asyncio.timeout(20):
             return await madke.adebate("Why?", [(x, agent(x, True)) for x in "ABC"])
 
@@ -184,22 +187,22 @@ def test_adebate_is_debate_with_the_drafts_of_a_round_at_the_same_time():
     assert (found.final, found.winner_label, found.rounds) == (expected.final, expected.winner_label, expected.rounds)
 
 
-def test_adebate_takes_plain_functions_and_an_asynchronous_judge():
-    async def judge(messages):
+def test_adebate_takes_plain_functions_and_an_asynchronous_judge() -> None:
+    async def judge(messages: list[dict[str, str]]) -> str:
         return "AGENT_B: yes"
 
     found = asyncio.run(madke.adebate("Why?", lambda messages: " x ", rounds=0, judge=judge))
     assert (found.final, found.winner_label, found.judgment) == ("x", "AGENT_B", "AGENT_B: yes")
 
 
-def test_an_exception_comes_out_of_adebate_alone():
-    async def fails(messages):
+def test_an_exception_comes_out_of_adebate_alone() -> None:
+    async def fails(messages: list[dict[str, str]]) -> NoReturn:
         raise ConnectionError("gone")
 
-    async def waits(messages):
+    async def waits(messages: list[dict[str, str]]) -> None:
         await asyncio.Event().wait()
 
-    async def ask():
+    async def ask() -> None:
         async with asyncio.timeout(20):
             await madke.adebate("Why?", [("A", waits), ("B", fails)])
 
@@ -207,10 +210,10 @@ def test_an_exception_comes_out_of_adebate_alone():
         asyncio.run(ask())
 
 
-def test_adebate_over_an_asynchronous_client():
+def test_adebate_over_an_asynchronous_client() -> None:
     from openai import AsyncOpenAI
 
-    async def ask(url):
+    async def ask(url: str) -> DebateResult:
         async with AsyncOpenAI(base_url=url, api_key="k") as client:
             return await madke.adebate("Why?", openai_complete(client, model="m"), rounds=1)
 
@@ -221,6 +224,6 @@ def test_adebate_over_an_asynchronous_client():
     assert (reply.calls, reply.estimated, reply.prompt_tokens) == (3, 0, 60)
 
 
-def test_adebate_refuses_bad_arguments_when_it_is_awaited():
+def test_adebate_refuses_bad_arguments_when_it_is_awaited() -> None:
     with pytest.raises(ValueError, match="at least one agent"):
         asyncio.run(madke.adebate("Why?", []))

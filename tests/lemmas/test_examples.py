@@ -3,15 +3,18 @@
 import ast
 import dataclasses
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from madke.lemmas import DebateResult, DebateRound
-from tests.support.openai_server import chat, openai_server
+from tests.support.openai_server import OpenAIServer, chat, openai_server
 
 
 @pytest.fixture
-def page(shared_data):
+def page(shared_data: Path) -> dict[str, str]:
     """Heading -> text below it."""
     (file,) = (shared_data.parent / "seeds").glob("004*.txt")
     headings = [
@@ -26,7 +29,7 @@ def page(shared_data):
     return dict(zip(pieces[1::2], pieces[2::2], strict=True))
 
 
-def code(text):
+def code(text: str) -> str:
     """The Python at the end of a section, the prose before it left out."""
     lines = text.strip().splitlines()
     for n in range(len(lines)):
@@ -40,7 +43,7 @@ def code(text):
 
 
 @pytest.fixture
-def scene(monkeypatch):
+def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenAIServer, Any, dict[str, Any]]]:
     """What the page's programs take for granted: a key, a server, the two clients."""
     with openai_server(lambda body, n: chat("Marbury v. Madison" if n % 2 else "Brown v. Board")) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -53,12 +56,14 @@ def scene(monkeypatch):
         yield server, claude, {"OpenAI": OpenAI, "Anthropic": lambda: claude}
 
 
-def execute(program, names):
+def execute(program: str, names: dict[str, Any]) -> DebateResult:
     exec(compile(program, "the page", "exec"), names)
     return names["r"]
 
 
-def test_same_model(page, scene, capsys):
+def test_same_model(
+    page: dict[str, str], scene: tuple[OpenAIServer, Any, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
     server, _, names = scene
     program = code(page["Same-model debate"])
     assert "from madke import debate" in program
@@ -68,7 +73,7 @@ def test_same_model(page, scene, capsys):
     assert capsys.readouterr().out == f"{found.final}\nwinner: {found.winner_label}\n"
 
 
-def test_cross_model_with_a_judge(page, scene):
+def test_cross_model_with_a_judge(page: dict[str, str], scene: tuple[OpenAIServer, Any, dict[str, Any]]) -> None:
     server, claude, names = scene
     found = execute("from madke import debate\n" + code(page["Cross-model debate (stronger)"]), names)
     assert (len(server.requests), len(claude.asked)) == (4, 3)
@@ -76,7 +81,7 @@ def test_cross_model_with_a_judge(page, scene):
     assert list(found.rounds[2].drafts) == ["OPENAI", "CLAUDE"]
 
 
-def test_custom_personas(page, scene):
+def test_custom_personas(page: dict[str, str], scene: tuple[OpenAIServer, Any, dict[str, Any]]) -> None:
     server, _, names = scene
     execute(code(page["Same-model debate"]), names)
     found = execute(code(page["Custom personas"]), names)
@@ -86,9 +91,11 @@ def test_custom_personas(page, scene):
     assert "practicing engineer" in second.body["messages"][0]["content"]
 
 
-def test_result_shape(page):
+def test_result_shape(page: dict[str, str]) -> None:
     classes = [node for node in ast.parse(code(page["Result shape"])).body if isinstance(node, ast.ClassDef)]
     assert [node.name for node in classes] == ["DebateResult", "DebateRound"]
     for node, ours in zip(classes, (DebateResult, DebateRound), strict=True):
-        shown = [(field.target.id, ast.unparse(field.annotation)) for field in node.body]
+        fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
+        assert len(fields) == len(node.body)
+        shown = [(ast.unparse(field.target), ast.unparse(field.annotation)) for field in fields]
         assert [(field.name, field.type) for field in dataclasses.fields(ours)][: len(shown)] == shown

@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,7 +17,13 @@ from tests.lemmas.script import parameters, run
 lemmas = pytest.importorskip("lemmas")
 
 
-def both(replies=(), labels=("A", "B", "C"), *, judged=False, **arguments):
+def both(
+    replies: list[Any] | tuple[Any, ...] = (),
+    labels: list[str] | str | tuple[str, ...] | None = ("A", "B", "C"),
+    *,
+    judged: bool = False,
+    **arguments: Any,
+) -> Any:
     """Our outcome, found equal to theirs."""
     ours, _ = run(madke.debate, replies, labels, judged=judged, **arguments)
     theirs, _ = run(lemmas.debate, replies, labels, judged=judged, **arguments)
@@ -49,7 +57,15 @@ verdicts = st.one_of(
 @example(["A", "A"], ["x y", "z"], "", False, 1, None, 3)
 @example(["A", "B", "C"], [None, "x", "y"], "", False, 0, None, 3)
 @settings(deadline=None, max_examples=150)
-def test_any_script_gives_equal_outcomes(labels, said, verdict, judged, rounds, personas, single):
+def test_any_script_gives_equal_outcomes(
+    labels: list[str] | None,
+    said: list[Any],
+    verdict: str | None,
+    judged: bool,
+    rounds: int,
+    personas: list[str] | None,
+    single: int,
+) -> None:
     n = (single if labels is None else len(labels)) * (max(0, rounds) + 1)
     replies = [*(said + [f"draft {i % 3} of it" for i in range(n)])[: max(0, n)], verdict]
     both(replies, labels, judged=judged, rounds=rounds, personas=personas, n_agents_if_single=single)
@@ -57,7 +73,7 @@ def test_any_script_gives_equal_outcomes(labels, said, verdict, judged, rounds, 
 
 @given(st.data())
 @settings(deadline=None, max_examples=50)
-def test_the_first_exception_comes_out_and_nobody_is_asked_after_it(data):
+def test_the_first_exception_comes_out_and_nobody_is_asked_after_it(data: Any) -> None:
     agents, rounds = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 2))
     calls = agents * (rounds + 1) + 1
     at = data.draw(st.integers(1, calls))
@@ -69,12 +85,12 @@ def test_the_first_exception_comes_out_and_nobody_is_asked_after_it(data):
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
 @pytest.mark.parametrize("judged", [False, True])
-def test_calls_are_k_times_rounds_plus_one_and_one_for_the_judge(rounds, judged):
+def test_calls_are_k_times_rounds_plus_one_and_one_for_the_judge(rounds: int, judged: bool) -> None:
     outcome = both(labels=("A", "B", "C"), judged=judged, rounds=rounds)
     assert outcome.asked == ["0 A", "1 B", "2 C"] * (rounds + 1) + ["judge"] * judged
 
 
-def test_a_single_function_is_three_agents_over_two_rounds_by_default():
+def test_a_single_function_is_three_agents_over_two_rounds_by_default() -> None:
     outcome = both(labels=None)
     assert len(outcome.asked) == 9
     assert [label for label, _ in outcome.result[2][0][1]] == ["AGENT_A", "AGENT_B", "AGENT_C"]
@@ -89,7 +105,7 @@ def test_a_single_function_is_three_agents_over_two_rounds_by_default():
         ({"personas": []}, "personas"),
     ],
 )
-def test_bad_arguments_are_the_same_errors_before_any_call(arguments, said):
+def test_bad_arguments_are_the_same_errors_before_any_call(arguments: dict[str, Any], said: str) -> None:
     outcome = both(**arguments)
     kind, message = outcome.result
     assert kind is ValueError
@@ -97,10 +113,10 @@ def test_bad_arguments_are_the_same_errors_before_any_call(arguments, said):
     assert outcome.asked == []
 
 
-def test_agents_must_be_callable():
+def test_agents_must_be_callable() -> None:
     for debate in (madke.debate, lemmas.debate):
         with pytest.raises(TypeError, match="not callable"):
-            debate("Why?", [("A", "no function")])
+            debate("Why?", [("A", "no function")])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(
@@ -116,12 +132,12 @@ def test_agents_must_be_callable():
         ("Because it is best", "A"),  # a substring is enough: the "a" of "Because"
     ],
 )
-def test_how_the_judges_words_are_read(verdict, winner):
+def test_how_the_judges_words_are_read(verdict: str | None, winner: str) -> None:
     outcome = both(["x", "y", "z", verdict], judged=True, rounds=0)
     assert outcome.result[1] == winner
 
 
-def test_a_label_that_begins_with_another_loses_to_it():
+def test_a_label_that_begins_with_another_loses_to_it() -> None:
     outcome = both(["x", "y", "I prefer AGENT_10"], ("AGENT_1", "AGENT_10"), judged=True, rounds=0)
     assert outcome.result[1] == "AGENT_1"
 
@@ -135,12 +151,12 @@ def test_a_label_that_begins_with_another_loses_to_it():
         (["x", "y y y z", "z y"], "B"),
     ],
 )
-def test_convergence_is_the_packages_to_the_last_bit(drafts, winner):
+def test_convergence_is_the_packages_to_the_last_bit(drafts: list[str], winner: str) -> None:
     outcome = both(drafts, "ABCD"[: len(drafts)], rounds=0)
     assert outcome.result[1] == winner
 
 
-def test_one_agent_alone_wins_and_is_judged_all_the_same():
+def test_one_agent_alone_wins_and_is_judged_all_the_same() -> None:
     assert both(["x"], ("A",), rounds=0).asked == ["0 A"]
     assert both(["x", "B: no"], ("A",), rounds=0, judged=True).asked == ["0 A", "judge"]
 
@@ -148,12 +164,12 @@ def test_one_agent_alone_wins_and_is_judged_all_the_same():
 @pytest.mark.parametrize("replies", [["", "", ""], [None, " ", ""], ["", "x", "y"], ["x", "", "y"], ["", "", "z"]])
 @pytest.mark.parametrize("judged", [False, True])
 @pytest.mark.parametrize("rounds", [0, 2])
-def test_empty_drafts_stay_in_the_debate(replies, judged, rounds):
+def test_empty_drafts_stay_in_the_debate(replies: list[Any], judged: bool, rounds: int) -> None:
     outcome = both([*replies * (rounds + 1), "C: yes"], rounds=rounds, judged=judged)
     assert len(outcome.asked) == 3 * (rounds + 1) + judged
 
 
-def test_two_agents_of_one_label_leave_the_second_ones_draft():
+def test_two_agents_of_one_label_leave_the_second_ones_draft() -> None:
     outcome = both(["x", "y", "z"], ("A", "A", "B"), rounds=0)
     assert outcome.result[2] == [(0, [("A", "y"), ("B", "z")])]
     _, script = run(madke.debate, [], ("A", "A", "B"), judged=True, rounds=1)
@@ -162,18 +178,18 @@ def test_two_agents_of_one_label_leave_the_second_ones_draft():
 
 @pytest.mark.parametrize("labels", [("A", "B", "C"), ("A", "A", "B"), ("A",), ("judge", "summarizer", "")])
 @pytest.mark.parametrize("judged", [False, True])
-def test_everybody_sees_the_same_drafts(labels, judged):
+def test_everybody_sees_the_same_drafts(labels: tuple[str, ...], judged: bool) -> None:
     rounds = 2
     replies = [f"token{n}x" for n in range(len(labels) * (rounds + 1))]
 
-    def seen(debate):
+    def seen(debate: Callable[..., Any]) -> tuple[Any, list[Any]]:
         outcome, script = run(debate, replies, labels, judged=judged, rounds=rounds)
         return outcome, [sorted(re.findall(r"token\d+x", prompt)) for prompt in script.prompts]
 
     assert seen(madke.debate) == seen(lemmas.debate)
 
 
-def test_personas_and_question_stand_in_every_agents_prompt():
+def test_personas_and_question_stand_in_every_agents_prompt() -> None:
     personas = ["You count {things}.", "You paint.", "You dig."]
     _, script = run(madke.debate, [], ("A", "B", "C"), judged=True, personas=personas)
     assert all("Why?" in prompt for prompt in script.prompts)
@@ -181,18 +197,18 @@ def test_personas_and_question_stand_in_every_agents_prompt():
         assert [persona in prompt for persona in personas] == [name[2:] == label for label in "ABC"]
 
 
-def test_default_personas_differ_among_five_agents_and_then_repeat():
+def test_default_personas_differ_among_five_agents_and_then_repeat() -> None:
     _, script = run(madke.debate, [], tuple("ABCDEF"), judged=False, rounds=0)
     assert len(set(script.prompts)) == 5
     assert script.prompts[5] == script.prompts[0]
 
 
-def test_an_empty_persona_is_no_default_persona():
+def test_an_empty_persona_is_no_default_persona() -> None:
     _, script = run(madke.debate, [], ("A", "B"), judged=False, rounds=0, personas=["", ""])
     assert script.prompts[0] == script.prompts[1]
 
 
-def test_our_parameters_begin_with_theirs():
+def test_our_parameters_begin_with_theirs() -> None:
     theirs = parameters(lemmas.debate)
     switch = (inspect.Parameter.KEYWORD_ONLY, False)
     for function in (madke.debate, madke.adebate):
@@ -202,7 +218,7 @@ def test_our_parameters_begin_with_theirs():
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(DebateResult, "DebateResult"), (DebateRound, "DebateRound")])
-def test_results_have_their_fields_first(ours, theirs):
+def test_results_have_their_fields_first(ours: type[Any], theirs: str) -> None:
     expected = [field.name for field in dataclasses.fields(getattr(lemmas, theirs))]
     assert [field.name for field in dataclasses.fields(ours)][: len(expected)] == expected
     values = ["x", "A", [], "why"][: len(expected)]

@@ -2,11 +2,15 @@
 
 import asyncio
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion
+from madke.core.chat import ChatRequest, Completion
+from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.llm import ScriptedChat
 from madke.tasks import get_task
@@ -16,12 +20,14 @@ QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("La
 ANSWERS = {"Debater 1": "Lake Tanganyika", "Debater 2": "Lake Baikal", "Debater 3": "Lake Baikal"}
 
 
-def stance(request):
+def stance(request: ChatRequest) -> str:
     purpose = request.purpose
     return f"{purpose.agent} in round {purpose.round}: the answer is [{ANSWERS.get(purpose.agent, 'Lake Baikal')}]."
 
 
-def run(replies=stance, settings=None, **options):
+def run(
+    replies: dict[Any, Any] | Callable[..., Any] = stance, settings: dict[str, Any] | None = None, **options: Any
+) -> tuple[Transcript, ScriptedChat]:
     variant = load_variant("lemmas").with_settings(settings or {})
     model = ScriptedChat(replies)
     cast = dict.fromkeys(variant.protocol.roles, model)
@@ -29,7 +35,7 @@ def run(replies=stance, settings=None, **options):
     return asyncio.run(debate(QUESTION, variant.protocol, cast, task=task, prompts=variant, **options)), model
 
 
-def prompts(model, n):
+def prompts(model: ScriptedChat, n: int) -> dict[str, str]:
     return {r.purpose.agent: r.messages[-1].content for r in model.requests if r.purpose.round == n}
 
 
@@ -42,13 +48,13 @@ def prompts(model, n):
         ({"finish": "judge_pick"}, 3 * 3 + 1),
     ],
 )
-def test_calls_are_k_times_rounds_and_one_for_the_judge(settings, calls):
+def test_calls_are_k_times_rounds_and_one_for_the_judge(settings: dict[str, Any], calls: int) -> None:
     transcript, model = run(settings=settings)
     assert model.calls == calls == sum(used.calls for used in transcript.usage.values())
     assert transcript.stop_reason == "rounds"
 
 
-def test_each_reads_the_others_drafts_of_the_round_before_and_not_its_own():
+def test_each_reads_the_others_drafts_of_the_round_before_and_not_its_own() -> None:
     transcript, model = run()
     for n in (1, 2, 3):
         for agent, prompt in prompts(model, n).items():
@@ -57,19 +63,19 @@ def test_each_reads_the_others_drafts_of_the_round_before_and_not_its_own():
     assert transcript.rounds[1].turns[0].reads == ("Debater 2", "Debater 3")
 
 
-def test_own_drafts_are_an_option():
+def test_own_drafts_are_an_option() -> None:
     _, model = run(settings={"sees.own": "last"})
     assert "Your previous answer:\n<reply>Debater 1 in round 1" in prompts(model, 2)["Debater 1"]
 
 
-def test_the_draft_nearest_to_the_others_is_taken():
+def test_the_draft_nearest_to_the_others_is_taken() -> None:
     transcript, _ = run()
     final = transcript.final
     assert (final.by, final.agent, transcript.answer, final.tie) == ("convergence", "Debater 2", "Lake Baikal", True)
     assert final.scores["Debater 1"] < final.scores["Debater 2"] == final.scores["Debater 3"]
 
 
-def test_a_draft_without_an_answer_takes_no_part_in_the_convergence():
+def test_a_draft_without_an_answer_takes_no_part_in_the_convergence() -> None:
     same = "No answer comes to mind here"
     replies = {
         ("reply", "Debater 1"): same,
@@ -92,14 +98,14 @@ def test_a_draft_without_an_answer_takes_no_part_in_the_convergence():
         ("", None),
     ],
 )
-def test_the_judge_picks_a_debater_by_name(verdict, answer):
+def test_the_judge_picks_a_debater_by_name(verdict: str, answer: str | None) -> None:
     pick = Completion(text=verdict)
     transcript, _ = run(lambda r: pick if r.purpose.stage == "pick" else stance(r), {"finish": "judge_pick"})
     assert (transcript.final.by, transcript.answer) == ("judge", answer)
     assert transcript.status == ("abstained" if answer is None else "ok")
 
 
-def test_a_failed_call_is_left_out_and_the_rest_go_on():
+def test_a_failed_call_is_left_out_and_the_rest_go_on() -> None:
     failed = Completion(outcome="failed", error="the server is gone")
     transcript, model = run(lambda r: failed if r.purpose.agent == "Debater 2" else stance(r))
     assert transcript.degraded
@@ -107,7 +113,7 @@ def test_a_failed_call_is_left_out_and_the_rest_go_on():
     assert (transcript.final.agent, transcript.final.tie) == ("Debater 1", True)
 
 
-def test_five_personas_are_shared_out_in_turn_unless_debaters_have_their_own():
+def test_five_personas_are_shared_out_in_turn_unless_debaters_have_their_own() -> None:
     _, model = run(settings={"debaters": 6, "rounds": 1})
     texts = list(prompts(model, 1).values())
     assert len(set(texts)) == 5
@@ -116,7 +122,7 @@ def test_five_personas_are_shared_out_in_turn_unless_debaters_have_their_own():
     assert prompts(model, 1)["Ada"].startswith("You are a chemist.\n\n")
 
 
-def test_any_of_the_tasks_and_a_pool_fit_in(pool):
+def test_any_of_the_tasks_and_a_pool_fit_in(pool: KnowledgePool) -> None:
     variant = load_variant("lemmas").with_sources(["wiki"])
     model = ScriptedChat(stance)
     claim = Question(id="q2", question="Lake Baikal is deep.", task="claim", answers=("SUPPORTS",))
@@ -129,7 +135,7 @@ def test_any_of_the_tasks_and_a_pool_fit_in(pool):
         assert request.messages[-1].content.split("\n\n")[-2].endswith("Claim: Lake Baikal is deep.")
 
 
-def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule():
+def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule() -> None:
     _, model = run()
     for request in (model.requests[0], model.requests[3]):
         (message,) = request.messages
@@ -147,14 +153,14 @@ def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule():
     )
 
 
-def test_the_judge_is_asked_for_a_name():
+def test_the_judge_is_asked_for_a_name() -> None:
     _, model = run(settings={"finish": "judge_pick", "rounds": 1, "debaters": 2})
     (message,) = model.requests[-1].messages
     assert "Debater 1: <reply>Debater 1 in round 1: the answer is [Lake Tanganyika].</reply>" in message.content
     assert message.content.endswith("in the form [name].")
 
 
-def test_free_text_has_no_marker():
+def test_free_text_has_no_marker() -> None:
     _, model = run(settings={"marker": "text", "finish": "judge_pick"})
     assert not any("The answer is" in r.messages[-1].content for r in model.requests)
     assert "Begin with the name of that debater and a colon." in model.requests[-1].messages[-1].content

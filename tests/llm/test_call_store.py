@@ -1,11 +1,14 @@
 import asyncio
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Usage
+from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import UserError
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.llm.store import call_key
@@ -16,26 +19,26 @@ BAD = Completion(outcome="failed", error="HTTP 500: no")
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Iterator[Any]:
     with CallStore(tmp_path / "calls.sqlite") as opened:
         yield opened
 
 
-def ask(model, *requests):
-    async def one_after_another():
+def ask(model: Any, *requests: Any) -> Any:
+    async def one_after_another() -> Any:
         return [await model.complete(request) for request in requests]
 
     return asyncio.run(one_after_another())
 
 
-def test_a_call_stays_paid_for_the_run_that_made_it_and_for_no_other(store):
+def test_a_call_stays_paid_for_the_run_that_made_it_and_for_no_other(store: Any) -> None:
     ask(Stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
     again = ask(Stored(ScriptedChat([]), store, payer="one"), chat_request())
     other = ask(Stored(ScriptedChat([]), store, payer="two"), chat_request())
     assert (again, other) == ([GOOD], [replace(GOOD, paid=False)])
 
 
-def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store):
+def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store: Any) -> None:
     model = ScriptedChat([GOOD])
     first, second = ask(Stored(model, store), chat_request(), chat_request())
     assert first == GOOD
@@ -61,33 +64,33 @@ def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store):
         chat_request(about=purpose(repeat=1)),
     ],
 )
-def test_calls_that_differ_in_anything_are_two(store, other):
+def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
     model = ScriptedChat(["one", "two"])
     said = ask(Stored(model, store), chat_request(), other)
     assert [completion.text for completion in said] == ["one", "two"]
     assert all(completion.paid for completion in said)
 
 
-def test_another_model_is_another_call(store):
+def test_another_model_is_another_call(store: Any) -> None:
     ask(Stored(ScriptedChat(["one"], name="m1"), store), chat_request())
     (said,) = ask(Stored(ScriptedChat(["two"], name="m2"), store), chat_request())
     assert said.text == "two"
 
 
-def test_an_integer_temperature_is_the_same_call(store):
+def test_an_integer_temperature_is_the_same_call(store: Any) -> None:
     ask(Stored(ScriptedChat(["one"]), store), chat_request(temperature=0))
     assert ask(Stored(ScriptedChat([]), store), chat_request(temperature=0.0))[0].outcome == "ok"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty", "too_long"])
-def test_only_a_good_outcome_answers_a_live_look_up(store, outcome):
+def test_only_a_good_outcome_answers_a_live_look_up(store: Any, outcome: Outcome) -> None:
     model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
     said = ask(Stored(model, store), chat_request(), chat_request(), chat_request())
     assert [completion.text for completion in said] == ["", "better", "better"]
     assert model.calls == 2
 
 
-def test_replay_gives_what_was_stored_last_and_asks_nobody(store):
+def test_replay_gives_what_was_stored_last_and_asks_nobody(store: Any) -> None:
     refused = Completion(text="I'd rather not.", outcome="refused", error="the model refused")
     ask(Stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
     model = ScriptedChat([])
@@ -96,7 +99,7 @@ def test_replay_gives_what_was_stored_last_and_asks_nobody(store):
     assert model.calls == 0
 
 
-def test_what_replay_misses_is_a_failed_completion(store):
+def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
     model = ScriptedChat(["never"])
     (said,) = ask(Stored(model, store, replay=True), chat_request())
     assert (said.outcome, said.error, said.paid) == ("failed", "not in the call store", False)
@@ -104,7 +107,7 @@ def test_what_replay_misses_is_a_failed_completion(store):
     assert list(store.recorded()) == []
 
 
-def test_a_store_that_was_closed_remembers(tmp_path):
+def test_a_store_that_was_closed_remembers(tmp_path: Path) -> None:
     path = tmp_path / "calls.sqlite"
     with CallStore(path) as store:
         ask(Stored(ScriptedChat([GOOD]), store), chat_request())
@@ -112,7 +115,7 @@ def test_a_store_that_was_closed_remembers(tmp_path):
         assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
 
 
-def test_everything_is_recorded_in_order_whatever_its_outcome(store):
+def test_everything_is_recorded_in_order_whatever_its_outcome(store: Any) -> None:
     odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
     ask(Stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
     first, second = store.recorded()
@@ -120,19 +123,19 @@ def test_everything_is_recorded_in_order_whatever_its_outcome(store):
     assert second == (odd.purpose, odd.messages, BAD, "scripted")
 
 
-def stored_texts(store):
+def stored_texts(store: Any) -> Any:
     with closing(sqlite3.connect(store.path)) as db:
         (texts,) = db.execute("SELECT count(*) FROM texts").fetchone()
     return texts
 
 
-def test_a_text_that_many_prompts_share_is_stored_once(store):
+def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
     pool = "A long pool of passages. " * 400
     ask(Stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
     assert stored_texts(store) == 20 + 1
 
 
-def test_texts_are_compressed(tmp_path):
+def test_texts_are_compressed(tmp_path: Path) -> None:
     with CallStore(tmp_path / "calls.sqlite") as store:
         prompt, reply = ("".join(f"{word} {n}, " for n in range(9_000)) for word in ("Passage", "Because"))
         ask(Stored(ScriptedChat([reply]), store), chat_request(prompt))
@@ -140,22 +143,22 @@ def test_texts_are_compressed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
-def test_a_text_comes_back_as_it_was_whatever_its_lines(store, text):
+def test_a_text_comes_back_as_it_was_whatever_its_lines(store: Any, text: str) -> None:
     ask(Stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
     (call,) = store.recorded()
     assert (call.messages[-1].content, call.completion.text) == (text, text)
 
 
-def test_the_key_of_a_call_never_changes():
+def test_the_key_of_a_call_never_changes() -> None:
     request = chat_request("Z\u00fcrich \ud83d?", stop=("END",), seed=7, temperature=1)
     assert call_key("openai/m", request) == "c880e1f881164daea0c9d5a724b80b0bf6733d64f1d99a9ab9fe03480e38abfb"
 
 
-def test_equal_calls_at_the_same_time_become_one(store):
-    async def both():
+def test_equal_calls_at_the_same_time_become_one(store: Any) -> None:
+    async def both() -> Any:
         release = asyncio.Event()
 
-        async def slow(request):
+        async def slow(request: Any) -> Any:
             await release.wait()
             return GOOD
 
@@ -172,11 +175,11 @@ def test_equal_calls_at_the_same_time_become_one(store):
     assert len(list(store.recorded())) == 1
 
 
-def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(store):
-    async def cancel_the_first():
+def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(store: Any) -> None:
+    async def cancel_the_first() -> Any:
         asked = asyncio.Event()
 
-        async def hang_then_answer(request):
+        async def hang_then_answer(request: Any) -> Any:
             if model.calls == 1:
                 asked.set()
                 await asyncio.Event().wait()
@@ -198,11 +201,11 @@ def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(s
     assert len(list(store.recorded())) == 1
 
 
-def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(store):
-    async def cancel_the_second():
+def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(store: Any) -> None:
+    async def cancel_the_second() -> Any:
         release = asyncio.Event()
 
-        async def slow(request):
+        async def slow(request: Any) -> Any:
             await release.wait()
             return GOOD
 
@@ -217,19 +220,19 @@ def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(
     assert asyncio.run(cancel_the_second()) == GOOD
 
 
-def test_a_bug_in_the_model_passes_and_is_not_stored(store):
+def test_a_bug_in_the_model_passes_and_is_not_stored(store: Any) -> None:
     with pytest.raises(ZeroDivisionError):
         ask(Stored(ScriptedChat([ZeroDivisionError()]), store), chat_request())
     assert list(store.recorded()) == []
 
 
-def test_two_processes_may_share_a_store(store):
+def test_two_processes_may_share_a_store(store: Any) -> None:
     with CallStore(store.path) as other:
         ask(Stored(ScriptedChat([GOOD]), store), chat_request())
         assert ask(Stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
 
 
-def test_processes_that_share_a_store_share_its_texts_whoever_wrote_them_first(store):
+def test_processes_that_share_a_store_share_its_texts_whoever_wrote_them_first(store: Any) -> None:
     """Each remembers which texts it wrote, and must find out about those of the other."""
     asked = ["one", "two", "one", "two"]
     with CallStore(store.path) as other:
@@ -239,7 +242,7 @@ def test_processes_that_share_a_store_share_its_texts_whoever_wrote_them_first(s
     assert stored_texts(store) == 2
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("These are my notes, not calls. " * 200)
     with pytest.raises(UserError, match=r"notes\.txt"):
@@ -247,7 +250,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     assert path.read_text().startswith("These are my notes")
 
 
-def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path):
+def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE mine (x)")
@@ -258,7 +261,7 @@ def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("written", [2, 99])
-def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp_path, written):
+def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp_path: Path, written: int) -> None:
     path = tmp_path / "calls.sqlite"
     CallStore(path).close()
     with closing(sqlite3.connect(path)) as db:
@@ -269,19 +272,19 @@ def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp
     assert path.read_bytes() == before
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path):
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere/calls\.sqlite"):
         CallStore(tmp_path / "nowhere" / "calls.sqlite")
 
 
-def log_frames(store):
+def log_frames(store: Any) -> Any:
     """For each frame of the write-ahead log, how many pages the file has after its commit; 0 within a transaction."""
     log = store.path.with_name("calls.sqlite-wal").read_bytes()
     return [int.from_bytes(log[at + 4 : at + 8], "big") for at in range(32, len(log), 24 + 4096)]
 
 
-def test_calls_that_end_together_are_one_transaction(store):
-    async def at_once():
+def test_calls_that_end_together_are_one_transaction(store: Any) -> None:
+    async def at_once() -> None:
         model = Stored(ScriptedChat(["yes"] * 20), store)
         await asyncio.gather(*[model.complete(chat_request(str(n))) for n in range(20)])
 
@@ -291,11 +294,11 @@ def test_calls_that_end_together_are_one_transaction(store):
     assert len(list(store.recorded())) == 20
 
 
-def test_a_call_is_in_the_file_before_it_is_answered(store):
-    async def look():
+def test_a_call_is_in_the_file_before_it_is_answered(store: Any) -> None:
+    async def look() -> Any:
         model = Stored(ScriptedChat(["yes"] * 9), store)
 
-        async def seen_by_others(n):
+        async def seen_by_others(n: Any) -> Any:
             await model.complete(chat_request(str(n)))
             with closing(sqlite3.connect(store.path)) as other:
                 return other.execute("SELECT count(*) FROM calls").fetchone()[0]
@@ -305,9 +308,9 @@ def test_a_call_is_in_the_file_before_it_is_answered(store):
     assert set(asyncio.run(look())) == {9}
 
 
-def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store):
-    async def cancel():
-        async def answer(request):
+def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) -> None:
+    async def cancel() -> None:
+        async def answer(request: Any) -> Any:
             asyncio.current_task().cancel()  # takes effect where the call next waits: for the file
             return GOOD
 
@@ -318,13 +321,13 @@ def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store):
     assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
 
 
-def test_replay_takes_what_was_written_last(store):
+def test_replay_takes_what_was_written_last(store: Any) -> None:
     ask(Stored(ScriptedChat([BAD, "first", "second"]), store), *[chat_request()] * 2, chat_request("other"))
     assert [call.completion.text for call in store.recorded()] == ["", "first", "second"]
     assert ask(Stored(ScriptedChat([]), store, replay=True), chat_request())[0].text == "first"
 
 
-def test_what_was_paid_is_added_up_by_payer_and_model_without_some_stages(store):
+def test_what_was_paid_is_added_up_by_payer_and_model_without_some_stages(store: Any) -> None:
     for payer, model in (("one", "m"), ("two", "m"), ("one", "n"), ("one", "m")):
         ask(Stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
         ask(Stored(ScriptedChat([GOOD], name=model), store, payer=payer), chat_request(about=purpose(stage="search")))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ BIG = 100_000
 """More tokens than any of these servers gives."""
 
 
-def unsupported(name, words=""):
+def unsupported(name: Any, words: str = "") -> Any:
     return {
         "error": {
             "message": f"Unsupported parameter: '{name}' is not supported with this model.{words}",
@@ -29,37 +30,37 @@ def unsupported(name, words=""):
     }
 
 
-def mistral(name):
+def mistral(name: Any) -> Any:
     detail = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted", "input": 7}]
     return {"object": "error", "message": {"detail": detail}, "type": "invalid_request_error", "param": None}
 
 
-def mistral_older(name):
+def mistral_older(name: Any) -> Any:
     detail = {"detail": [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted"}]}
     return {"object": "error", "message": json.dumps(detail), "type": "internal_error_proxy", "code": "1000"}
 
 
-def vllm(message):
+def vllm(message: Any) -> Any:
     return {"object": "error", "message": message, "type": "BadRequestError", "param": None, "code": 400}
 
 
-def gemini(message):
+def gemini(message: Any) -> Any:
     return [{"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}]
 
 
-def anthropic(message):
+def anthropic(message: Any) -> Any:
     return {"error": {"code": "invalid_request_error", "message": message, "type": "invalid_request_error"}}
 
 
-def tgi(message, kind="validation"):
+def tgi(message: Any, kind: str = "validation") -> Any:
     return {"error": message, "error_type": kind}
 
 
-def llama_cpp(message, code):
+def llama_cpp(message: Any, code: Any) -> Any:
     return {"error": {"code": code, "message": message, "type": "server_error"}}
 
 
-def plain(message):
+def plain(message: Any) -> Any:
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
 
 
@@ -162,7 +163,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("status", "body", "change"), REFUSALS)
-def test_each_wording_leads_to_the_dialect_that_the_server_takes(status, body, change):
+def test_each_wording_leads_to_the_dialect_that_the_server_takes(status: Any, body: Any, change: Any) -> None:
     request = chat_request(max_tokens=BIG, seed=7, stop=("END",))
     sent = Dialect().body("m", request)
     # As the client hands it over: the error's own part where the body is a mapping with one.
@@ -186,13 +187,13 @@ def test_each_wording_leads_to_the_dialect_that_the_server_takes(status, body, c
         (400, anthropic("messages: at least one message is required")),
     ],
 )
-def test_other_refusals_change_nothing(status, body):
+def test_other_refusals_change_nothing(status: int, body: Any) -> None:
     sent = Dialect().body("m", chat_request(max_tokens=64, seed=7, stop=("END",)))
     found = Dialect().after(ServerError.read(status, body), sent)
     assert found is None or found == Dialect() or found.stated() == NO_BOUND
 
 
-def test_each_name_of_the_bound_is_tried_once():
+def test_each_name_of_the_bound_is_tried_once() -> None:
     renamed = Dialect(max_tokens="max_completion_tokens")
     sent = renamed.body("m", chat_request())
     told = ServerError.read(422, mistral("max_completion_tokens"))
@@ -200,19 +201,19 @@ def test_each_name_of_the_bound_is_tried_once():
     assert "max_completion_tokens" not in renamed.after(told, sent).body("m", chat_request())
 
 
-def test_the_system_text_goes_before_the_first_user_message():
+def test_the_system_text_goes_before_the_first_user_message() -> None:
     messages = Dialect(system=False).body("m", chat_request("Hi"))["messages"]
     assert messages == [{"role": "user", "content": "Be brief.\n\nHi"}]
 
 
-async def asked(model, *requests):
+async def asked(model: Any, *requests: Any) -> Any:
     try:
         return await asyncio.gather(*(model.complete(request) for request in requests))
     finally:
         await close(model)
 
 
-def strict(body, n):
+def strict(body: Any, n: Any) -> Any:
     """A server with five peculiarities at once."""
     if "max_tokens" in body:
         return error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", param="max_tokens")
@@ -224,13 +225,13 @@ def strict(body, n):
     return chat("fine END of it")
 
 
-def test_all_is_found_out_once_and_told_in_one_line(caplog):
+def test_all_is_found_out_once_and_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     requests = [chat_request(str(n), seed=n, stop=("END",)) for n in range(8)]
     model = OpenAIChat("o", base_url="http://nowhere/v1", needs_key=False)
     with openai_server(strict) as server, caplog.at_level(logging.WARNING):
         model = OpenAIChat("o", base_url=server.url)
 
-        async def one_after_the_others():
+        async def one_after_the_others() -> Any:
             try:
                 together = await asyncio.gather(*(model.complete(request) for request in requests))
                 return together, await model.complete(requests[0])
@@ -251,7 +252,7 @@ def test_all_is_found_out_once_and_told_in_one_line(caplog):
         assert f"{field}: {str(value).lower()}" in line
 
 
-def test_a_dialect_of_models_yaml_is_spoken_from_the_first_call(caplog):
+def test_a_dialect_of_models_yaml_is_spoken_from_the_first_call(caplog: pytest.LogCaptureFixture) -> None:
     entry = ModelEntry.model_validate(
         {"dialect": {"max_tokens": "max_completion_tokens", "temperature": False, "seed": False, "system": False}}
     )
@@ -260,8 +261,8 @@ def test_a_dialect_of_models_yaml_is_spoken_from_the_first_call(caplog):
     assert (said.text, said.attempts, caplog.records) == ("fine END of it", 1, [])
 
 
-def test_a_refusal_that_never_ends_is_given_up():
-    def moody(body, n):
+def test_a_refusal_that_never_ends_is_given_up() -> None:
+    def moody(body: Any, n: Any) -> Any:
         return error(400, f"max_tokens is too large: it must be at most {2000 - n}")
 
     with openai_server(moody) as server, pytest.raises(CallError, match="too large"):
@@ -269,7 +270,7 @@ def test_a_refusal_that_never_ends_is_given_up():
     assert len(server.requests) == 11
 
 
-def test_a_field_that_must_be_there_is_named_with_the_place_to_say_it():
+def test_a_field_that_must_be_there_is_named_with_the_place_to_say_it() -> None:
     body = {
         "object": "error",
         "message": [{"type": "missing", "loc": ["body", "reasoning_effort"], "msg": "Field required"}],
@@ -281,7 +282,7 @@ def test_a_field_that_must_be_there_is_named_with_the_place_to_say_it():
         asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
 
 
-def test_extra_body_is_sent_with_every_request():
+def test_extra_body_is_sent_with_every_request() -> None:
     entry = ModelEntry(extra_body={"chat_template_kwargs": {"enable_thinking": False}})
     with openai_server(chat()) as server:
         asyncio.run(asked(OpenAIChat("o", base_url=server.url, entry=entry), chat_request()))
@@ -298,17 +299,17 @@ CHUNKS = [
 ]
 
 
-def events(chunks, end="data: [DONE]\n\n"):
+def events(chunks: Any, end: str = "data: [DONE]\n\n") -> Any:
     text = "".join(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n" for chunk in chunks)
     return 200, {"Content-Type": "text/event-stream"}, f": keep-alive\n\n{text}{end}"
 
 
-def streaming(reply):
+def streaming(reply: Any) -> Any:
     refused = plain("This model only support stream mode, please enable the stream parameter to access the model. ")
     return lambda body, n: reply if body.get("stream") else (400, {}, refused)
 
 
-def test_a_server_that_only_streams_is_streamed_from_and_assembled():
+def test_a_server_that_only_streams_is_streamed_from_and_assembled() -> None:
     with openai_server(streaming(events(CHUNKS))) as server:
         (said,) = asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
         assert server.requests[-1].body["stream_options"] == {"include_usage": True}
@@ -324,7 +325,7 @@ def test_a_server_that_only_streams_is_streamed_from_and_assembled():
         events([], end=""),
     ],
 )
-def test_a_stream_that_breaks_off_is_a_failed_attempt_and_no_answer(reply):
+def test_a_stream_that_breaks_off_is_a_failed_attempt_and_no_answer(reply: Any) -> None:
     with openai_server(streaming(reply)) as server, pytest.raises(CallError) as caught:
         asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
     assert caught.value.retryable

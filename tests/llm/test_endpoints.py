@@ -4,6 +4,9 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ KEY, OTHER = "sk-first-31415926", "sk-second-27182818"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT", "MADKE_MODELS"):
         monkeypatch.delenv(name, raising=False)
@@ -26,8 +29,8 @@ def environment(monkeypatch, tmp_path):
     monkeypatch.setenv("JUDGE_KEY", OTHER)
 
 
-def ask(*models):
-    async def all_of_them():
+def ask(*models: Any) -> Any:
+    async def all_of_them() -> Any:
         try:
             return [await model.complete(chat_request()) for model in models]
         finally:
@@ -37,12 +40,12 @@ def ask(*models):
     return asyncio.run(all_of_them())
 
 
-def named(tmp_path, text):
+def named(tmp_path: Path, text: Any) -> Any:
     (tmp_path / "mine.yaml").write_text(text)
     return read_models(tmp_path / "mine.yaml")
 
 
-def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path):
+def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path: Path) -> None:
     with openai_server(chat("mine")) as server:
         models = named(
             tmp_path,
@@ -73,13 +76,15 @@ def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path):
         ("- a\n", "expected a mapping"),
     ],
 )
-def test_what_is_wrong_in_models_yaml_is_told_with_its_line(tmp_path, text, words):
+def test_what_is_wrong_in_models_yaml_is_told_with_its_line(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UserError, match=words) as caught:
         named(tmp_path, text)
     assert "sk-1234" not in str(caught.value)
 
 
-def test_the_file_is_named_by_the_environment_or_lies_in_the_working_directory(tmp_path, monkeypatch):
+def test_the_file_is_named_by_the_environment_or_lies_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "elsewhere.yaml").write_text("fast: {base_url: 'http://localhost:1/v1'}\n")
     assert read_models().entries == {}
     monkeypatch.setenv("MADKE_MODELS", str(tmp_path / "elsewhere.yaml"))
@@ -91,7 +96,7 @@ def test_the_file_is_named_by_the_environment_or_lies_in_the_working_directory(t
 
 
 @pytest.mark.parametrize("text", ["key: JUDGE_KEY", "headers: {X: JUDGE_KEY}", "python: my_models:make"])
-def test_a_file_that_nobody_named_takes_no_key_and_runs_no_code(tmp_path, text):
+def test_a_file_that_nobody_named_takes_no_key_and_runs_no_code(tmp_path: Path, text: str) -> None:
     (tmp_path / "my_models.py").write_text("raise SystemExit('ran')\n")
     (tmp_path / "models.yaml").write_text(f"evil:\n  {text}\n")
     with pytest.raises(UserError, match=r"models.yaml:1: evil: \w+ counts only in a file that you name"):
@@ -99,7 +104,9 @@ def test_a_file_that_nobody_named_takes_no_key_and_runs_no_code(tmp_path, text):
     assert open_model("offline")  # others are not disturbed
 
 
-def test_a_file_that_nobody_named_sends_no_key_anywhere_but_to_the_base_url(tmp_path, monkeypatch):
+def test_a_file_that_nobody_named_sends_no_key_anywhere_but_to_the_base_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with openai_server(chat()) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         other = server.url.replace("/v1", "/other-tenant/v1")
@@ -108,12 +115,12 @@ def test_a_file_that_nobody_named_sends_no_key_anywhere_but_to_the_base_url(tmp_
         assert [seen.headers["authorization"] for seen in server.requests] == ["Bearer no-key", f"Bearer {KEY}"]
 
 
-def test_a_name_nobody_knows_is_told_with_those_of_models_yaml(tmp_path):
+def test_a_name_nobody_knows_is_told_with_those_of_models_yaml(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="did you mean 'judge-model'"):
         open_model("judge-modl", models=named(tmp_path, "judge-model: {}\n"))
 
 
-def test_keys_never_cross_to_another_address(monkeypatch):
+def test_keys_never_cross_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with openai_server(chat("one")) as one, openai_server(chat("two")) as two:
         base, judge = open_model("openai/m", base_url=one.url), open_model(f"openai/j@{two.url}", base_url=one.url)
         same = open_model(f"openai/k@{one.url}", base_url=one.url)
@@ -128,13 +135,13 @@ def test_keys_never_cross_to_another_address(monkeypatch):
         open_model("azure/d@https://other.example")
 
 
-def test_openai_itself_gets_its_key_only_as_the_base_url():
+def test_openai_itself_gets_its_key_only_as_the_base_url() -> None:
     assert open_model("openai/gpt-4o")
     with pytest.raises(UserError, match="gets OPENAI_API_KEY only where it is the base URL too"):
         open_model("openai/gpt-4o@https://api.openai.com/v1", base_url="http://localhost:1/v1")
 
 
-def test_one_name_at_two_addresses_is_refused():
+def test_one_name_at_two_addresses_is_refused() -> None:
     names = {"Debater 1": "openai/m@http://localhost:1/v1", "judge": "openai/m@http://localhost:2/v1"}
     with pytest.raises(UserError, match=r"openai/m is asked at .*:1/v1 and at .*:2/v1; give each a name of its own"):
         open_models(names, replay=True)
@@ -142,7 +149,7 @@ def test_one_name_at_two_addresses_is_refused():
     assert open_models(names, replay=True)
 
 
-def test_a_server_that_moved_is_told_in_one_line():
+def test_a_server_that_moved_is_told_in_one_line() -> None:
     before = endpoints_of([OpenAIChat("m", base_url="http://old:1/v1"), ScriptedChat([])])
     now = endpoints_of([OpenAIChat("m", base_url="http://new:2/v1")])
     assert before == {"openai/m": {"address": "http://old:1/v1", "dialect": {}}}
@@ -153,14 +160,14 @@ def test_a_server_that_moved_is_told_in_one_line():
 
 
 @pytest.fixture
-def dead():
+def dead() -> Iterator[Any]:
     """An address of this machine where nobody listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
 
 
-def test_a_server_that_is_not_there_is_found_at_once(dead):
+def test_a_server_that_is_not_there_is_found_at_once(dead: Any) -> None:
     began = time.monotonic()
     with pytest.raises(UserError, match=f"the endpoint of openai/m, {dead}, is not there: .*refused"):
         open_models({"judge": "openai/m"}, base_url=dead)
@@ -168,7 +175,7 @@ def test_a_server_that_is_not_there_is_found_at_once(dead):
     assert open_models({"judge": "openai/m"}, base_url=dead, replay=True)
 
 
-def test_a_server_that_takes_no_connections_is_found_in_five_seconds(monkeypatch):
+def test_a_server_that_takes_no_connections_is_found_in_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("madke.llm.endpoints.PROBE_SECONDS", 0.5)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -186,7 +193,7 @@ def test_a_server_that_takes_no_connections_is_found_in_five_seconds(monkeypatch
             one.close()
 
 
-def test_any_http_answer_and_slowness_too_show_that_a_server_is_there():
+def test_any_http_answer_and_slowness_too_show_that_a_server_is_there() -> None:
     with openai_server(chat()) as server, socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
@@ -195,7 +202,7 @@ def test_any_http_answer_and_slowness_too_show_that_a_server_is_there():
         assert server.requests == []  # it knows no GET: status 501 is an answer
 
 
-def test_limits_are_each_endpoints_own():
+def test_limits_are_each_endpoints_own() -> None:
     limits = Limits(16, rpm=60)
     one, two = OpenAIChat("a", base_url="http://one/v1"), OpenAIChat("b", base_url="http://two/v1")
     also_one, here = OpenAIChat("c", base_url="http://one/v1"), ScriptedChat([])
@@ -204,7 +211,7 @@ def test_limits_are_each_endpoints_own():
     assert limits.of(here) is limits.of(ScriptedChat([])) is not limits.of(one)
     limits.of(one).pause(60)
 
-    async def others_go_on():
+    async def others_go_on() -> None:
         async with limits.of(two):
             assert limits.state().in_flight == 1
         limits.close()
@@ -214,12 +221,12 @@ def test_limits_are_each_endpoints_own():
     assert limits.state().paused_seconds == pytest.approx(60, abs=1)
 
 
-def test_something_else_than_http_is_no_endpoint():
+def test_something_else_than_http_is_no_endpoint() -> None:
     with socket.socket() as ssh:
         ssh.bind(("127.0.0.1", 0))
         ssh.listen(8)
 
-        def greet():
+        def greet() -> None:
             client, _ = ssh.accept()
             client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
             client.close()

@@ -2,6 +2,7 @@ import asyncio
 from contextlib import suppress
 from itertools import pairwise
 from random import Random
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,13 +15,13 @@ from tests.support.chat_requests import chat_request
 class Clock:
     """Time that moves when somebody sleeps."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.now = 1000.0
 
-    def __call__(self):
+    def __call__(self) -> Any:
         return self.now
 
-    async def sleep(self, seconds):
+    async def sleep(self, seconds: Any) -> None:
         self.now += seconds
 
 
@@ -29,10 +30,10 @@ class Counting:
 
     name = "counting"
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.inside = self.most = 0
 
-    async def complete(self, request):
+    async def complete(self, request: Any) -> Any:
         self.inside += 1
         self.most = max(self.most, self.inside)
         for _ in range(3):
@@ -41,40 +42,41 @@ class Counting:
         return Completion(text="yes")
 
 
-def ask(model, times):
-    async def all_at_once():
+def ask(model: Any, times: Any) -> Any:
+    async def all_at_once() -> Any:
         return await asyncio.gather(*(model.complete(chat_request(str(i))) for i in range(times)))
 
     return asyncio.run(all_at_once())
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_no_more_calls_than_allowed_are_in_flight(concurrency):
+def test_no_more_calls_than_allowed_are_in_flight(concurrency: int) -> None:
     model = Counting()
     assert len(ask(Limited(model, Limiter(concurrency)), 20)) == 20
     assert model.most == concurrency
 
 
-def test_two_models_share_one_bound():
+def test_two_models_share_one_bound() -> None:
     model, limiter = Counting(), Limiter(3)
     models = [Limited(model, limiter), Limited(model, limiter)]
 
-    async def both():
+    async def both() -> None:
         await asyncio.gather(*(models[i % 2].complete(chat_request(str(i))) for i in range(12)))
 
     asyncio.run(both())
     assert model.most == 3
 
 
-def test_a_failed_or_cancelled_call_gives_its_slot_back():
+def test_a_failed_or_cancelled_call_gives_its_slot_back() -> None:
     limiter = Limiter(1)
 
-    async def run():
+    async def never(request: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def run() -> Any:
         with pytest.raises(CallError):
             await Limited(ScriptedChat([CallError("no", retryable=True)]), limiter).complete(chat_request())
-        hanging = asyncio.create_task(
-            Limited(ScriptedChat(lambda request: asyncio.Event().wait()), limiter).complete(chat_request())
-        )
+        hanging = asyncio.create_task(Limited(ScriptedChat(never), limiter).complete(chat_request()))
         await asyncio.sleep(0)
         hanging.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -84,12 +86,12 @@ def test_a_failed_or_cancelled_call_gives_its_slot_back():
     assert asyncio.run(run()).text == "yes"
 
 
-def test_a_call_that_waits_for_its_retry_holds_no_slot():
+def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
     limiter = Limiter(1)
     order = []
 
-    async def run():
-        async def sleep(seconds):
+    async def run() -> None:
+        async def sleep(seconds: Any) -> None:
             order.append((await Limited(ScriptedChat(["other"]), limiter).complete(chat_request())).text)
 
         limited = Limited(ScriptedChat([CallError("busy", retryable=True), "first"]), limiter)
@@ -99,7 +101,7 @@ def test_a_call_that_waits_for_its_retry_holds_no_slot():
     assert order == ["other", "first"]
 
 
-def test_calls_a_minute_are_bounded():
+def test_calls_a_minute_are_bounded() -> None:
     clock, started = Clock(), []
     limiter = Limiter(50, rpm=60, clock=clock, sleep=clock.sleep)
     ask(Limited(ScriptedChat(lambda request: started.append(clock()) or "yes"), limiter), 181)
@@ -107,7 +109,7 @@ def test_calls_a_minute_are_bounded():
     assert max(sum(s <= t < s + 60 for t in started) for s in started) <= 61
 
 
-def test_tokens_a_minute_are_bounded_by_what_calls_really_used():
+def test_tokens_a_minute_are_bounded_by_what_calls_really_used() -> None:
     clock = Clock()
     limiter = Limiter(1, tpm=6000, clock=clock, sleep=clock.sleep)
     used = Usage(prompt_tokens=900, completion_tokens=100)
@@ -116,8 +118,8 @@ def test_tokens_a_minute_are_bounded_by_what_calls_really_used():
     assert clock() - 1000 == pytest.approx(600, abs=2)
 
 
-def test_without_rates_nobody_sleeps():
-    async def never(seconds):
+def test_without_rates_nobody_sleeps() -> None:
+    async def never(seconds: Any) -> NoReturn:
         raise AssertionError
 
     assert len(ask(Limited(ScriptedChat(["yes"] * 9), Limiter(2, sleep=never)), 9)) == 9
@@ -128,14 +130,14 @@ class Gate:
 
     name = "gate"
 
-    def __init__(self):
-        self.inside = []
+    def __init__(self) -> None:
+        self.inside: list[Any] = []
 
-    async def complete(self, request):
+    async def complete(self, request: Any) -> Any:
         self.inside.append(asyncio.get_running_loop().create_future())
         return await self.inside[-1]
 
-    async def end(self, n, failure=None):
+    async def end(self, n: Any, failure: Any = None) -> None:
         """End the ``n`` oldest calls, and let what follows happen."""
         ending, self.inside = self.inside[:n], self.inside[n:]
         for call in ending:
@@ -146,19 +148,19 @@ class Gate:
         await settle()
 
 
-async def settle():
+async def settle() -> None:
     for _ in range(6):
         await asyncio.sleep(0)
 
 
-def overloaded(retry_after=None):
+def overloaded(retry_after: Any = None) -> Any:
     return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
 
 
-def with_calls(limiter, n, play, model=None):
+def with_calls(limiter: Any, n: Any, play: Any, model: Any = None) -> Any:
     """Start ``n`` calls under a limiter, let ``play(gate)`` end some, and drop the rest."""
 
-    async def run():
+    async def run() -> Any:
         gate = model or Gate()
         calls = [asyncio.create_task(Limited(gate, limiter).complete(chat_request(str(i)))) for i in range(n)]
         await settle()
@@ -172,8 +174,8 @@ def with_calls(limiter, n, play, model=None):
     return asyncio.run(run())
 
 
-def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound():
-    async def play(gate):
+def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() -> None:
+    async def play(gate: Any) -> Any:
         seen = [len(gate.inside)]
         for _ in range(5):
             await gate.end(len(gate.inside))
@@ -186,15 +188,15 @@ def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound():
 
 
 @pytest.mark.parametrize("most", [64, 1000])
-def test_it_doubles_though_answered_debates_ask_again_only_later_and_stops_at_what_they_want(most):
+def test_it_doubles_though_answered_debates_ask_again_only_later_and_stops_at_what_they_want(most: int) -> None:
     limiter, at_once = Limiter(most), []
 
-    async def debate(number, model):
+    async def debate(number: Any, model: Any) -> None:
         for _ in range(6):
             await model.complete(chat_request(str(number)))
             await asyncio.sleep(0)  # the reply is written down; all calls that ended together have left by then
 
-    async def run():
+    async def run() -> None:
         gate = Gate()
         debates = [asyncio.create_task(debate(n, Limited(gate, limiter))) for n in range(64)]
         await settle()
@@ -210,30 +212,30 @@ def test_it_doubles_though_answered_debates_ask_again_only_later_and_stops_at_wh
     assert at_once == [16, 32, 64, 64, 64, 64]
 
 
-def test_calls_that_wait_for_a_rate_do_not_raise_the_limit():
+def test_calls_that_wait_for_a_rate_do_not_raise_the_limit() -> None:
     clock = Clock()
     limiter = Limiter(100, rpm=60, clock=clock, sleep=clock.sleep)
     ask(Limited(Counting(), limiter), 50)
     assert limiter.state().limit == 16
 
 
-def test_the_limit_does_not_grow_while_nobody_waits():
+def test_the_limit_does_not_grow_while_nobody_waits() -> None:
     limiter = Limiter(100)
     with_calls(limiter, 16, lambda gate: gate.end(16))
     assert (limiter.state().limit, limiter.state().peak) == (16, 16)
 
 
-def test_models_on_this_machine_need_no_slow_start():
-    async def play(gate):
+def test_models_on_this_machine_need_no_slow_start() -> None:
+    async def play(gate: Any) -> Any:
         return len(gate.inside)
 
     assert with_calls(Limiter(100, start=100), 200, play) == 100
 
 
-def test_an_overload_halves_the_limit_once_however_many_calls_it_hits():
+def test_an_overload_halves_the_limit_once_however_many_calls_it_hits() -> None:
     limiter = Limiter(64, start=64)
 
-    async def play(gate):
+    async def play(gate: Any) -> Any:
         await gate.end(40, overloaded())
         return limiter.state()
 
@@ -242,16 +244,16 @@ def test_an_overload_halves_the_limit_once_however_many_calls_it_hits():
     assert (state.in_flight, state.waiting) == (32, 128)
 
 
-def test_a_limit_that_was_not_used_is_cut_to_half_of_what_was():
+def test_a_limit_that_was_not_used_is_cut_to_half_of_what_was() -> None:
     limiter = Limiter(64, start=64)
     with_calls(limiter, 8, lambda gate: gate.end(5, overloaded()))
     assert limiter.state().limit == 4
 
 
-def test_a_few_rejections_among_successes_are_no_overload():
+def test_a_few_rejections_among_successes_are_no_overload() -> None:
     limiter = Limiter(64, start=64)
 
-    async def play(gate):
+    async def play(gate: Any) -> Any:
         for _ in range(20):
             await gate.end(8)
             await gate.end(1, overloaded(retry_after=5.0))
@@ -261,10 +263,10 @@ def test_a_few_rejections_among_successes_are_no_overload():
     assert (state.limit, state.episodes, state.paused_seconds) == (64, 0, 0.0)
 
 
-def test_a_call_that_began_after_the_cut_makes_another_episode():
+def test_a_call_that_began_after_the_cut_makes_another_episode() -> None:
     limiter = Limiter(64, start=64)
 
-    async def play(gate):
+    async def play(gate: Any) -> Any:
         await gate.end(40, overloaded())
         # The 24 oldest of those in flight began before the cut; the others after it.
         await gate.end(24, overloaded())
@@ -275,10 +277,10 @@ def test_a_call_that_began_after_the_cut_makes_another_episode():
     assert with_calls(limiter, 200, play) == (1, 2)
 
 
-def test_after_an_episode_the_limit_grows_fast_up_to_where_it_was_cut_and_slowly_there():
+def test_after_an_episode_the_limit_grows_fast_up_to_where_it_was_cut_and_slowly_there() -> None:
     limiter = Limiter(64, start=32)
 
-    async def play(gate):
+    async def play(gate: Any) -> Any:
         await gate.end(5, overloaded())
         await gate.end(27)
         seen = [len(gate.inside)]
@@ -294,7 +296,7 @@ def test_after_an_episode_the_limit_grows_fast_up_to_where_it_was_cut_and_slowly
     assert rounds[-1] > 35
 
 
-def ended_by(reject, *, concurrency, steps, random=None):
+def ended_by(reject: Any, *, concurrency: Any, steps: Any, random: Any = None) -> Any:
     """Calls without an end at a server that answers all of them, or a random half, at each step.
 
     Args:
@@ -309,12 +311,12 @@ def ended_by(reject, *, concurrency, steps, random=None):
     limiter, gate = Limiter(concurrency), Gate()
     succeeded, limits = 0, []
 
-    async def ask_on(model):
+    async def ask_on(model: Any) -> None:
         while True:
             with suppress(CallError):
                 await model.complete(chat_request())
 
-    async def run():
+    async def run() -> None:
         nonlocal succeeded
         asking = [asyncio.create_task(ask_on(Limited(gate, limiter))) for _ in range(concurrency)]
         await settle()
@@ -340,7 +342,9 @@ def ended_by(reject, *, concurrency, steps, random=None):
 
 @pytest.mark.parametrize("concurrency", [16, 64])
 @pytest.mark.parametrize("seed", range(3))
-def test_random_rejections_that_do_not_depend_on_load_leave_more_than_half_of_the_throughput(concurrency, seed):
+def test_random_rejections_that_do_not_depend_on_load_leave_more_than_half_of_the_throughput(
+    concurrency: int, seed: Any
+) -> None:
     at_random = Random(100 + seed)
     calm, calm_limits = ended_by(lambda inside: set(), concurrency=concurrency, steps=150, random=Random(seed))
     succeeded, limits = ended_by(
@@ -355,17 +359,17 @@ def test_random_rejections_that_do_not_depend_on_load_leave_more_than_half_of_th
 
 
 @pytest.mark.parametrize("concurrency", [16, 64, 256])
-def test_a_server_that_takes_eight_calls_at_once_is_found_out_and_kept_busy(concurrency):
+def test_a_server_that_takes_eight_calls_at_once_is_found_out_and_kept_busy(concurrency: int) -> None:
     succeeded, limits = ended_by(lambda inside: set(inside[8:]), concurrency=concurrency, steps=200)
     assert max(limits[20:]) <= 16
     assert min(limits[20:]) >= 4
     assert succeeded > 0.9 * 8 * 200
 
 
-def test_the_limit_is_never_less_than_one():
+def test_the_limit_is_never_less_than_one() -> None:
     limiter = Limiter(4)
 
-    async def play(gate):
+    async def play(gate: Any) -> Any:
         for _ in range(14):
             await gate.end(len(gate.inside), overloaded())
         return len(gate.inside)
@@ -374,23 +378,23 @@ def test_the_limit_is_never_less_than_one():
     assert limiter.state().lowest == 1
 
 
-def test_other_failures_change_nothing():
+def test_other_failures_change_nothing() -> None:
     limiter = Limiter(100)
     with_calls(limiter, 40, lambda gate: gate.end(16, CallError("HTTP 500: no", retryable=True)))
     assert (limiter.state().limit, limiter.state().episodes) == (16, 0)
 
 
-def test_a_retry_after_holds_every_call_back_until_then():
+def test_a_retry_after_holds_every_call_back_until_then() -> None:
     clock, began = Clock(), []
     limiter = Limiter(1, clock=clock, sleep=clock.sleep)
 
-    def reply(request):
+    def reply(request: Any) -> Any:
         began.append(clock())
         if len(began) == 1:
             raise overloaded(retry_after=7.0)
         return "yes"
 
-    async def run():
+    async def run() -> Any:
         calls = [Limited(ScriptedChat(reply), limiter).complete(chat_request(str(i))) for i in range(4)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -399,7 +403,7 @@ def test_a_retry_after_holds_every_call_back_until_then():
     assert limiter.state().paused_seconds == 7.0
 
 
-def test_pauses_that_overlap_are_counted_once():
+def test_pauses_that_overlap_are_counted_once() -> None:
     clock = Clock()
     limiter = Limiter(1, clock=clock, sleep=clock.sleep)
     limiter.pause(10.0)
@@ -409,25 +413,28 @@ def test_pauses_that_overlap_are_counted_once():
     assert limiter.state().paused_seconds == 14.0
 
 
-def test_an_absurd_retry_after_holds_nobody_back():
+def test_an_absurd_retry_after_holds_nobody_back() -> None:
     limiter = Limiter(1)
     limiter.pause(365 * 86400.0)
     assert limiter.state().paused_seconds == 0.0
     assert ask(Limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
 
 
-def test_a_model_that_knows_its_servers_rates_holds_every_call_back():
+class Paced(ScriptedChat):
+    hold = 3.0
+
+
+def test_a_model_that_knows_its_servers_rates_holds_every_call_back() -> None:
     clock, began = Clock(), []
-    model = ScriptedChat(lambda request: began.append(clock()) or "yes")
-    model.hold = 3.0
+    model = Paced(lambda request: began.append(clock()) or "yes")
     ask(Limited(model, Limiter(1, clock=clock, sleep=clock.sleep)), 3)
     assert began == [1000.0, 1003.0, 1006.0]
 
 
-def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for():
+def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
     limiter = Limiter(8)
 
-    async def play(gate):
+    async def play(gate: Any) -> Any:
         limiter.close()
         drained = asyncio.create_task(limiter.drained())
         await gate.end(7)
@@ -440,14 +447,14 @@ def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for():
     assert (limiter.state().in_flight, limiter.state().peak) == (0, 8)
 
 
-def test_an_idle_limiter_is_drained():
+def test_an_idle_limiter_is_drained() -> None:
     asyncio.run(asyncio.wait_for(Limiter(1).drained(), 5))
 
 
-def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue_to_others():
+def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue_to_others() -> None:
     limiter, gate = Limiter(1), Gate()
 
-    async def run():
+    async def run() -> Any:
         first, second, third = (
             asyncio.create_task(Limited(gate, limiter).complete(chat_request(str(i)))) for i in range(3)
         )
@@ -461,11 +468,11 @@ def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue_to_others():
     assert asyncio.run(run()) == ("yes", "yes", True, 0)
 
 
-def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back():
+def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:
     limiter, gate = Limiter(1), Gate()
 
-    async def run():
-        async def one():
+    async def run() -> Any:
+        async def one() -> None:
             await Limited(gate, limiter).complete(chat_request("1"))
             second.cancel()  # it has the slot, and does not know yet
 

@@ -1,6 +1,7 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,11 @@ from madke.llm.transformers_chat import HFChat
 
 
 @pytest.fixture(autouse=True)
-def azure_unset(monkeypatch):
+def azure_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
 
 
-def test_each_name_opens_its_model(tmp_path, monkeypatch):
+def test_each_name_opens_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key")
     (tmp_path / "s.yaml").write_text("- reply: hello\n")
     assert isinstance(open_model("openai/org/model", base_url="http://localhost:8000/v1"), OpenAIChat)
@@ -26,7 +27,7 @@ def test_each_name_opens_its_model(tmp_path, monkeypatch):
     assert open_model("openai/org/model", base_url="http://localhost:8000/v1").name == "openai/org/model"
 
 
-def test_the_offline_model_opens():
+def test_the_offline_model_opens() -> None:
     assert open_model("offline").name
 
 
@@ -46,27 +47,27 @@ def test_the_offline_model_opens():
         ("scripted/no/such.yaml", "no/such.yaml"),
     ],
 )
-def test_a_name_that_opens_nothing_says_what_is_wrong(name, words):
+def test_a_name_that_opens_nothing_says_what_is_wrong(name: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         open_model(name)
 
 
-def test_a_base_url_is_only_for_models_that_have_an_endpoint():
+def test_a_base_url_is_only_for_models_that_have_an_endpoint() -> None:
     with pytest.raises(UserError, match="no endpoint"):
         open_model("human", base_url="http://localhost/v1")
 
 
-def test_replay_needs_neither_key_nor_weights():
+def test_replay_needs_neither_key_nor_weights() -> None:
     assert open_model("openai/gpt-4o", replay=True).name == "openai/gpt-4o"
     assert isinstance(open_model("hf/no/such-model", replay=True), HFChat)
 
 
-def test_close_takes_any_model():
+def test_close_takes_any_model() -> None:
     asyncio.run(close(ScriptedChat([])))
     asyncio.run(close(OpenAIChat("never-called", base_url="http://localhost/v1")))
 
 
-def test_importing_the_room_loads_nothing_heavy():
+def test_importing_the_room_loads_nothing_heavy() -> None:
     heavy = "torch transformers openai numpy yaml jinja2 sentence_transformers"
     code = f"import madke.llm, sys; print([m for m in {heavy.split()} if m in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

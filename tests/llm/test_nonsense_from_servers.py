@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from madke.core.errors import CallError, UserError
 from madke.llm import OpenAIChat, close, transport
 from madke.llm.openai_client import AzureChat, chosen_timeout
 from madke.llm.openai_wire import read_completion
+from madke.llm.transport import Transport
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 
@@ -20,10 +22,10 @@ DEEP = "[" * 100_000
 LONG_NUMBER = '{"choices": ' + "9" * 5_000 + "}"
 
 
-def ask(url, wire="aiohttp", *, timeout=5.0):
+def ask(url: Any, wire: Transport = "aiohttp", *, timeout: float = 5.0) -> Any:
     """The completion of one request; connections are closed."""
 
-    async def once():
+    async def once() -> Any:
         model = OpenAIChat("m", base_url=url, transport=wire, timeout=timeout)
         try:
             return await model.complete(chat_request())
@@ -33,7 +35,7 @@ def ask(url, wire="aiohttp", *, timeout=5.0):
     return asyncio.run(once())
 
 
-def failure(reply, wire="aiohttp"):
+def failure(reply: Any, wire: Transport = "aiohttp") -> Any:
     with openai_server(reply) as server, pytest.raises(CallError) as caught:
         ask(server.url, wire)
     return caught.value
@@ -53,16 +55,16 @@ def failure(reply, wire="aiohttp"):
         "",
     ],
 )
-def test_a_retry_after_that_makes_no_sense_is_no_header(value):
+def test_a_retry_after_that_makes_no_sense_is_no_header(value: str) -> None:
     assert retry_after({"retry-after": value}) is None
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "1e999", "soon"])
-def test_milliseconds_that_make_no_sense_are_no_header(value):
+def test_milliseconds_that_make_no_sense_are_no_header(value: str) -> None:
     assert retry_after({"retry-after-ms": value}) is None
 
 
-def test_a_reply_with_such_a_header_is_read_all_the_same():
+def test_a_reply_with_such_a_header_is_read_all_the_same() -> None:
     failed = failure(error(429, "busy", {"Retry-After": "Fri, 31 Dec 9999999999 23:59:59 GMT"}))
     assert (failed.reason, failed.retryable, failed.retry_after) == ("HTTP 429: busy", True, None)
 
@@ -70,7 +72,7 @@ def test_a_reply_with_such_a_header_is_read_all_the_same():
 @both
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
 @pytest.mark.parametrize("body", [DEEP, LONG_NUMBER, b'{"choices": "\xff\xfe"}'], ids=["deep", "long-number", "bytes"])
-def test_a_body_that_json_cannot_be_read_from_is_a_retryable_failure(wire, content_type, body):
+def test_a_body_that_json_cannot_be_read_from_is_a_retryable_failure(wire: Any, content_type: str, body: Any) -> None:
     failed = failure((200, {"Content-Type": content_type}, body), wire)
     assert failed.retryable
     assert "not JSON" in failed.reason
@@ -79,14 +81,14 @@ def test_a_body_that_json_cannot_be_read_from_is_a_retryable_failure(wire, conte
 
 @both
 @pytest.mark.parametrize("body", [DEEP, LONG_NUMBER], ids=["deep", "long-number"])
-def test_the_body_of_an_error_may_be_the_same(wire, body):
+def test_the_body_of_an_error_may_be_the_same(wire: Any, body: Any) -> None:
     failed = failure((500, {}, body), wire)
     assert failed.retryable
     assert failed.reason.startswith("HTTP 500: ")
 
 
 @pytest.mark.parametrize("frame", ['{"error": %s}', '{"error": {"message": %s}}', '{"error": {"x": %s}}'])
-def test_what_is_just_not_too_deep_to_read_can_be_told(frame):
+def test_what_is_just_not_too_deep_to_read_can_be_told(frame: str) -> None:
     for depth in range(900, 1000):
         with pytest.raises(CallError, match="status 200 with"):
             read_completion((frame % ("[" * depth + "]" * depth)).encode(), chat_request(), seconds=0.0, attempts=1)
@@ -95,7 +97,7 @@ def test_what_is_just_not_too_deep_to_read_can_be_told(frame):
 @both
 @pytest.mark.parametrize("charset", ["base64", "hex", "rot13", "zlib", "undefined", "no-such"])
 @pytest.mark.parametrize("status", [200, 500])
-def test_a_charset_that_makes_no_text_changes_nothing(wire, charset, status):
+def test_a_charset_that_makes_no_text_changes_nothing(wire: Any, charset: str, status: int) -> None:
     _, _, body = chat("well") if status == 200 else error(status, "broken")
     with openai_server((status, {"Content-Type": f"application/json; charset={charset}"}, body)) as server:
         if status == 200:
@@ -106,7 +108,7 @@ def test_a_charset_that_makes_no_text_changes_nothing(wire, charset, status):
 
 
 @pytest.mark.parametrize("reply", [error(500, "\ud800"), error(400, "\ud800", code="content_filter")])
-def test_a_lone_surrogate_in_an_error_can_be_written(reply):
+def test_a_lone_surrogate_in_an_error_can_be_written(reply: Any) -> None:
     with openai_server(reply) as server:
         try:
             reason = ask(server.url).error
@@ -117,7 +119,7 @@ def test_a_lone_surrogate_in_an_error_can_be_written(reply):
 
 @pytest.mark.parametrize("count", [-1, True, 10**9 + 1, 10**30, 2.0, "7"])
 @pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
-def test_counts_that_cannot_be_true_give_way_to_our_estimate(name, count):
+def test_counts_that_cannot_be_true_give_way_to_our_estimate(name: str, count: Any) -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 2, name: count}
     with openai_server(chat("y" * 8, usage=usage)) as server:
         said = ask(server.url)
@@ -126,7 +128,7 @@ def test_counts_that_cannot_be_true_give_way_to_our_estimate(name, count):
 
 
 @pytest.mark.parametrize(("told", "cached", "reasoning"), [(10**6, 7, 2), (-1, 0, 0), (True, 0, 0), (10**30, 0, 0)])
-def test_a_part_is_no_more_than_the_whole(told, cached, reasoning):
+def test_a_part_is_no_more_than_the_whole(told: Any, cached: int, reasoning: int) -> None:
     usage = {
         "prompt_tokens": 7,
         "completion_tokens": 2,
@@ -139,8 +141,8 @@ def test_a_part_is_no_more_than_the_whole(told, cached, reasoning):
 
 
 @both
-def test_a_reply_that_is_late_says_so(wire):
-    def hang(body, n):
+def test_a_reply_that_is_late_says_so(wire: Any) -> None:
+    def hang(body: Any, n: Any) -> Any:
         server.stopping.wait(30)
         return chat()
 
@@ -150,7 +152,7 @@ def test_a_reply_that_is_late_says_so(wire):
 
 
 @both
-def test_a_host_that_takes_no_connection_has_worked_on_nothing(monkeypatch, wire):
+def test_a_host_that_takes_no_connection_has_worked_on_nothing(monkeypatch: pytest.MonkeyPatch, wire: Any) -> None:
     monkeypatch.setattr(transport, "CONNECT", 0.2)
     with socket.socket() as busy, socket.socket() as first, socket.socket() as second:
         busy.bind(("127.0.0.1", 0))
@@ -163,10 +165,10 @@ def test_a_host_that_takes_no_connection_has_worked_on_nothing(monkeypatch, wire
     assert (caught.value.retryable, caught.value.timed_out) == (True, False)
 
 
-def test_the_environment_sets_how_long_an_attempt_may_take(monkeypatch):
+def test_the_environment_sets_how_long_an_attempt_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MADKE_TIMEOUT", "0.2")
 
-    def hang(body, n):
+    def hang(body: Any, n: Any) -> Any:
         server.stopping.wait(30)
         return chat()
 
@@ -174,7 +176,7 @@ def test_the_environment_sets_how_long_an_attempt_may_take(monkeypatch):
         ask(server.url, timeout=None)
 
 
-def test_the_timeout_is_300_seconds_where_nothing_is_set(monkeypatch):
+def test_the_timeout_is_300_seconds_where_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MADKE_TIMEOUT", raising=False)
     assert chosen_timeout() == 300
     monkeypatch.setenv("MADKE_TIMEOUT", "")
@@ -183,7 +185,7 @@ def test_the_timeout_is_300_seconds_where_nothing_is_set(monkeypatch):
 
 @pytest.mark.parametrize("value", ["0", "-5", "five", "inf", "nan"])
 @pytest.mark.parametrize("model", [OpenAIChat, AzureChat])
-def test_a_timeout_that_is_none_is_bad_input(monkeypatch, model, value):
+def test_a_timeout_that_is_none_is_bad_input(monkeypatch: pytest.MonkeyPatch, model: Any, value: str) -> None:
     monkeypatch.setenv("MADKE_TIMEOUT", value)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
     with pytest.raises(UserError, match=f"MADKE_TIMEOUT is '{value}'"):

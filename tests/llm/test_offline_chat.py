@@ -3,11 +3,15 @@
 import asyncio
 import hashlib
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 from madke.core.chat import ChatRequest, Message, Purpose
+from madke.encoders import Dtype, Similarity
 from madke.engine.parse import (
     parse_answer,
     parse_confidence,
@@ -16,6 +20,7 @@ from madke.engine.parse import (
     parse_selection,
     parse_verdict,
 )
+from madke.engine.parse.answer import Marker
 from madke.llm.offline import OfflineChat
 from madke.llm.offline.language import content
 
@@ -32,12 +37,15 @@ class WordEncoder:
     """Texts that share words are near: each stem has a direction of its own."""
 
     name = "words"
+    dtype: Dtype = "float32"
+    dimension = 256
+    similarity: Similarity = "cosine"
 
-    def __init__(self, revision="1"):
+    def __init__(self, revision: str = "1") -> None:
         self.revision = revision
-        self.encoded = []
+        self.encoded: list[Any] = []
 
-    def encode_queries(self, texts):
+    def encode_queries(self, texts: Any) -> Any:
         self.encoded += texts
         vectors = np.full((len(texts), 256), 1e-3, dtype=np.float32)
         for row, text in enumerate(texts):
@@ -45,15 +53,20 @@ class WordEncoder:
                 vectors[row, hashlib.sha256(word.encode()).digest()[0]] += 1
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
+    def encode_passages(self, titles: Any, texts: Any) -> NoReturn:
+        raise NotImplementedError("the offline model encodes queries only")
+
 
 @pytest.fixture
-def model(tmp_path):
+def model(tmp_path: Path) -> Iterator[Any]:
     model = OfflineChat(WordEncoder(), cache=tmp_path / "vectors.sqlite")
     yield model
     asyncio.run(model.aclose())
 
 
-def ask(model, user, temperature=0.0, agent="Debater 1", max_tokens=500, **purpose):
+def ask(
+    model: Any, user: Any, temperature: float = 0.0, agent: str = "Debater 1", max_tokens: int = 500, **purpose: Any
+) -> Any:
     request = ChatRequest(
         messages=(Message(role="user", content=user),),
         purpose=Purpose(question="q", stage="speak", agent=agent, round=1, **purpose),
@@ -63,20 +76,20 @@ def ask(model, user, temperature=0.0, agent="Debater 1", max_tokens=500, **purpo
     return asyncio.run(model.complete(request))
 
 
-def answer_of(text):
+def answer_of(text: Any) -> Any:
     return parse_answer(text, lambda raw: raw).value
 
 
-def knowledge(numbers):
+def knowledge(numbers: Any) -> Any:
     lines = "\n".join(f"Knowledge {n} - {POOL[n][0]}: {POOL[n][1]}" for n in numbers)
     return f"<knowledge>\n{lines}\n</knowledge>\n\n" if numbers else ""
 
 
-def previous(own):
+def previous(own: Any) -> Any:
     return f"Your previous answer:\n<reply>{own}</reply>\n\n" if own else ""
 
 
-def stances(texts, first=1):
+def stances(texts: Any, first: int = 1) -> Any:
     return "".join(f"Debater {n}: <reply>{text}</reply>\n\n" for n, text in enumerate(texts, start=first))
 
 
@@ -85,27 +98,29 @@ ANSWER = "Reason step by step.\nLast line: The answer is [answer]."
 COMPARE = "Reason step by step.\nLast line: Verdict: [SAME] or Verdict: [DIFFERENT]"
 
 
-def select(question, numbers=(0, 1, 2, 3, 4), own="", closing=CHOOSE):
+def select(question: Any, numbers: Any = (0, 1, 2, 3, 4), own: str = "", closing: Any = CHOOSE) -> Any:
     return f"Solve the task.\n\n{knowledge(numbers)}{previous(own)}Question: {question}\n\n{closing}"
 
 
-def speak(question, numbers=(), own="", others=(), noun="Question", closing=ANSWER):
+def speak(
+    question: Any, numbers: Any = (), own: str = "", others: Any = (), noun: str = "Question", closing: Any = ANSWER
+) -> Any:
     said = f"Answers of the others:\n\n{stances(others, first=2)}" if others else ""
     return f"Solve the task.\n\n{knowledge(numbers)}{previous(own)}{said}{noun}: {question}\n\n{closing}"
 
 
-def judge(*texts, closing=COMPARE):
+def judge(*texts: Any, closing: Any = COMPARE) -> Any:
     return f"Compare.\n\nAnswers of the debaters:\n\n{stances(texts)}Question: Who?\n\n{closing}"
 
 
-def summarize(*texts, closing=ANSWER):
+def summarize(*texts: Any, closing: Any = ANSWER) -> Any:
     return judge(*texts, closing=closing)
 
 
 # --- selection ---------------------------------------------------------------------------------------------------
 
 
-def test_selects_what_helps_within_the_limit(model):
+def test_selects_what_helps_within_the_limit(model: Any) -> None:
     found = parse_selection(ask(model, select("Who climbed Mount Etna in 1912?")).text, size=len(POOL), limit=2)
 
     assert found.value.ids[0] == 0
@@ -113,13 +128,13 @@ def test_selects_what_helps_within_the_limit(model):
     assert not found.value.dropped
 
 
-def test_declines_a_pool_beside_the_point(model):
+def test_declines_a_pool_beside_the_point(model: Any) -> None:
     found = parse_selection(ask(model, select("Which composer wrote Aida?")).text, size=len(POOL), limit=2)
 
     assert found.rule == "no_found"
 
 
-def test_the_own_previous_answer_draws_selection_to_it(model):
+def test_the_own_previous_answer_draws_selection_to_it(model: Any) -> None:
     question = "Where is the active volcano Mount Etna?"
     first = parse_selection(ask(model, select(question, [0, 3])).text, size=5, limit=2).value.ids
     later = ask(model, select(question, [0, 3], own="The answer is [slopes carry vineyards chestnut woods]."))
@@ -140,14 +155,14 @@ def test_the_own_previous_answer_draws_selection_to_it(model):
         ("How many players has a cricket team?", 4, "eleven"),
     ],
 )
-def test_answers_from_the_chosen_knowledge(model, question, number, expected):
+def test_answers_from_the_chosen_knowledge(model: Any, question: str, number: int, expected: str) -> None:
     text = ask(model, speak(question, [number])).text
 
     assert answer_of(text) == expected
     assert f"Knowledge {number}" in text
 
 
-def test_the_last_bracket_is_the_answer_and_no_citation(model):
+def test_the_last_bracket_is_the_answer_and_no_citation(model: Any) -> None:
     for question in ("Who climbed Mount Etna?", "How high is the summit of Mount Etna?", "Which metal is soft?"):
         text = ask(model, speak(question, [0, 2, 3])).text
         last = re.findall(r"\[([^\[\]]*)\]", text)[-1]
@@ -165,7 +180,7 @@ def test_the_last_bracket_is_the_answer_and_no_citation(model):
         ("Are Tin and Stromboli both islands?", "no"),
     ],
 )
-def test_comparisons_and_yes_or_no(model, question, expected):
+def test_comparisons_and_yes_or_no(model: Any, question: str, expected: str) -> None:
     assert answer_of(ask(model, speak(question, [0, 1, 2])).text) == expected
 
 
@@ -177,24 +192,24 @@ def test_comparisons_and_yes_or_no(model, question, expected):
         ("Lucy Harper preferred chocolate to tea at breakfast.", "NOT ENOUGH INFO"),
     ],
 )
-def test_claims(model, claim, expected):
+def test_claims(model: Any, claim: str, expected: str) -> None:
     assert answer_of(ask(model, speak(claim, [0], noun="Claim")).text) == expected
 
 
-def test_choices(model):
+def test_choices(model: Any) -> None:
     question = "Where has tin been mined?\n(A) Sicily\n(B) Malta\n(C) Cornwall"
 
     assert answer_of(ask(model, speak(question, [0, 2])).text) == "C"
 
 
-def test_without_knowledge_it_knows_nothing(model):
+def test_without_knowledge_it_knows_nothing(model: Any) -> None:
     assert answer_of(ask(model, speak("Who climbed Mount Etna?")).text) is None
     assert answer_of(ask(model, speak("Mount Etna is in Sicily.", noun="Claim")).text) == "NOT ENOUGH INFO"
     assert answer_of(ask(model, speak("Which is higher, Etna or Stromboli?")).text) in {"Etna", "Stromboli"}
     assert answer_of(ask(model, speak("Which is a metal?\n(A) Oak\n(B) Tin")).text) in {"A", "B"}
 
 
-def test_brackets_in_a_passage_never_become_markers(model):
+def test_brackets_in_a_passage_never_become_markers(model: Any) -> None:
     prompt = speak("Who climbed Mount Etna?", [0]).replace("in 1912.", "in 1912 [7] [Malta].")
 
     assert answer_of(ask(model, prompt).text) == "Lucy Harper"
@@ -204,7 +219,7 @@ def test_brackets_in_a_passage_never_become_markers(model):
 # --- debate ------------------------------------------------------------------------------------------------------
 
 
-def test_keeps_an_answer_that_its_knowledge_supports(model):
+def test_keeps_an_answer_that_its_knowledge_supports(model: Any) -> None:
     text = ask(
         model, speak("Who climbed Mount Etna?", [0], own="It is [Lucy Harper].", others=["It is [Ann Low]."])
     ).text
@@ -213,7 +228,7 @@ def test_keeps_an_answer_that_its_knowledge_supports(model):
     assert "keep" in text
 
 
-def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model):
+def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model: Any) -> None:
     text = ask(
         model, speak("Who climbed Mount Etna?", [0], own="It is [Ann Low].", others=["It is [Lucy Harper]."])
     ).text
@@ -222,20 +237,20 @@ def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model):
     assert "agree with Debater 2" in text
 
 
-def test_without_knowledge_it_follows_a_peer_who_quotes_some(model):
+def test_without_knowledge_it_follows_a_peer_who_quotes_some(model: Any) -> None:
     question = "Which is higher, Etna or Stromboli?"
     peer = "Knowledge 3 says that Etna is 3,357 metres high. The answer is [Etna]."
 
     assert answer_of(ask(model, speak(question, own="It is [Stromboli].", others=[peer])).text) == "Etna"
 
 
-def test_temperature_zero_depends_on_the_prompt_alone(model):
+def test_temperature_zero_depends_on_the_prompt_alone(model: Any) -> None:
     prompt = speak("What grows on Mount Etna?", [0, 1, 3])
 
     assert len({ask(model, prompt, agent=f"Debater {n}", sample=n).text for n in range(5)}) == 1
 
 
-def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(model):
+def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(model: Any) -> None:
     prompt = speak("Who was the climber?", [0, 1])
 
     by_agent = [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
@@ -262,7 +277,7 @@ def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(mod
         (["It is [Sicily].", "It is [Sicily].", "It is [Malta]."], False),
     ],
 )
-def test_the_judge_compares_the_answers(model, texts, consensus):
+def test_the_judge_compares_the_answers(model: Any, texts: list[str], consensus: bool) -> None:
     assert parse_verdict(ask(model, judge(*texts)).text).value.consensus is consensus
 
 
@@ -275,25 +290,25 @@ def test_the_judge_compares_the_answers(model, texts, consensus):
         (["I cannot tell.", "Nor can I."], None),
     ],
 )
-def test_the_summarizer_reports_what_most_debaters_say(model, texts, expected):
+def test_the_summarizer_reports_what_most_debaters_say(model: Any, texts: list[str], expected: str | None) -> None:
     assert answer_of(ask(model, summarize(*texts)).text) == expected
 
 
-def test_a_judge_who_is_asked_for_a_record_gives_one(model):
+def test_a_judge_who_is_asked_for_a_record_gives_one(model: Any) -> None:
     prompt = judge("It is [Sicily].", "It is [Sicily].", closing='{"reason": "...", "settled": true, "side": "..."}')
     found = parse_verdict(ask(model, prompt).text, sides=["Debater 1", "Debater 2"], read=lambda raw: raw).value
 
     assert (found.consensus, found.side, found.answer) == (True, "Debater 1", "Sicily")
 
 
-def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model):
+def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model: Any) -> None:
     prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].", closing="Last line: a name, as [name].")
 
     assert parse_pick(ask(model, prompt).text, ["Debater 1", "Debater 2", "Debater 3"]).value == "Debater 2"
 
 
 @pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])
-def test_it_is_satisfied_with_what_its_knowledge_says(model, own, satisfied):
+def test_it_is_satisfied_with_what_its_knowledge_says(model: Any, own: str, satisfied: bool) -> None:
     closing = "Last line: Verdict: [KEEP] or Verdict: [REVISE]"
     prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].", closing=closing)
 
@@ -301,13 +316,13 @@ def test_it_is_satisfied_with_what_its_knowledge_says(model, own, satisfied):
 
 
 @pytest.mark.parametrize(("shown", "marker"), [("(answer)", "parentheses"), (r"\boxed{answer}", "boxed")])
-def test_the_answer_is_marked_as_asked(model, shown, marker):
+def test_the_answer_is_marked_as_asked(model: Any, shown: str, marker: Marker) -> None:
     text = ask(model, speak("Who climbed Mount Etna?", [0]).replace("[answer]", shown)).text
 
     assert parse_answer(text, lambda raw: raw, marker).value == "Lucy Harper"
 
 
-def test_it_states_a_confidence_and_searches_only_where_asked(model):
+def test_it_states_a_confidence_and_searches_only_where_asked(model: Any) -> None:
     sure = ask(model, speak("Who climbed Mount Etna?", [0], closing=f"For example: Confidence: 0.7\n{ANSWER}")).text
     lost = select("Which composer wrote Aida?", closing=f"You may ask for one [Search: ...]\n{CHOOSE}")
 
@@ -320,7 +335,7 @@ def test_it_states_a_confidence_and_searches_only_where_asked(model):
 # --- as a chat model ---------------------------------------------------------------------------------------------
 
 
-def test_usage_is_an_estimate_and_the_token_limit_holds(model):
+def test_usage_is_an_estimate_and_the_token_limit_holds(model: Any) -> None:
     whole = ask(model, speak("Who climbed Mount Etna?", [0]))
     cut = ask(model, speak("Who climbed Mount Etna?", [0]), max_tokens=5)
 
@@ -329,18 +344,18 @@ def test_usage_is_an_estimate_and_the_token_limit_holds(model):
     assert (cut.finish_reason, cut.usage.completion_tokens) == ("length", 5)
 
 
-def test_a_guess_says_that_it_is_one(model):
+def test_a_guess_says_that_it_is_one(model: Any) -> None:
     assert "guess" in ask(model, speak("Which is a metal?\n(A) Oak\n(B) Tin")).text
 
 
-def test_an_empty_prompt_gets_an_abstention(model):
+def test_an_empty_prompt_gets_an_abstention(model: Any) -> None:
     completion = ask(model, "Hello?")
 
     assert completion.outcome == "ok"
     assert answer_of(completion.text) is None
 
 
-def test_vectors_are_computed_once_across_processes(tmp_path):
+def test_vectors_are_computed_once_across_processes(tmp_path: Path) -> None:
     prompt = speak("Who climbed Mount Etna?", [0, 1])
     first, second = WordEncoder(), WordEncoder()
     texts = []
@@ -354,7 +369,7 @@ def test_vectors_are_computed_once_across_processes(tmp_path):
     assert texts[0] == texts[1]
 
 
-def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path):
+def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path: Path) -> None:
     encoders = [WordEncoder("1"), WordEncoder("2")]
     for encoder in encoders:
         model = OfflineChat(encoder, cache=tmp_path / "vectors.sqlite")
@@ -364,14 +379,14 @@ def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path):
     assert set(encoders[0].encoded) == set(encoders[1].encoded) != set()
 
 
-def test_a_judge_of_correctness_is_answered_in_its_own_words(model):
+def test_a_judge_of_correctness_is_answered_in_its_own_words(model: Any) -> None:
     closing = "Last line: Verdict: [Yes] or Verdict: [No]"
 
     assert ask(model, judge("It is [Malta].", "It is [Malta].", closing=closing)).text.endswith("\nVerdict: [Yes]")
     assert ask(model, judge("It is [Malta].", "It is [Oslo].", closing=closing)).text.endswith("\nVerdict: [No]")
 
 
-def test_an_extraction_names_the_side(model):
+def test_an_extraction_names_the_side(model: Any) -> None:
     text = ask(model, judge("It is [Malta].", "It is [Oslo].", "It is [Oslo].", closing=f"Side: NAME\n{ANSWER}")).text
 
     assert text.splitlines()[-2:] == ["Side: Debater 2", "The answer is [Oslo]."]

@@ -1,5 +1,7 @@
 """What the offline reader sees in a question and in a sentence."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ from madke.llm.offline.language import analyse, normal, same, sentences, tidy
         ("Is tin a metal?", "yes_no", ""),
     ],
 )
-def test_what_a_question_asks_for(question, kind, focus):
+def test_what_a_question_asks_for(question: str, kind: str, focus: str) -> None:
     asked = analyse(question)
 
     assert (asked.kind, asked.focus) == (kind, focus)
@@ -37,11 +39,11 @@ def test_what_a_question_asks_for(question, kind, focus):
         ("Is it true or false", ()),
     ],
 )
-def test_the_two_things_of_a_comparison(question, things):
+def test_the_two_things_of_a_comparison(question: str, things: tuple[str, ...]) -> None:
     assert analyse(question).either == things
 
 
-def test_a_candidate_in_the_place_of_the_question_word():
+def test_a_candidate_in_the_place_of_the_question_word() -> None:
     assert analyse("who wrote the book?").hypothesis("Ann Low") == "Ann Low wrote the book"
 
 
@@ -59,28 +61,28 @@ def test_a_candidate_in_the_place_of_the_question_word():
         ("Jupiter is a gas giant.", "phrase", "gas giant"),
     ],
 )
-def test_candidates_of_a_sentence(sentence, kind, span):
+def test_candidates_of_a_sentence(sentence: str, kind: str, span: str) -> None:
     assert (kind, span) in [(found.kind, found.text) for found in candidates(sentence)]
 
 
-def test_months_and_sentence_openers_are_no_names():
+def test_months_and_sentence_openers_are_no_names() -> None:
     names = [span.text for span in candidates("The tower fell in January.") if span.kind == "name"]
 
     assert names == []
 
 
 @given(st.text(max_size=200))
-def test_spans_stand_where_they_say(text):
+def test_spans_stand_where_they_say(text: Any) -> None:
     for span in candidates(text):
         assert 0 <= span.start <= span.end <= len(text)
         assert span.text in text[span.start : span.end]
 
 
-def test_sentences_are_not_cut_at_initials():
+def test_sentences_are_not_cut_at_initials() -> None:
     assert sentences("J. R. Low met Dr. Grant. They left.") == ["J. R. Low met Dr. Grant.", "They left."]
 
 
-def test_tokenised_text_is_tidied():
+def test_tokenised_text_is_tidied() -> None:
     assert (
         tidy("The park ( opened in 1921 ) , holds 3 , 500 people .") == "The park (opened in 1921), holds 3,500 people."
     )
@@ -98,10 +100,10 @@ def test_tokenised_text_is_tidied():
         ("", "", False),
     ],
 )
-def test_sameness_of_answers(left, right, expected):
+def test_sameness_of_answers(left: str, right: str, expected: bool) -> None:
     assert same(left, right) is expected
 
 
 @given(st.text(max_size=60))
-def test_an_answer_is_the_same_as_itself(text):
+def test_an_answer_is_the_same_as_itself(text: Any) -> None:
     assert same(text, text) is bool(normal(text))

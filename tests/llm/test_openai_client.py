@@ -1,13 +1,15 @@
 import asyncio
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import pytest
 
+from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.llm import OpenAIChat, Retrying, RetryPolicy, close
 from madke.llm.endpoints import endpoints_of
 from madke.llm.openai_client import AzureChat
-from madke.llm.openai_wire import retry_after
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 
@@ -15,15 +17,15 @@ CANARY = "canary-7f3a9c"
 
 
 @pytest.fixture(autouse=True)
-def azure_unset(monkeypatch):
+def azure_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
     monkeypatch.delenv("AZURE_OPENAI_API_VERSION", raising=False)
 
 
-def ask(model, *requests):
+def ask(model: Any, *requests: Any) -> Any:
     """The completions of concurrent requests; connections are closed."""
 
-    async def all_of_them():
+    async def all_of_them() -> Any:
         try:
             return await asyncio.gather(*(model.complete(request) for request in requests))
         finally:
@@ -32,18 +34,18 @@ def ask(model, *requests):
     return asyncio.run(all_of_them())
 
 
-def ask_server(reply, request=None, *, timeout=5.0):
+def ask_server(reply: Any, request: Any = None, *, timeout: float = 5.0) -> Any:
     with openai_server(reply) as server:
         return ask(OpenAIChat("m", base_url=server.url, timeout=timeout), request or chat_request())[0]
 
 
-def failure(reply, *, timeout=5.0):
+def failure(reply: Any, *, timeout: float = 5.0) -> Any:
     with pytest.raises(CallError) as caught:
         ask_server(reply, timeout=timeout)
     return caught.value
 
 
-def test_a_good_reply_carries_text_reasoning_and_the_servers_usage():
+def test_a_good_reply_carries_text_reasoning_and_the_servers_usage() -> None:
     usage = {
         "prompt_tokens": 1200,
         "completion_tokens": 40,
@@ -57,24 +59,24 @@ def test_a_good_reply_carries_text_reasoning_and_the_servers_usage():
     assert said.attempts == 1
 
 
-def test_reasoning_is_read_from_the_other_field_too():
+def test_reasoning_is_read_from_the_other_field_too() -> None:
     assert ask_server(chat("A", reasoning="because")).reasoning == "because"
 
 
 @pytest.mark.parametrize("details", [None, {}, {"cached_tokens": None}])
-def test_usage_details_may_be_missing_at_any_level(details):
+def test_usage_details_may_be_missing_at_any_level(details: dict[str, Any] | None) -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": details}
     assert ask_server(chat(usage=usage)).usage == Usage(prompt_tokens=7, completion_tokens=2)
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None, "completion_tokens": 3}, "none"])
-def test_missing_usage_is_estimated_from_the_lengths_and_marked(usage):
+def test_missing_usage_is_estimated_from_the_lengths_and_marked(usage: dict[str, Any] | str | None) -> None:
     request = chat_request("x" * 41, system=None)
     said = ask_server(chat("y" * 8, usage=usage), request)
     assert said.usage == Usage(prompt_tokens=11, completion_tokens=2, estimated=True)
 
 
-def test_the_request_holds_what_was_asked_and_nothing_that_was_not():
+def test_the_request_holds_what_was_asked_and_nothing_that_was_not() -> None:
     with openai_server(chat()) as server:
         ask(OpenAIChat("m", base_url=server.url), chat_request("Hi"))
         (seen,) = server.requests
@@ -87,7 +89,7 @@ def test_the_request_holds_what_was_asked_and_nothing_that_was_not():
     }
 
 
-def test_seed_and_stop_are_sent_where_they_are_set():
+def test_seed_and_stop_are_sent_where_they_are_set() -> None:
     with openai_server(chat()) as server:
         ask(OpenAIChat("m", base_url=server.url), chat_request(seed=0, stop=("END",)))
         (seen,) = server.requests
@@ -104,7 +106,7 @@ def test_seed_and_stop_are_sent_where_they_are_set():
         (error(400, "The prompt was filtered", code="content_filter"), "filtered", ""),
     ],
 )
-def test_a_reply_that_is_no_answer_has_its_outcome_and_a_reason(reply, outcome, text):
+def test_a_reply_that_is_no_answer_has_its_outcome_and_a_reason(reply: Any, outcome: str, text: str) -> None:
     said = ask_server(reply)
     assert (said.outcome, said.text) == (outcome, text)
     assert said.error
@@ -127,7 +129,7 @@ def test_a_reply_that_is_no_answer_has_its_outcome_and_a_reason(reply, outcome, 
         error(400, "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."),
     ],
 )
-def test_a_prompt_that_the_server_finds_too_long_has_an_outcome_of_its_own(reply):
+def test_a_prompt_that_the_server_finds_too_long_has_an_outcome_of_its_own(reply: Any) -> None:
     said = ask_server(reply)
     assert (said.outcome, said.text) == ("too_long", "")
     assert said.error.startswith("HTTP ")
@@ -142,32 +144,32 @@ def test_a_prompt_that_the_server_finds_too_long_has_an_outcome_of_its_own(reply
         error(400, "this prompt is too long for my taste"),
     ],
 )
-def test_other_refusals_are_not_taken_for_a_prompt_that_is_too_long(reply):
+def test_other_refusals_are_not_taken_for_a_prompt_that_is_too_long(reply: Any) -> None:
     assert failure(reply).reason
 
 
-def test_a_reply_cut_at_max_tokens_is_ok_and_says_so():
+def test_a_reply_cut_at_max_tokens_is_ok_and_says_so() -> None:
     said = ask_server(chat("Half", finish_reason="length"))
     assert (said.outcome, said.finish_reason) == ("ok", "length")
 
 
-def test_a_lone_surrogate_in_a_reply_becomes_something_that_can_be_sent_again():
+def test_a_lone_surrogate_in_a_reply_becomes_something_that_can_be_sent_again() -> None:
     ask_server(chat("deep \ud83d")).text.encode()
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
-def test_statuses_that_may_pass_are_retryable(status):
+def test_statuses_that_may_pass_are_retryable(status: int) -> None:
     failed = failure(error(status, "busy now"))
     assert failed.retryable
     assert failed.reason == f"HTTP {status}: busy now"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_other_client_errors_are_not(status):
+def test_other_client_errors_are_not(status: int) -> None:
     assert not failure(error(status, "no")).retryable
 
 
-def test_retry_after_is_handed_on():
+def test_retry_after_is_handed_on() -> None:
     assert failure(error(429, "slow down", {"Retry-After": "7"})).retry_after == 7
     assert failure(error(429, "slow down")).retry_after is None
 
@@ -184,11 +186,11 @@ def test_retry_after_is_handed_on():
         ({}, None),
     ],
 )
-def test_retry_after_in_all_its_forms(headers, seconds):
+def test_retry_after_in_all_its_forms(headers: dict[str, Any], seconds: float | None) -> None:
     assert retry_after(headers, now=40.0) == seconds
 
 
-def reset(body, n):
+def reset(body: Any, n: Any) -> NoReturn:
     raise ConnectionResetError
 
 
@@ -206,13 +208,13 @@ def reset(body, n):
     ],
     ids=["html", "bad-json", "error-with-200", "no-choices", "a-list", "half-a-body", "html-502", "reset"],
 )
-def test_broken_replies_are_retryable_failures_with_a_reason(reply, words):
+def test_broken_replies_are_retryable_failures_with_a_reason(reply: Any, words: str) -> None:
     failed = failure(reply)
     assert failed.retryable
     assert words in failed.reason
 
 
-def test_a_server_that_is_not_there_is_a_retryable_failure():
+def test_a_server_that_is_not_there_is_a_retryable_failure() -> None:
     with openai_server(chat()) as server:
         pass
     with pytest.raises(CallError, match="connection failed") as caught:
@@ -220,7 +222,7 @@ def test_a_server_that_is_not_there_is_a_retryable_failure():
     assert caught.value.retryable
 
 
-def test_a_server_that_hangs_is_given_up_in_time():
+def test_a_server_that_hangs_is_given_up_in_time() -> None:
     with openai_server(lambda body, n: (server.stopping.wait(30), chat())[1]) as server:
         model = OpenAIChat("m", base_url=server.url, timeout=0.2)
         with pytest.raises(CallError, match="in time") as caught:
@@ -228,8 +230,8 @@ def test_a_server_that_hangs_is_given_up_in_time():
     assert caught.value.retryable
 
 
-def test_a_slow_drip_is_given_up_in_time():
-    def drip():
+def test_a_slow_drip_is_given_up_in_time() -> None:
+    def drip() -> Iterator[Any]:
         while not server.stopping.wait(0.05):
             yield b" "
 
@@ -251,14 +253,14 @@ NO_TEMPERATURE = error(
 )
 
 
-def reasoning_model(body, n):
+def reasoning_model(body: Any, n: Any) -> Any:
     if "max_tokens" in body:
         return NO_MAX_TOKENS
     return NO_TEMPERATURE if "temperature" in body else chat("fine")
 
 
-def test_a_model_that_refuses_a_parameter_is_asked_without_it_from_then_on():
-    async def twice(model):
+def test_a_model_that_refuses_a_parameter_is_asked_without_it_from_then_on() -> None:
+    async def twice(model: Any) -> Any:
         try:
             return [await model.complete(chat_request()), await model.complete(chat_request())]
         finally:
@@ -273,24 +275,24 @@ def test_a_model_that_refuses_a_parameter_is_asked_without_it_from_then_on():
     assert not {"max_tokens", "temperature"} & set(last)
 
 
-def test_a_server_that_does_not_know_seeds_is_asked_without_one():
+def test_a_server_that_does_not_know_seeds_is_asked_without_one() -> None:
     unknown = error(400, "Unrecognized request argument supplied: seed")
     with openai_server(lambda body, n: unknown if "seed" in body else chat("fine")) as server:
         (said,) = ask(OpenAIChat("o", base_url=server.url), chat_request(seed=7))
     assert (said.text, said.attempts) == ("fine", 2)
 
 
-def test_requests_under_way_at_the_switch_are_repeated_too():
+def test_requests_under_way_at_the_switch_are_repeated_too() -> None:
     with openai_server(reasoning_model) as server:
         said = ask(OpenAIChat("o", base_url=server.url), *[chat_request(str(i)) for i in range(5)])
     assert [completion.text for completion in said] == ["fine"] * 5
 
 
-def test_a_max_tokens_that_is_merely_too_large_is_an_error():
+def test_a_max_tokens_that_is_merely_too_large_is_an_error() -> None:
     assert not failure(error(400, "max_tokens is too large: 64", param="max_tokens")).retryable
 
 
-def test_no_key_gets_into_any_reason_or_reply(monkeypatch):
+def test_no_key_gets_into_any_reason_or_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     replies = [
         error(401, f"Incorrect API key provided: {CANARY}."),
@@ -313,20 +315,20 @@ def test_no_key_gets_into_any_reason_or_reply(monkeypatch):
         assert "cana" not in told
 
 
-def test_a_page_of_an_error_is_shortened_to_a_line():
+def test_a_page_of_an_error_is_shortened_to_a_line() -> None:
     reason = failure((502, {"Content-Type": "text/html"}, "<html>\n" + "<p>down</p>\n" * 500)).reason
     assert len(reason) < 320
     assert "\n" not in reason
 
 
-def test_the_key_of_the_environment_is_sent(monkeypatch):
+def test_the_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f" {CANARY}\n")
     with openai_server(chat()) as server:
         ask(OpenAIChat("m", base_url=server.url), chat_request())
         assert server.requests[0].headers["authorization"] == f"Bearer {CANARY}"
 
 
-def test_the_name_has_no_address_and_no_address_has_a_secret(monkeypatch):
+def test_the_name_has_no_address_and_no_address_has_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     assert OpenAIChat("m", base_url="http://host:1/v1/").name == "openai/m"
     for secret in ("http://me:pw@host:1/v1", "http://host:1/v1?k=pw"):
         with pytest.raises(UserError, match="'http://host:1/v1', came with a user or a query"):
@@ -336,18 +338,18 @@ def test_the_name_has_no_address_and_no_address_has_a_secret(monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1", "http://[1"])
-def test_a_base_url_that_is_none_is_refused(url):
+def test_a_base_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UserError, match="expected a URL"):
         OpenAIChat("m", base_url=url)
 
 
-def test_openai_without_a_key_is_refused_unless_it_will_not_be_called():
+def test_openai_without_a_key_is_refused_unless_it_will_not_be_called() -> None:
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):
         OpenAIChat("m")
     assert OpenAIChat("m", needs_key=False).name == "openai/m"
 
 
-def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch):
+def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
     with openai_server(chat("from Azure")) as server:
         endpoint = server.url.removesuffix("/v1")
@@ -361,7 +363,7 @@ def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch):
     assert model.name == "azure/my-gpt"
 
 
-def test_azure_takes_endpoint_and_version_from_the_environment(monkeypatch):
+def test_azure_takes_endpoint_and_version_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
     with openai_server(chat()) as server:
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url.removesuffix("/v1"))
@@ -370,23 +372,23 @@ def test_azure_takes_endpoint_and_version_from_the_environment(monkeypatch):
         assert server.requests[0].path.endswith("api-version=2024-06-01")
 
 
-def test_azure_says_what_is_missing(monkeypatch):
+def test_azure_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT"):
         AzureChat("d")
     with pytest.raises(UserError, match="AZURE_OPENAI_API_KEY"):
         AzureChat("d", endpoint="https://me.openai.azure.com")
 
 
-def test_behind_the_retry_layer_a_busy_server_is_waited_for():
+def test_behind_the_retry_layer_a_busy_server_is_waited_for() -> None:
     waits = []
 
-    async def no_sleep(seconds):
+    async def no_sleep(seconds: Any) -> None:
         waits.append(seconds)
 
-    def busy_twice(body, n):
+    def busy_twice(body: Any, n: Any) -> Any:
         return error(429, "busy", {"Retry-After": "3"}) if n < 3 else chat("at last")
 
-    async def ask_patiently(url):
+    async def ask_patiently(url: Any) -> Any:
         model = OpenAIChat("m", base_url=url)
         try:
             return await Retrying(model, RetryPolicy(), sleep=no_sleep, random=lambda: 0.0).complete(chat_request())

@@ -4,6 +4,8 @@ import asyncio
 import functools
 import textwrap
 import threading
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,15 +16,15 @@ from madke.llm import as_chat_model, close, open_model
 from tests.support.chat_requests import chat_request
 
 
-def say(model, request=None):
+def say(model: Any, request: Any = None) -> Any:
     return asyncio.run(model.complete(request or chat_request("Hi")))
 
 
-def last_words(messages):
+def last_words(messages: Any) -> Any:
     return f"{messages[0]['role']}: {messages[-1]['content']}"
 
 
-async def later(messages):
+async def later(messages: Any) -> Any:
     await asyncio.sleep(0)
     return "later"
 
@@ -31,14 +33,14 @@ class Own:
     name = "own-7b"
     closed = False
 
-    async def complete(self, request):
+    async def complete(self, request: Any) -> Any:
         return Completion(text=request.messages[-1].content)
 
-    async def aclose(self):
+    async def aclose(self) -> None:
         self.closed = True
 
 
-def test_a_function_of_messages_is_a_model_named_by_its_qualified_name():
+def test_a_function_of_messages_is_a_model_named_by_its_qualified_name() -> None:
     model = as_chat_model(last_words)
     assert model.name == f"{__name__}:last_words"
     assert (say(model).text, say(model).usage.estimated) == ("system: Hi", True)
@@ -47,21 +49,21 @@ def test_a_function_of_messages_is_a_model_named_by_its_qualified_name():
     assert as_chat_model(last_words, "mine").name == "mine"
 
 
-def test_a_synchronous_function_does_not_hold_up_the_loop():
+def test_a_synchronous_function_does_not_hold_up_the_loop() -> None:
     both = threading.Barrier(2, timeout=20)
 
-    def waits(messages):
+    def waits(messages: Any) -> Any:
         both.wait()
         return "together"
 
-    async def two():
+    async def two() -> Any:
         model = as_chat_model(waits)
         return await asyncio.gather(model.complete(chat_request("a")), model.complete(chat_request("b")))
 
     assert [said.text for said in asyncio.run(two())] == ["together"] * 2
 
 
-def test_usage_and_whole_completions_of_a_function_are_kept():
+def test_usage_and_whole_completions_of_a_function_are_kept() -> None:
     counted = Usage(prompt_tokens=3, completion_tokens=1)
     assert say(as_chat_model(lambda messages: Reply("x", counted))).usage == counted
     assert say(as_chat_model(lambda messages: Completion(text="y", finish_reason="length"))).finish_reason == "length"
@@ -69,7 +71,7 @@ def test_usage_and_whole_completions_of_a_function_are_kept():
 
 
 @pytest.mark.parametrize("given", [Own, Own()])
-def test_a_model_may_be_given_as_an_instance_or_a_class(given):
+def test_a_model_may_be_given_as_an_instance_or_a_class(given: Any) -> None:
     model = as_chat_model(given)
     assert (model.name, say(model).text) == ("own-7b", "Hi")
     renamed = as_chat_model(given, "judge")
@@ -86,8 +88,8 @@ class Odd(Exception):
     ("error", "retryable"),
     [(KeyError("bug"), False), (Odd(), False), (ConnectionResetError("gone"), True), (TimeoutError(), True)],
 )
-def test_what_a_function_raises_is_a_failed_call_and_ends_no_batch(error, retryable):
-    def broken(messages):
+def test_what_a_function_raises_is_a_failed_call_and_ends_no_batch(error: Any, retryable: bool) -> None:
+    def broken(messages: Any) -> NoReturn:
         raise error
 
     with pytest.raises(CallError, match=type(error).__name__) as caught:
@@ -96,13 +98,13 @@ def test_what_a_function_raises_is_a_failed_call_and_ends_no_batch(error, retrya
 
 
 class Nameless:
-    async def complete(self, request): ...
+    async def complete(self, request: Any) -> None: ...
 
 
 class Synchronous:
     name = "s"
 
-    def complete(self, request): ...
+    def complete(self, request: Any) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -113,14 +115,14 @@ class Synchronous:
         (Synchronous(), "must be asynchronous"),
     ],
 )
-def test_what_is_no_model_is_refused(given, words):
+def test_what_is_no_model_is_refused(given: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
         as_chat_model(given)
     with pytest.raises(CallError, match="returned int, expected a text"):
         say(as_chat_model(lambda messages: 3))
 
 
-def test_a_name_reaches_code_by_module_and_object(tmp_path, monkeypatch):
+def test_a_name_reaches_code_by_module_and_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = """
         def parrot(messages):
             return messages[-1]["content"]

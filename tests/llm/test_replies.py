@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,13 +14,13 @@ from madke.llm import OpenAIChat, close
 from madke.llm.endpoints import endpoints_of
 from madke.llm.openai_client import AzureChat
 from tests.support.chat_requests import chat_request
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import Reply, chat, error, openai_server
 
 
-def ask(reply, request=None, *, path="/v1"):
+def ask(reply: Any, request: Any = None, *, path: str = "/v1") -> Any:
     """The completion of one request."""
 
-    async def once(url):
+    async def once(url: Any) -> Any:
         model = OpenAIChat("m", base_url=url, timeout=5.0)
         try:
             return await model.complete(request or chat_request())
@@ -29,20 +31,22 @@ def ask(reply, request=None, *, path="/v1"):
         return asyncio.run(once(server.url.removesuffix("/v1") + path))
 
 
-def failure(reply, **where):
+def failure(reply: Any, **where: Any) -> Any:
     with pytest.raises(CallError) as caught:
         ask(reply, **where)
     return caught.value
 
 
-def in_the_choice(message="Provider returned error", text="The answer is [Ladoga].", **fields):
+def in_the_choice(
+    message: str = "Provider returned error", text: str = "The answer is [Ladoga].", **fields: Any
+) -> Any:
     """OpenRouter's form of a reply whose provider failed on the way."""
     status, headers, body = chat(text, finish_reason="error")
     body["choices"][0]["error"] = {"message": message, **fields}
     return status, headers, body
 
 
-def beside_choices(**fields):
+def beside_choices(**fields: Any) -> Any:
     status, headers, body = chat("The answer is [Ladoga].")
     return status, headers, {**body, "error": fields}
 
@@ -63,7 +67,7 @@ def beside_choices(**fields):
         (200, {}, {"error": "the backend is down"}),
     ],
 )
-def test_a_failed_reply_with_status_200_is_a_failed_call_that_is_tried_again(reply):
+def test_a_failed_reply_with_status_200_is_a_failed_call_that_is_tried_again(reply: Any) -> None:
     failed = failure(reply)
     assert failed.retryable
     assert failed.reason.startswith("status 200 without a reply: ")
@@ -89,7 +93,7 @@ def test_a_failed_reply_with_status_200_is_a_failed_call_that_is_tried_again(rep
         error(402, "Insufficient Balance"),
     ],
 )
-def test_quota_credit_and_authentication_end_a_call_at_once(reply):
+def test_quota_credit_and_authentication_end_a_call_at_once(reply: Any) -> None:
     failed = failure(reply)
     assert not failed.retryable
     assert not failed.overloaded
@@ -104,7 +108,7 @@ def test_quota_credit_and_authentication_end_a_call_at_once(reply):
         error(200, "slow down", code=429),
     ],
 )
-def test_a_rate_limit_is_tried_again_and_counts_as_load(reply):
+def test_a_rate_limit_is_tried_again_and_counts_as_load(reply: Any) -> None:
     failed = failure(reply)
     assert (failed.retryable, failed.overloaded) == (True, True)
 
@@ -186,7 +190,7 @@ TOO_LONG = {
 
 
 @pytest.mark.parametrize("server", TOO_LONG)
-def test_every_servers_word_for_a_prompt_that_is_too_long_is_known(server):
+def test_every_servers_word_for_a_prompt_that_is_too_long_is_known(server: Any) -> None:
     said = ask(TOO_LONG[server])
     assert (said.outcome, said.text) == ("too_long", "")
     assert said.error
@@ -202,7 +206,7 @@ def test_every_servers_word_for_a_prompt_that_is_too_long_is_known(server):
         in_the_choice(code=502),
     ],
 )
-def test_other_limits_are_no_prompt_that_is_too_long(reply):
+def test_other_limits_are_no_prompt_that_is_too_long(reply: Any) -> None:
     assert failure(reply).reason
 
 
@@ -210,7 +214,7 @@ SAID = "Tokyo, not Kyoto: the token EMPTY is none of ollama's keys [k]."
 
 
 @pytest.mark.parametrize("key", ["k", "none", "EMPTY", "ollama", "token"])
-def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch, key):
+def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     said = ask(chat(SAID, reasoning_content=SAID))
     assert (said.text, said.reasoning, said.outcome) == (SAID, SAID, "ok")
@@ -226,7 +230,9 @@ def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch, key):
         lambda key: chat([{"type": "text", "text": key}]),
     ],
 )
-def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(monkeypatch, reply):
+def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, reply: Callable[..., Any]
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-8char")
     failed = failure(reply("sk-8char"))
     assert (failed.reason, failed.retryable) == ("the reply holds the API key, and is not kept", False)
@@ -252,7 +258,7 @@ def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(monkeypatch, r
         ([{"type": "text", "text": "[Baikal]"}, {"type": "image_url", "image_url": {}}, None, 7], "[Baikal]", ""),
     ],
 )
-def test_content_may_be_a_list_of_parts(content, text, reasoning):
+def test_content_may_be_a_list_of_parts(content: list[Any], text: str, reasoning: str) -> None:
     said = ask(chat(content))
     assert (said.text, said.reasoning, said.outcome) == (text, reasoning, "ok")
 
@@ -260,11 +266,11 @@ def test_content_may_be_a_list_of_parts(content, text, reasoning):
 @pytest.mark.parametrize(
     "content", [[], [{"type": "text", "text": " "}], [{"type": "thinking", "thinking": "hm"}], {}, 7]
 )
-def test_parts_without_text_are_an_empty_reply(content):
+def test_parts_without_text_are_an_empty_reply(content: dict[str, Any] | int | list[dict[str, Any]]) -> None:
     assert ask(chat(content)).outcome == "empty"
 
 
-def test_reasoning_and_nothing_else_is_an_empty_reply_before_it_is_stored():
+def test_reasoning_and_nothing_else_is_an_empty_reply_before_it_is_stored() -> None:
     said = ask(chat("<think>It may be [Baikal].</think>\n"))
     assert (said.outcome, said.text) == ("empty", "")
     assert said.reasoning == "<think>It may be [Baikal].</think>"
@@ -274,14 +280,14 @@ def test_reasoning_and_nothing_else_is_an_empty_reply_before_it_is_stored():
 @pytest.mark.parametrize(
     "message", [{"text": "<think>so long"}, {"text": "", "reasoning_content": "so long"}, {"text": None}]
 )
-def test_where_a_reply_without_text_was_cut_off_the_reason_names_max_tokens(message):
+def test_where_a_reply_without_text_was_cut_off_the_reason_names_max_tokens(message: dict[str, Any]) -> None:
     said = ask(chat(**message, finish_reason="length"))
     assert said.outcome == "empty"
     assert "max_tokens = 64" in said.error
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (12, 0), (0, 5)])
-def test_zero_tokens_beside_a_text_are_estimated(counts):
+def test_zero_tokens_beside_a_text_are_estimated(counts: tuple[int, ...]) -> None:
     usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": 0}
     said = ask(chat("y" * 8, usage=usage), chat_request("x" * 41, system=None))
     assert said.usage == Usage(prompt_tokens=11, completion_tokens=2, estimated=True)
@@ -295,7 +301,7 @@ def test_zero_tokens_beside_a_text_are_estimated(counts):
         ("/login", "/login"),
     ],
 )
-def test_a_redirect_names_its_target(location, shown):
+def test_a_redirect_names_its_target(location: str, shown: str) -> None:
     failed = failure((307, {"Location": location}, {}))
     assert not failed.retryable
     assert failed.reason.startswith("HTTP 307 redirects to ")
@@ -304,7 +310,7 @@ def test_a_redirect_names_its_target(location, shown):
     assert "secret" not in failed.reason
 
 
-def test_a_redirect_to_nowhere_is_an_error_like_others():
+def test_a_redirect_to_nowhere_is_an_error_like_others() -> None:
     assert "no URL" in failure((308, {"Location": "http://[1"}, {})).reason
 
 
@@ -324,11 +330,11 @@ PATH_SECRET = "tok-2718281828459045"
         ("", ""),
     ],
 )
-def test_the_path_of_an_api_is_shown_as_it_is(path, shown):
+def test_the_path_of_an_api_is_shown_as_it_is(path: str, shown: str) -> None:
     assert public_url(f"https://host:8000{path}") == f"https://host:8000{shown}"
 
 
-def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch):
+def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"https://host:8000/{PATH_SECRET}/v1"
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "sk-31415926")
     at = {name: shown["address"] for name, shown in endpoints_of([OpenAIChat("m", base_url=url)]).items()}
@@ -337,9 +343,10 @@ def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch):
     for told in (at, endpoints_of([AzureChat("m", endpoint=url)])):
         assert PATH_SECRET not in str(told)
         assert "https://host:8000/~" in str(told)
-    for reply in (
+    replies: tuple[Reply, ...] = (
         error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
         (308, {"Location": f"/{PATH_SECRET}/v2/chat/completions"}, {}),
         (200, {}, f"<html>{PATH_SECRET}</html>"),
-    ):
+    )
+    for reply in replies:
         assert PATH_SECRET not in failure(reply, path=f"/{PATH_SECRET}/v1").reason

@@ -1,8 +1,9 @@
 import asyncio
+from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Usage
+from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.llm import Retrying, RetryPolicy, ScriptedChat
 from madke.llm.human import HumanChat
@@ -12,72 +13,74 @@ from tests.support.chat_requests import chat_request
 class Waits(list):
     """A sleep that only notes how long."""
 
-    async def __call__(self, seconds):
+    async def __call__(self, seconds: Any) -> None:
         self.append(seconds)
 
 
-def busy(retry_after=None):
+def busy(retry_after: Any = None) -> Any:
     return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after)
 
 
-def retried(replies, *, policy=None, random=lambda: 0.0, on_event=None, seed=None):
+def retried(
+    replies: Any, *, policy: Any = None, random: Any = lambda: 0.0, on_event: Any = None, seed: Any = None
+) -> Any:
     """The completion, the model, and the waits."""
     waits, model = Waits(), ScriptedChat(replies)
     patient = Retrying(model, policy or RetryPolicy(), sleep=waits, random=random, on_event=on_event)
     return asyncio.run(patient.complete(chat_request(seed=seed))), model, waits
 
 
-def test_a_success_is_passed_on_as_it_is():
+def test_a_success_is_passed_on_as_it_is() -> None:
     said, model, waits = retried([Completion(text="yes")])
     assert (said, model.calls, waits) == (Completion(text="yes"), 1, [])
 
 
-def test_a_prompt_that_is_too_long_is_not_tried_again():
+def test_a_prompt_that_is_too_long_is_not_tried_again() -> None:
     long = Completion(outcome="too_long", error="HTTP 400: no")
     assert retried([long])[0] == long
 
 
-def test_retryable_failures_are_tried_again_with_growing_waits():
+def test_retryable_failures_are_tried_again_with_growing_waits() -> None:
     said, _, waits = retried([busy(), busy(), busy(), "yes"])
     assert (said.text, said.attempts) == ("yes", 4)
     assert waits == [1.0, 2.0, 4.0]
 
 
-def test_requests_that_an_attempt_took_add_up():
+def test_requests_that_an_attempt_took_add_up() -> None:
     said, _, _ = retried([busy(), Completion(text="yes", attempts=3)])
     assert said.attempts == 4
 
 
-def test_jitter_takes_off_up_to_half():
+def test_jitter_takes_off_up_to_half() -> None:
     assert retried([busy(), busy(), "yes"], random=lambda: 1.0)[2] == [0.5, 1.0]
 
 
-def test_the_doubling_ends():
+def test_the_doubling_ends() -> None:
     policy = RetryPolicy(attempts=5, longest_wait=3.0)
     assert retried([busy()] * 4 + ["yes"], policy=policy)[2] == [1.0, 2.0, 3.0, 3.0]
 
 
-def test_other_failures_end_the_call_at_once():
+def test_other_failures_end_the_call_at_once() -> None:
     said, model, _ = retried([CallError("HTTP 401: no", retryable=False), "never"])
     assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 401: no", 1)
     assert model.calls == 1
 
 
-def test_attempts_are_bounded():
+def test_attempts_are_bounded() -> None:
     said, model, waits = retried([busy()] * 9)
     assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 429: busy", 6)
     assert (model.calls, len(waits)) == (6, 5)
 
 
-def test_retry_after_is_honoured_but_never_shortens_the_backoff():
+def test_retry_after_is_honoured_but_never_shortens_the_backoff() -> None:
     assert retried([busy(7.0), busy(0.0), "yes"])[2] == [7.0, 2.0]
 
 
-def test_retry_after_is_spread_so_that_clients_do_not_return_together():
+def test_retry_after_is_spread_so_that_clients_do_not_return_together() -> None:
     assert retried([busy(7.0), "yes"], random=lambda: 0.5)[2] == [7.5]
 
 
-def test_a_retry_after_beyond_what_is_left_ends_the_call():
+def test_a_retry_after_beyond_what_is_left_ends_the_call() -> None:
     said, model, waits = retried([busy(100.0), busy(30.0), "never"])
     assert (said.outcome, said.attempts) == ("failed", 2)
     assert "HTTP 429: busy" in said.error
@@ -85,50 +88,50 @@ def test_a_retry_after_beyond_what_is_left_ends_the_call():
     assert (model.calls, waits) == (2, [100.0])
 
 
-def test_each_retry_is_told():
+def test_each_retry_is_told() -> None:
     told = []
     retried([busy(5.0), "yes"], on_event=lambda failure, wait: told.append((failure.reason, wait)))
     assert told == [("HTTP 429: busy", 5.0)]
 
 
-def test_a_bug_is_no_failed_call():
+def test_a_bug_is_no_failed_call() -> None:
     with pytest.raises(ZeroDivisionError):
         retried([ZeroDivisionError()])
 
 
-def late():
+def late() -> Any:
     return CallError("the server did not answer in time", retryable=True, timed_out=True)
 
 
-def test_what_is_not_there_in_time_is_asked_for_only_once_more():
+def test_what_is_not_there_in_time_is_asked_for_only_once_more() -> None:
     said, model, _ = retried([late(), late(), "never"])
     assert (said.outcome, said.error, said.attempts) == ("failed", "the server did not answer in time", 2)
     assert model.calls == 2
 
 
-def test_other_failures_do_not_count_as_late():
+def test_other_failures_do_not_count_as_late() -> None:
     assert retried([busy(), late(), busy(), "yes"])[0].text == "yes"
     assert retried([late(), busy(), late(), "never"])[0].attempts == 3
 
 
-def test_how_many_may_be_late_is_a_bound_of_its_own():
+def test_how_many_may_be_late_is_a_bound_of_its_own() -> None:
     assert retried([late(), late(), "yes"], policy=RetryPolicy(timeouts=3))[0].text == "yes"
 
 
 @pytest.mark.parametrize("asked", [121.0, 1e23, float("inf")])
-def test_a_server_that_asks_for_more_than_the_limit_is_not_waited_for(asked):
+def test_a_server_that_asks_for_more_than_the_limit_is_not_waited_for(asked: Any) -> None:
     said, model, waits = retried([busy(asked), "never"])
     assert said.error == "HTTP 429: busy (the server asks to wait longer than 120 s; a used-up quota?)"
     assert (model.calls, waits) == (1, [])
 
 
-def nothing(finish_reason="stop", text="", **fields):
+def nothing(finish_reason: str = "stop", text: str = "", **fields: Any) -> Any:
     used = Usage(prompt_tokens=10, completion_tokens=3)
-    outcome = "ok" if text else "empty"
+    outcome: Outcome = "ok" if text else "empty"
     return Completion(text=text, outcome=outcome, finish_reason=finish_reason, usage=used, seconds=1.0, **fields)
 
 
-def test_a_reply_without_text_is_asked_for_again_at_once_with_another_seed():
+def test_a_reply_without_text_is_asked_for_again_at_once_with_another_seed() -> None:
     said, model, waits = retried([nothing(), nothing(), nothing(), nothing(text="yes")], seed=7)
     assert (said.text, said.outcome, said.attempts, waits) == ("yes", "ok", 4, [])
     seeds = [request.seed for request in model.requests]
@@ -138,14 +141,14 @@ def test_a_reply_without_text_is_asked_for_again_at_once_with_another_seed():
     assert len({(request.messages, request.purpose) for request in model.requests}) == 1
 
 
-def test_what_was_paid_for_replies_without_text_is_counted():
+def test_what_was_paid_for_replies_without_text_is_counted() -> None:
     said, _, _ = retried([nothing(), busy(), nothing(text="yes")])
     assert (said.usage, said.seconds) == (Usage(prompt_tokens=20, completion_tokens=6), 2.0)
     failed, _, _ = retried([nothing(), CallError("no", retryable=False)])
     assert (failed.outcome, failed.usage.prompt_tokens, failed.attempts) == ("failed", 10, 2)
 
 
-def test_after_three_further_attempts_it_fails():
+def test_after_three_further_attempts_it_fails() -> None:
     told = []
     said, model, _ = retried(
         [nothing(error="the reply is empty")] * 9, on_event=lambda failure, wait: told.append(wait)
@@ -153,24 +156,24 @@ def test_after_three_further_attempts_it_fails():
     assert (said.outcome, said.attempts, model.calls, told) == ("empty", 4, 4, [0.0] * 3)
 
 
-def test_a_server_that_draws_its_own_seed_is_left_to_it():
+def test_a_server_that_draws_its_own_seed_is_left_to_it() -> None:
     _, model, _ = retried([nothing(), "yes"])
     assert [request.seed for request in model.requests] == [None, None]
 
 
 @pytest.mark.parametrize("finish_reason", ["length", "MAX_TOKENS"])
-def test_reasoning_that_was_cut_off_is_not_paid_for_again_and_names_max_tokens(finish_reason):
+def test_reasoning_that_was_cut_off_is_not_paid_for_again_and_names_max_tokens(finish_reason: str) -> None:
     said, model, _ = retried([nothing(finish_reason, text="<think>so long")])
     assert (said.outcome, said.text, model.calls) == ("empty", "", 1)
     assert "max_tokens = 64" in said.error
 
 
-def test_hidden_reasoning_and_nothing_else_is_no_reply():
+def test_hidden_reasoning_and_nothing_else_is_no_reply() -> None:
     said, model, _ = retried([nothing(text="<think>It may be A.</think> "), "A"])
     assert (said.text, said.attempts, model.calls) == ("A", 2, 2)
 
 
-def test_a_person_who_says_nothing_is_not_asked_again():
+def test_a_person_who_says_nothing_is_not_asked_again() -> None:
     silent = HumanChat(lambda shown: " ")
     said = asyncio.run(Retrying(silent).complete(chat_request()))
     assert (said.outcome, said.attempts) == ("empty", 1)

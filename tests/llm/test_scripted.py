@@ -1,4 +1,6 @@
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,32 +10,32 @@ from madke.llm import ScriptedChat
 from tests.support.chat_requests import chat_request, purpose
 
 
-def ask(model, **about):
+def ask(model: Any, **about: Any) -> Any:
     return asyncio.run(model.complete(chat_request(about=purpose(**about))))
 
 
-def test_a_sequence_is_said_in_order_and_requests_are_kept():
+def test_a_sequence_is_said_in_order_and_requests_are_kept() -> None:
     model = ScriptedChat(["one", "two"])
     assert [ask(model).text, ask(model, agent="B").text] == ["one", "two"]
     assert [request.purpose.agent for request in model.requests] == ["A", "B"]
     assert model.calls == 2
 
 
-def test_the_most_specific_key_of_a_mapping_wins():
+def test_the_most_specific_key_of_a_mapping_wins() -> None:
     model = ScriptedChat({"speak": "stage", ("speak", "A"): "agent", ("speak", "A", 2): "round"})
     assert ask(model, agent="A", round=2).text == "round"
     assert ask(model, agent="A", round=1).text == "agent"
     assert ask(model, agent="B", round=2).text == "stage"
 
 
-def test_a_function_may_be_async():
-    async def reply(request):
+def test_a_function_may_be_async() -> None:
+    async def reply(request: Any) -> Any:
         return request.messages[-1].content.upper()
 
     assert asyncio.run(ScriptedChat(reply).complete(chat_request("loud"))).text == "LOUD"
 
 
-def test_a_text_gets_an_estimated_usage_and_a_completion_keeps_its_own():
+def test_a_text_gets_an_estimated_usage_and_a_completion_keeps_its_own() -> None:
     given = Completion(text="x", usage=Usage(prompt_tokens=1))
     model = ScriptedChat(["12345", given])
     assert ask(model).usage == Usage(prompt_tokens=9, completion_tokens=2, estimated=True)
@@ -41,14 +43,16 @@ def test_a_text_gets_an_estimated_usage_and_a_completion_keeps_its_own():
 
 
 @pytest.mark.parametrize("replies", [[], {"judge": "[Yes]"}, lambda request: None])
-def test_what_the_script_does_not_hold_fails_and_names_the_purpose(replies):
+def test_what_the_script_does_not_hold_fails_and_names_the_purpose(
+    replies: Any,
+) -> None:
     said = ask(ScriptedChat(replies), agent="Ann", round=3)
     assert said.outcome == "failed"
     for word in ("'speak'", "'Ann'", "round 3", "'q1'"):
         assert word in said.error
 
 
-def test_an_exception_in_the_script_is_raised():
+def test_an_exception_in_the_script_is_raised() -> None:
     with pytest.raises(CallError, match="busy"):
         ask(ScriptedChat([CallError("busy", retryable=True)]))
 
@@ -66,17 +70,17 @@ RULES = """\
 
 
 @pytest.fixture
-def script(tmp_path):
+def script(tmp_path: Path) -> Any:
     path = tmp_path / "script.yaml"
 
-    def write(text):
+    def write(text: Any) -> Any:
         path.write_text(text, encoding="utf-8")
         return path
 
     return write
 
 
-def test_the_first_rule_that_matches_answers(script):
+def test_the_first_rule_that_matches_answers(script: Any) -> None:
     model = ScriptedChat.from_file(script(RULES))
     assert ask(model, stage="judge", round=1).text == "[No]"
     assert ask(model, stage="judge", round=2).text == "[Yes]"
@@ -84,7 +88,7 @@ def test_the_first_rule_that_matches_answers(script):
     assert ask(model, question="q7", agent="C").text == "anything else\n"
 
 
-def test_an_edited_script_is_another_model(script):
+def test_an_edited_script_is_another_model(script: Any) -> None:
     before = ScriptedChat.from_file(script(RULES)).name
     assert before == ScriptedChat.from_file(script(RULES)).name
     assert before.startswith("scripted/script.yaml#")
@@ -104,13 +108,13 @@ def test_an_edited_script_is_another_model(script):
         ("- reply: \x00\n", ": ", "not YAML"),
     ],
 )
-def test_a_bad_script_is_said_with_file_and_line(script, text, where, what):
+def test_a_bad_script_is_said_with_file_and_line(script: Any, text: str, where: str, what: str) -> None:
     with pytest.raises(UserError) as caught:
         ScriptedChat.from_file(script(text))
     assert f"script.yaml{where}" in str(caught.value)
     assert what in str(caught.value)
 
 
-def test_a_script_that_is_not_there_is_said(tmp_path):
+def test_a_script_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.yaml: cannot be read"):
         ScriptedChat.from_file(tmp_path / "none.yaml")

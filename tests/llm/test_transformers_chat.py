@@ -1,5 +1,7 @@
 import asyncio
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -20,14 +22,14 @@ PreTrainedTokenizerBase = transformers.PreTrainedTokenizerBase
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
-def ask(path, *requests, batch_size=8):
+def ask(path: Any, *requests: Any, batch_size: int = 8) -> Any:
     """The replies to concurrent requests."""
 
-    async def all_at_once():
+    async def all_at_once() -> Any:
         model = HFChat(path, device="cpu", batch_size=batch_size)
         try:
             return await asyncio.gather(*(model.complete(r) for r in requests), return_exceptions=True)
@@ -37,14 +39,14 @@ def ask(path, *requests, batch_size=8):
     return asyncio.run(all_at_once())
 
 
-def greedy(text, **changes):
+def greedy(text: Any, **changes: Any) -> Any:
     return chat_request(text, **{"temperature": 0.0, "max_tokens": 12, **changes})
 
 
 PROMPTS = ["Hi", "How deep is Lake Baikal, in metres?", "Name a lake.", "x" * 60, "Yes or no?"]
 
 
-def test_batched_replies_are_those_of_single_calls(tiny):
+def test_batched_replies_are_those_of_single_calls(tiny: Any) -> None:
     requests = [greedy(text) for text in PROMPTS]
     together = ask(tiny, *requests)
     alone = ask(tiny, *requests, batch_size=1)
@@ -53,14 +55,14 @@ def test_batched_replies_are_those_of_single_calls(tiny):
     assert len({said.text for said in together}) > 1
 
 
-def test_usage_counts_the_models_own_tokens(tiny):
+def test_usage_counts_the_models_own_tokens(tiny: Any) -> None:
     (said,) = ask(tiny, greedy("Hi", system=None))
     assert said.usage.prompt_tokens == len("<|user|>Hi<|assistant|>") + 1
     assert 0 < said.usage.completion_tokens <= 12
     assert not said.usage.estimated
 
 
-def batches(monkeypatch):
+def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The requests of every batch that is computed from now on."""
     seen = []
     generate = LocalModel._generate
@@ -70,7 +72,9 @@ def batches(monkeypatch):
     return seen
 
 
-def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(tiny, monkeypatch):
+def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop = ask(tiny, greedy("Name a lake."))[0].text[5]
     requests = [
         greedy("Hi", max_tokens=3),
@@ -90,7 +94,9 @@ def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(tiny,
     assert together[1].text == together[3].text != together[2].text
 
 
-def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(tiny, monkeypatch):
+def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = batches(monkeypatch)
     requests = [greedy(str(i), max_tokens=2 + i % 3) for i in range(10)]
     ask(tiny, *requests)
@@ -98,13 +104,15 @@ def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(tiny, mon
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError("Allocator: can't allocate memory: you")])
-def test_where_memory_runs_out_half_the_batch_is_tried_again(tiny, monkeypatch, caplog, error):
+def test_where_memory_runs_out_half_the_batch_is_tried_again(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Any
+) -> None:
     requests = [greedy(str(i), max_tokens=4) for i in range(8)]
     alone = ask(tiny, *requests, batch_size=1)
     sizes = []
     pad = PreTrainedTokenizerBase.pad
 
-    def room_for_three(self, inputs, **options):
+    def room_for_three(self: Any, inputs: Any, **options: Any) -> Any:
         sizes.append(len(inputs["input_ids"]))
         if sizes[-1] > 3:
             raise error
@@ -116,8 +124,8 @@ def test_where_memory_runs_out_half_the_batch_is_tried_again(tiny, monkeypatch, 
     assert "2 from now on" in caplog.text
 
 
-def test_a_request_that_finds_no_memory_alone_fails(tiny, monkeypatch):
-    def no_room(*_, **__):
+def test_a_request_that_finds_no_memory_alone_fails(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: Any, **__: Any) -> NoReturn:
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(PreTrainedTokenizerBase, "pad", no_room)
@@ -126,7 +134,7 @@ def test_a_request_that_finds_no_memory_alone_fails(tiny, monkeypatch):
     assert "out of memory" in said[0].reason
 
 
-def test_the_environment_says_how_large_a_batch_may_be(tiny, monkeypatch):
+def test_the_environment_says_how_large_a_batch_may_be(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = batches(monkeypatch)
     monkeypatch.setenv("MADKE_HF_BATCH_SIZE", "3")
     ask(tiny, *[greedy(str(i), max_tokens=2) for i in range(6)], batch_size=None)
@@ -136,7 +144,7 @@ def test_the_environment_says_how_large_a_batch_may_be(tiny, monkeypatch):
         HFChat(tiny)
 
 
-def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path, monkeypatch):
+def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [
         "[Rome]",
         "[Oslo]",
@@ -160,13 +168,13 @@ def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path, monkeypat
     pool = KnowledgePool(passages=(Passage(source="wiki", key="k", title="", text="A city.", score=1.0, rank=0),))
     left = iter(range(10))
 
-    async def worker():
+    async def worker() -> None:
         for n in left:
             question = Question(id=str(n), question="Where is it?", answers=("Rome",))
             task = TASKS[question.task]
             await debate(question, variant.protocol, cast, pool, task=task, prompts=variant, seed=n)
 
-    async def eight_at_once():
+    async def eight_at_once() -> None:
         await asyncio.gather(*(worker() for _ in range(8)))
         await close(model)
 
@@ -177,7 +185,7 @@ def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path, monkeypat
     assert any(len(kind) > 1 for kind in kinds)
 
 
-def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny):
+def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny: Any) -> None:
     seeded = chat_request("Hi", temperature=1.0, max_tokens=12, seed=7)
     others = [replace(seeded, seed=seed, purpose=purpose(sample=seed)) for seed in (1, 2, 3)]
     alone = ask(tiny, seeded)[0].text
@@ -186,12 +194,12 @@ def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny):
     assert len(set(together)) > 1
 
 
-def test_without_a_seed_samples_differ(tiny):
+def test_without_a_seed_samples_differ(tiny: Any) -> None:
     request = chat_request("Hi", temperature=1.0, max_tokens=20)
     assert len({said.text for said in ask(tiny, request, request, request)}) > 1
 
 
-def test_samples_follow_the_models_distribution_at_the_temperature():
+def test_samples_follow_the_models_distribution_at_the_temperature() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0, -float("inf")]]).repeat(4000, 1)
     drawn = _Sampler([0.5] * 4000, list(range(4000)), "cpu")(None, logits).argmax(dim=1)
     shares = torch.bincount(drawn, minlength=4) / 4000
@@ -199,7 +207,7 @@ def test_samples_follow_the_models_distribution_at_the_temperature():
     assert shares[3] == 0
 
 
-def test_a_stop_string_ends_the_reply_and_is_left_out(tiny):
+def test_a_stop_string_ends_the_reply_and_is_left_out(tiny: Any) -> None:
     whole = ask(tiny, greedy("Name a lake."))[0].text
     mark = whole[5]
     (said,) = ask(tiny, greedy("Name a lake.", stop=(mark,)))
@@ -208,34 +216,34 @@ def test_a_stop_string_ends_the_reply_and_is_left_out(tiny):
     assert said.usage.completion_tokens < 12
 
 
-def test_a_reply_cut_at_max_tokens_says_so(tiny):
+def test_a_reply_cut_at_max_tokens_says_so(tiny: Any) -> None:
     (said,) = ask(tiny, greedy("Hi", max_tokens=3))
     assert (said.finish_reason, said.usage.completion_tokens) == ("length", 3)
 
 
-def test_a_prompt_over_the_context_is_too_long_alone_and_with_the_figures(tiny):
+def test_a_prompt_over_the_context_is_too_long_alone_and_with_the_figures(tiny: Any) -> None:
     long, short = ask(tiny, greedy("x" * 250), greedy("Hi"))
     assert (long.outcome, long.text) == ("too_long", "")
     assert str(CONTEXT) in long.error
     assert short.text
 
 
-def test_the_context_ends_where_prompt_and_reply_together_fill_it(tiny):
+def test_the_context_ends_where_prompt_and_reply_together_fill_it(tiny: Any) -> None:
     (first,) = ask(tiny, greedy("x", max_tokens=1))
     room = CONTEXT - first.usage.prompt_tokens
     fits, too_long = ask(tiny, greedy("x", max_tokens=room), greedy("x", max_tokens=room + 1))
     assert (fits.outcome, too_long.outcome) == ("ok", "too_long")
 
 
-def test_a_model_without_a_system_role_reads_it_in_the_first_user_message(tmp_path, tiny):
+def test_a_model_without_a_system_role_reads_it_in_the_first_user_message(tmp_path: Path, tiny: Any) -> None:
     path = save_tiny_model(tmp_path / "nosystem", NO_SYSTEM)
     (merged,) = ask(path, greedy("Hi", system="Be brief."))
     (plain,) = ask(tiny, greedy("Be brief.\n\nHi", system=None))
     assert (merged.text, merged.usage) == (plain.text, plain.usage)
 
 
-def test_a_bug_in_generation_reaches_every_caller(tiny, monkeypatch):
-    def broken(self, requests):
+def test_a_bug_in_generation_reaches_every_caller(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any, requests: Any) -> NoReturn:
         raise ZeroDivisionError
 
     monkeypatch.setattr(LocalModel, "generate", broken)
@@ -243,8 +251,8 @@ def test_a_bug_in_generation_reaches_every_caller(tiny, monkeypatch):
     assert [type(result) for result in said] == [ZeroDivisionError] * 2
 
 
-def test_a_closed_model_ends_its_batch(tiny):
-    async def close_at_once():
+def test_a_closed_model_ends_its_batch(tiny: Any) -> None:
+    async def close_at_once() -> Any:
         model = HFChat(tiny, device="cpu")
         model.load().close()
         return await model.complete(greedy("Hi"))
@@ -253,7 +261,7 @@ def test_a_closed_model_ends_its_batch(tiny):
         asyncio.run(close_at_once())
 
 
-def test_open_model_says_at_once_what_cannot_be_loaded(tmp_path):
+def test_open_model_says_at_once_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be loaded"):
         open_model(f"hf/{tmp_path}")
     path = save_tiny_model(tmp_path / "base", None)

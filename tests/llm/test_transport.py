@@ -7,7 +7,9 @@ import select
 import socket
 import threading
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import pytest
 
@@ -25,17 +27,17 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 @pytest.fixture(autouse=True)
-def no_settings(monkeypatch):
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MADKE_TRANSPORT", raising=False)
     for name in PROXIES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def ask(url, transport, *, timeout=5.0):
+def ask(url: Any, transport: Any, *, timeout: float = 5.0) -> Any:
     """The completion of one request; connections are closed."""
 
-    async def once():
+    async def once() -> Any:
         model = OpenAIChat("m", base_url=url, transport=transport, timeout=timeout)
         try:
             return await model.complete(chat_request())
@@ -45,13 +47,13 @@ def ask(url, transport, *, timeout=5.0):
     return asyncio.run(once())
 
 
-def failure(reply, transport, *, timeout=5.0):
+def failure(reply: Any, transport: Any, *, timeout: float = 5.0) -> Any:
     with openai_server(reply) as server, pytest.raises(CallError) as caught:
         ask(server.url, transport, timeout=timeout)
     return caught.value
 
 
-def test_aiohttp_is_the_default_and_the_environment_chooses(monkeypatch):
+def test_aiohttp_is_the_default_and_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen_transport() == "aiohttp"
     monkeypatch.setenv("MADKE_TRANSPORT", "httpx")
     assert chosen_transport() == "httpx"
@@ -64,20 +66,24 @@ def test_aiohttp_is_the_default_and_the_environment_chooses(monkeypatch):
     ("proxy", "transport"),
     [("http://proxy:3128", "aiohttp"), ("proxy:3128", "aiohttp"), ("https://p:1", "httpx"), ("socks5://p:1", "httpx")],
 )
-def test_a_proxy_that_aiohttp_does_not_speak_to_means_httpx(monkeypatch, proxy, transport):
+def test_a_proxy_that_aiohttp_does_not_speak_to_means_httpx(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, transport: str
+) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
     assert chosen_transport() == transport
 
 
 @both
-def test_a_proxy_that_nobody_knows_is_bad_input(monkeypatch, transport):
+def test_a_proxy_that_nobody_knows_is_bad_input(monkeypatch: pytest.MonkeyPatch, transport: Any) -> None:
     monkeypatch.setenv("ALL_PROXY", "gopher://proxy:70")
     with pytest.raises(UserError, match="proxy"):
         ask("http://host/v1", transport)
 
 
 @both
-def test_requests_go_through_the_proxy_of_the_environment_unless_it_is_excepted(monkeypatch, transport):
+def test_requests_go_through_the_proxy_of_the_environment_unless_it_is_excepted(
+    monkeypatch: pytest.MonkeyPatch, transport: Any
+) -> None:
     with openai_server(chat("by proxy")) as proxy, openai_server(chat("direct")) as server:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
         assert ask("http://model.invalid/v1", transport).text == "by proxy"
@@ -87,11 +93,11 @@ def test_requests_go_through_the_proxy_of_the_environment_unless_it_is_excepted(
 
 
 @contextmanager
-def socks_proxy():
+def socks_proxy() -> Iterator[Any]:
     """A SOCKS5 proxy that serves one connection: its port, and the addresses that it was asked for."""
-    asked = []
+    asked: list[Any] = []
 
-    def serve():
+    def serve() -> None:
         client, _ = listening.accept()
         with client:
             client.recv(64)
@@ -116,7 +122,7 @@ def socks_proxy():
         thread.join(10)
 
 
-def test_requests_go_through_a_socks_proxy(monkeypatch):
+def test_requests_go_through_a_socks_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("socksio", reason="socksio speaks SOCKS")
     with openai_server(chat("by SOCKS")) as server, socks_proxy() as (port, asked):
         monkeypatch.setenv("ALL_PROXY", f"socks5://127.0.0.1:{port}")
@@ -125,7 +131,7 @@ def test_requests_go_through_a_socks_proxy(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A self-signed certificate for 127.0.0.1, with its key, in one file."""
     x509 = pytest.importorskip("cryptography.x509", reason="cryptography makes the certificate")
     from cryptography.hazmat.primitives import hashes, serialization
@@ -150,7 +156,9 @@ def certificate(tmp_path_factory):
 
 
 @both
-def test_a_server_whose_certificate_nobody_vouches_for_is_refused(monkeypatch, certificate, transport):
+def test_a_server_whose_certificate_nobody_vouches_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch, certificate: Any, transport: Any
+) -> None:
     with openai_server(chat("secret"), certificate=certificate) as server:
         with pytest.raises(CallError, match="CERTIFICATE_VERIFY_FAILED") as caught:
             ask(server.url, transport)
@@ -160,7 +168,7 @@ def test_a_server_whose_certificate_nobody_vouches_for_is_refused(monkeypatch, c
         assert ask(server.url, transport).text == "secret"
 
 
-def reset(body, n):
+def reset(body: Any, n: Any) -> NoReturn:
     raise ConnectionResetError
 
 
@@ -174,15 +182,15 @@ def reset(body, n):
     ],
     ids=["half-a-body", "bad-json", "reset"],
 )
-def test_what_breaks_on_the_wire_has_the_same_reason_on_both(transport, reply, words):
+def test_what_breaks_on_the_wire_has_the_same_reason_on_both(transport: Any, reply: Any, words: str) -> None:
     failed = failure(reply, transport)
     assert (failed.retryable, failed.overloaded) == (True, False)
     assert words in failed.reason
 
 
 @both
-def test_a_server_that_hangs_is_given_up_in_time(transport):
-    def hang(body, n):
+def test_a_server_that_hangs_is_given_up_in_time(transport: Any) -> None:
+    def hang(body: Any, n: Any) -> Any:
         server.stopping.wait(30)
         return chat()
 
@@ -191,7 +199,7 @@ def test_a_server_that_hangs_is_given_up_in_time(transport):
 
 
 @both
-def test_json_under_another_content_type_is_read(transport):
+def test_json_under_another_content_type_is_read(transport: Any) -> None:
     _, _, body = chat("plain")
     with openai_server((200, {"Content-Type": "text/plain"}, json.dumps(body))) as server:
         assert ask(server.url, transport).text == "plain"
@@ -199,16 +207,16 @@ def test_json_under_another_content_type_is_read(transport):
 
 @both
 @pytest.mark.parametrize("status", [200, 500])
-def test_a_reply_without_an_end_is_cut_off(transport, status):
+def test_a_reply_without_an_end_is_cut_off(transport: Any, status: int) -> None:
     sent = 0
 
-    def flood():
+    def flood() -> Iterator[Any]:
         nonlocal sent
         while not server.stopping.is_set():
             yield b" " * (1 << 20)
             sent += 1 << 20
 
-    def reply(body, n):
+    def reply(body: Any, n: Any) -> Any:
         return status, {}, flood()
 
     with openai_server(reply) as server, pytest.raises(CallError, match="longer than") as caught:
@@ -218,7 +226,7 @@ def test_a_reply_without_an_end_is_cut_off(transport, status):
 
 
 @both
-def test_a_compressed_reply_is_read_if_it_is_short(transport):
+def test_a_compressed_reply_is_read_if_it_is_short(transport: Any) -> None:
     _, _, body = chat("packed")
     packed = gzip.compress(json.dumps(body).encode())
     with openai_server((200, {"Content-Encoding": "gzip"}, packed)) as server:
@@ -227,7 +235,7 @@ def test_a_compressed_reply_is_read_if_it_is_short(transport):
 
 
 @both
-def test_a_reply_that_unpacks_to_far_more_is_refused(transport):
+def test_a_reply_that_unpacks_to_far_more_is_refused(transport: Any) -> None:
     packer = zlib.compressobj(9)
     bomb = b"".join([packer.compress(b" " * (1 << 20)) for _ in range(64)]) + packer.flush()
     assert len(bomb) > MAX_PACKED_REPLY
@@ -237,16 +245,16 @@ def test_a_reply_that_unpacks_to_far_more_is_refused(transport):
 
 @both
 @pytest.mark.parametrize("status", [429, 503, 529])
-def test_a_server_that_is_asked_too_much_says_so(transport, status):
+def test_a_server_that_is_asked_too_much_says_so(transport: Any, status: int) -> None:
     failed = failure(error(status, "busy", {"Retry-After": "7"}), transport)
     assert (failed.overloaded, failed.retry_after) == (True, 7)
 
 
-def test_a_key_for_administration_is_sent_to_nobody(monkeypatch):
+def test_a_key_for_administration_is_sent_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "canary")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another")
 
-    async def both_kinds(url):
+    async def both_kinds(url: Any) -> None:
         for model in (OpenAIChat("m", base_url=url), AzureChat("m", endpoint=url)):
             await model.complete(chat_request())
             await close(model)
@@ -274,19 +282,19 @@ def test_a_key_for_administration_is_sent_to_nobody(monkeypatch):
         ({}, 0.0),
     ],
 )
-def test_rate_headers_say_how_long_to_wait_when_nothing_is_left(headers, seconds):
+def test_rate_headers_say_how_long_to_wait_when_nothing_is_left(headers: dict[str, Any], seconds: float) -> None:
     assert rates_wait({f"x-ratelimit-{name}": value for name, value in headers.items()}) == pytest.approx(seconds)
 
 
-def test_a_model_holds_calls_back_as_its_servers_rate_headers_say():
+def test_a_model_holds_calls_back_as_its_servers_rate_headers_say() -> None:
     status, _, body = chat()
 
-    def used_up(body_, n):
+    def used_up(body_: Any, n: Any) -> Any:
         # A day is no rate but a quota.
         reset = "24h0m0s" if n == 1 else "50s"
         return status, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": reset}, body
 
-    async def holds(url):
+    async def holds(url: Any) -> Any:
         model = OpenAIChat("m", base_url=url)
         held = [model.hold]
         for _ in range(2):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,24 +18,24 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The environment in which the package is installed, next to this checkout."""
     pytest.importorskip("hatchling")
     site = tmp_path_factory.mktemp("site")
     flags = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "install", *flags, "--target", site, PACKAGE]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "install", *flags, "--target", site, PACKAGE]
     subprocess.run(pip, check=True, timeout=120)
     return {"PYTHONPATH": os.pathsep.join((str(CHECKOUT), str(site)))}
 
 
 @pytest.fixture
-def colours(tmp_path):
+def colours(tmp_path: Path) -> Any:
     path = tmp_path / "colours.tsv"
     path.write_text("What colour is the evening sky?\tred\nWhat colour is the noon sky?\tblue\n")
     return path
 
 
-def test_its_dataset_is_listed_and_converted(installed, colours, tmp_path):
+def test_its_dataset_is_listed_and_converted(installed: Any, colours: Any, tmp_path: Path) -> None:
     listed = madke("datasets", **installed).stdout
     assert "plugin-dataset" in listed
 
@@ -51,7 +52,7 @@ def test_its_dataset_is_listed_and_converted(installed, colours, tmp_path):
     }
 
 
-def test_what_it_lacks_is_told_with_what_there_is(installed, colours, tmp_path):
+def test_what_it_lacks_is_told_with_what_there_is(installed: Any, colours: Any, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "q.jsonl")
     said = refused("datasets", "convert", "plugin-datset", colours, *out, **installed)
     assert "did you mean 'plugin-dataset'?" in said
@@ -60,7 +61,7 @@ def test_what_it_lacks_is_told_with_what_there_is(installed, colours, tmp_path):
     assert "ValueError" in refused("datasets", "convert", "plugin-dataset", wrong, *out, **installed)
 
 
-def test_all_five_play_one_run_from_the_command_line(installed, colours, tmp_path):
+def test_all_five_play_one_run_from_the_command_line(installed: Any, colours: Any, tmp_path: Path) -> None:
     names = ("--dataset", "plugin-dataset", "--task", "plugin-task", "--model", "plugin-model")
     done = madke("run", colours, *names, "--sources", "plugin-source", "--out", tmp_path / "run", **installed)
     assert done.returncode == 0, done.stderr
@@ -77,7 +78,7 @@ def test_all_five_play_one_run_from_the_command_line(installed, colours, tmp_pat
     assert '"plugin-metric"' in scored.stdout
 
 
-def test_without_the_package_its_run_says_what_is_missing(installed, colours, tmp_path):
+def test_without_the_package_its_run_says_what_is_missing(installed: Any, colours: Any, tmp_path: Path) -> None:
     questions = tmp_path / "q.jsonl"
     done = madke("datasets", "convert", "plugin-dataset", colours, "--out", questions, **installed)
     assert done.returncode == 0, done.stderr

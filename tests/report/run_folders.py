@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from madke.core.transcript import (
     Final,
+    ParseStatus,
     PoolEntry,
     Round,
     Selection,
@@ -34,7 +36,16 @@ PASSAGES = [
 ]
 
 
-def debate(id_, *rounds, answer=..., golds=("Lake Baikal",), consensus=True, pool=True, dataset="lakes", **changes):
+def debate(
+    id_: Any,
+    *rounds: Any,
+    answer: Any = ...,
+    golds: Any = ("Lake Baikal",),
+    consensus: bool = True,
+    pool: bool = True,
+    dataset: str = "lakes",
+    **changes: Any,
+) -> Any:
     """A debate in whose rounds the debaters said these answers (None: unreadable); the last majority is its answer."""
     names = [f"Debater {n}" for n in range(1, len(rounds[0]) + 1)]
     played = []
@@ -43,8 +54,8 @@ def debate(id_, *rounds, answer=..., golds=("Lake Baikal",), consensus=True, poo
         turns = tuple(turn(name, text, n) for name, text in zip(names, said, strict=True))
         played.append(Round(n=n, order=tuple(names), turns=turns, verdict=verdict))
     final = rounds[-1][0] if answer is ... else answer
-    status = "ok" if final else "abstained"
-    entries = (PoolEntry(n=n, **{k: p[k] for k in ("source", "key", "title")}) for n, p in enumerate(PASSAGES))
+    status: ParseStatus = "ok" if final else "abstained"
+    entries = (PoolEntry(n=n, source=p["source"], key=p["key"], title=p["title"]) for n, p in enumerate(PASSAGES))
     fields = {
         "id": id_,
         "question": f"Which lake is the deepest, in survey {id_}?",
@@ -62,14 +73,16 @@ def debate(id_, *rounds, answer=..., golds=("Lake Baikal",), consensus=True, poo
     return Transcript(**{**fields, **changes})
 
 
-def turn(name, said, n):
+def turn(name: Any, said: Any, n: Any) -> Any:
     """Debater 1 chooses passage 0, the others 1 and 2."""
     stance = Stance(text=f"In round {n} I say [{said}].", answer=said, status="ok" if said else "abstained")
     ids = (0,) if name.endswith("1") else (1, 2)
     return Turn(agent=name, stance=stance, selection=Selection(ids=ids, text="These help."))
 
 
-def write_run(path: Path, transcripts: Sequence[Transcript], *, passages=PASSAGES, pools: Path | None = None) -> Path:
+def write_run(
+    path: Path, transcripts: Sequence[Transcript], *, passages: Any = PASSAGES, pools: Path | None = None
+) -> Path:
     """A run directory with these transcripts, and a pool file that gives each question the same passages.
 
     Args:

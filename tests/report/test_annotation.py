@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +26,7 @@ OURS = {"1": "Baikal", "2": "Caspian Sea", "3": None}
 THEIRS = {"1": "Baikal", "2": "Superior", "3": "the Dead Sea"}
 
 
-def arms(folder, questions=LAKES, **answers):
+def arms(folder: Any, questions: Any = LAKES, **answers: Any) -> Any:
     paths = []
     for name, given in answers.items():
         lines = given if isinstance(given, list) else [{"id": id_, "answer": said} for id_, said in given.items()]
@@ -33,17 +36,17 @@ def arms(folder, questions=LAKES, **answers):
 
 
 @pytest.fixture
-def written(tmp_path):
+def written(tmp_path: Path) -> Any:
     """The rows of a sheet with both arms' answers, and its key."""
     key_file, _ = write_sheet(arms(tmp_path, ours=OURS, theirs=THEIRS), tmp_path / "sheet.csv")
     return rows_of(tmp_path / "sheet.csv"), read_key(key_file)
 
 
-def rows_of(path):
+def rows_of(path: Any) -> Any:
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
 
 
-def fill(path, rows, grades, column="right", **options):
+def fill(path: Any, rows: Any, grades: Any, column: str = "right", **options: Any) -> Any:
     """A copy of a sheet in which each answer has a grade; one that is not named stays empty."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, rows[0], **options)
@@ -55,7 +58,7 @@ def fill(path, rows, grades, column="right", **options):
 RIGHT = {"Baikal": "yes", "Caspian Sea": "yes", "Superior": "no", "the Dead Sea": "no"}
 
 
-def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path, written):
+def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path: Path, written: Any) -> None:
     rows, key = written
     assert list(rows[0]) == ["row", "question", "references", "answer", "right"]
     assert sorted(row["answer"] for row in rows) == sorted(RIGHT)
@@ -72,10 +75,10 @@ def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path, written):
     assert key.abstained == (("ours", "3"),)
 
 
-def test_the_seed_decides_order_and_draw(tmp_path):
+def test_the_seed_decides_order_and_draw(tmp_path: Path) -> None:
     results = arms(tmp_path, ours={str(n): f"a{n}" for n in range(40)}, questions=many(40))
 
-    def made(name, **options):
+    def made(name: Any, **options: Any) -> Any:
         write_sheet(results, tmp_path / f"{name}.csv", **options)
         return [row["answer"] for row in rows_of(tmp_path / f"{name}.csv")]
 
@@ -89,11 +92,11 @@ def test_the_seed_decides_order_and_draw(tmp_path):
     assert set(made("g", seed=2, sample=5)) != set(drawn)
 
 
-def many(n):
+def many(n: Any) -> Any:
     return [Question(id=str(k), question=f"How much is {k} + {k}?", answers=(str(2 * k),)) for k in range(n)]
 
 
-def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path, caplog):
+def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     results = arms(tmp_path, LAKES[:2], ours={"1": "Como", "2": "x"})
     results += arms(tmp_path, LAKES[1:], theirs={"2": "y", "3": "z"})
     _, key = write_sheet(results, tmp_path / "sheet.csv")
@@ -114,7 +117,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("answer", HOSTILE)
-def test_no_cell_is_a_formula_and_every_row_comes_back(tmp_path, answer):
+def test_no_cell_is_a_formula_and_every_row_comes_back(tmp_path: Path, answer: Any) -> None:
     results = arms(tmp_path, ours=[{"id": "1", "answer": answer}])
     key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
     (row,) = rows_of(tmp_path / "sheet.csv")
@@ -123,7 +126,7 @@ def test_no_cell_is_a_formula_and_every_row_comes_back(tmp_path, answer):
     assert read_sheet(filled, read_key(key_file)) == {"R1": {"right": 1.0}}
 
 
-def test_scores_by_arm_come_back(tmp_path, written):
+def test_scores_by_arm_come_back(tmp_path: Path, written: Any) -> None:
     rows, key = written
     found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)})
     means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in found.scores.items()}
@@ -131,7 +134,7 @@ def test_scores_by_arm_come_back(tmp_path, written):
     assert (found.ungraded, found.abstained) == (0, {"ours": 1, "theirs": 0})
 
 
-def test_a_person_is_compared_with_each_metric(tmp_path, written):
+def test_a_person_is_compared_with_each_metric(tmp_path: Path, written: Any) -> None:
     rows, key = written
     doubting = {**RIGHT, "Superior": "yes"}
     found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, doubting), key)})
@@ -142,7 +145,7 @@ def test_a_person_is_compared_with_each_metric(tmp_path, written):
     assert {each.kappa for each in found.compared} == {0.5}
 
 
-def test_graders_and_scorers_outside_are_compared_too(tmp_path):
+def test_graders_and_scorers_outside_are_compared_too(tmp_path: Path) -> None:
     results = arms(tmp_path, ours={"1": "Baikal", "2": "Caspian Sea"}, theirs={"1": "Como", "2": "Caspian Sea"})
     for result, said in zip(results, ((1.0, 0.0), (0.0, 0.0)), strict=True):
         answers = answers_of(result.transcripts())
@@ -158,7 +161,7 @@ def test_graders_and_scorers_outside_are_compared_too(tmp_path):
     assert "comet" not in by_name, "a scale of its own agrees with nobody"
 
 
-def test_two_people_are_averaged_and_compared(tmp_path, written):
+def test_two_people_are_averaged_and_compared(tmp_path: Path, written: Any) -> None:
     rows, key = written
     anna = read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)
     bert = read_sheet(fill(tmp_path / "bert.csv", rows, {"Baikal": "No", "Superior": "no"}, delimiter=";"), key)
@@ -171,7 +174,7 @@ def test_two_people_are_averaged_and_compared(tmp_path, written):
     assert found.ungraded == 0
 
 
-def test_people_can_share_a_sheet(tmp_path, written):
+def test_people_can_share_a_sheet(tmp_path: Path, written: Any) -> None:
     rows, key = written
     parts = [read_sheet(fill(tmp_path / f"{n}.csv", rows[n::2], RIGHT), key) for n in (0, 1)]
     found = human_scores(key, {"anna": parts[0], "bert": parts[1]})
@@ -180,7 +183,7 @@ def test_people_can_share_a_sheet(tmp_path, written):
     assert human_scores(key, {"anna": parts[0]}).ungraded == 2
 
 
-def test_translations_have_two_scales(tmp_path):
+def test_translations_have_two_scales(tmp_path: Path) -> None:
     answers = {"ours": "Destroy a division.", "theirs": "Eat up a division."}
     results = arms(tmp_path, ZH, **{arm: {"1": said} for arm, said in answers.items()})
     key_file, key = write_sheet(results, tmp_path / "sheet.csv")
@@ -213,18 +216,18 @@ SLIDES = [[22, 2, 2, 0], [5, 7, 14, 0], [0, 2, 36, 0], [0, 1, 17, 10]]
     ("table", "ordinal", "expected", "digits"),
     [(PROPOSALS, False, 0.4, 9), (DIAGNOSES, False, 0.68, 2), (SLIDES, False, 0.493, 3), (SLIDES, True, 0.78, 2)],
 )
-def test_kappa_is_that_of_published_tables(table, ordinal, expected, digits):
+def test_kappa_is_that_of_published_tables(table: Any, ordinal: bool, expected: float, digits: int) -> None:
     cells = [(one, other) for one, row in enumerate(table) for other, n in enumerate(row) for _ in range(n)]
     left, right = zip(*cells, strict=True)
     assert round(kappa(left, right, ordinal=ordinal), digits) == expected
 
 
-def test_steps_that_nobody_gave_count_in_a_weighted_kappa():
+def test_steps_that_nobody_gave_count_in_a_weighted_kappa() -> None:
     # 1, 3, 5 against 1, 5, 5: 4 observed; by chance 0, 16, 16; 4, 4, 4; 16, 0, 0, over three.
     assert kappa([1.0, 3.0, 5.0], [1.0, 5.0, 5.0], ordinal=True) == pytest.approx(1 - 4 / (60 / 3))
 
 
-def test_judges_who_always_say_the_same_have_no_kappa():
+def test_judges_who_always_say_the_same_have_no_kappa() -> None:
     assert kappa([1.0, 1.0], [1.0, 1.0]) is None
     assert kappa([1.0, 0.0], [0.0, 1.0]) == -1.0
 
@@ -240,7 +243,9 @@ def test_judges_who_always_say_the_same_have_no_kappa():
         (lambda rows: [{k: v for k, v in row.items() if k != "right"} for row in rows], "there is no column 'right'"),
     ],
 )
-def test_a_sheet_that_is_filled_wrongly_is_named(tmp_path, written, change, said):
+def test_a_sheet_that_is_filled_wrongly_is_named(
+    tmp_path: Path, written: Any, change: Callable[..., Any], said: str
+) -> None:
     rows, key = written
     filled = tmp_path / "anna.csv"
     changed = change(rows)
@@ -254,7 +259,7 @@ def test_a_sheet_that_is_filled_wrongly_is_named(tmp_path, written, change, said
     assert str(error.value).startswith(str(filled))
 
 
-def test_files_that_are_no_sheet_or_key_are_refused(tmp_path, written):
+def test_files_that_are_no_sheet_or_key_are_refused(tmp_path: Path, written: Any) -> None:
     _, key = written
     (tmp_path / "latin.csv").write_bytes("row,question,right\r\nR1,Wo liegt K\u00f6ln?,yes\r\n".encode("latin-1"))
     with pytest.raises(UserError, match="is not UTF-8; save it as 'CSV UTF-8'"):
@@ -265,7 +270,7 @@ def test_files_that_are_no_sheet_or_key_are_refused(tmp_path, written):
         read_key(tmp_path / "missing.json")
 
 
-def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path):
+def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path: Path) -> None:
     results = arms(tmp_path, ours=OURS)
     with pytest.raises(UserError, match=r"sheet.txt: expected a file that ends in .csv"):
         write_sheet(results, tmp_path / "sheet.txt")
@@ -277,7 +282,7 @@ def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path):
         write_sheet(results, tmp_path / "sheet.csv")
 
 
-def test_what_cannot_be_graded_together_is_refused(tmp_path):
+def test_what_cannot_be_graded_together_is_refused(tmp_path: Path) -> None:
     mixed = [LAKES[0], Question(id="2", question="吃", answers=("Eat.",), task="translation")]
     with pytest.raises(UserError, match="short_answer and translation are graded differently"):
         write_sheet(arms(tmp_path, mixed, ours={"1": "x", "2": "Eat."}), tmp_path / "sheet.csv")

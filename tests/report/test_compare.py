@@ -1,6 +1,7 @@
 """Runs side by side: which questions are compared, what counts as right, what a reader is shown."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,30 +19,30 @@ BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 HOSTILE = "[bold red]x[/] \x1b[31mred\x1b[0m \u202eabc\n--- round 9 ---\n== forged"
 
 
-def answered(id_, answer, **changes):
+def answered(id_: Any, answer: Any, **changes: Any) -> Any:
     return transcript(id_, said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
 
 
-def run(*answers, **changes):
+def run(*answers: Any, **changes: Any) -> Any:
     return [answered(f"q{n}", answer, **changes) for n, answer in enumerate(answers)]
 
 
-def shown(renderable, width=140):
+def shown(renderable: Any, width: int = 140) -> Any:
     console = Console(width=width, markup=False, highlight=False, record=True, file=None)
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
 
 
-def shown_table(table, width=140):
+def shown_table(table: Any, width: int = 140) -> Any:
     return shown(rich_table(table), width)
 
 
-def counts(pair):
+def counts(pair: Any) -> Any:
     return pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out
 
 
-def test_pairs_count_who_was_right_where():
+def test_pairs_count_who_was_right_where() -> None:
     comparison = compare(
         {
             "a": run(BAIKAL, BAIKAL, "x", None, "the lake baikal"),
@@ -56,7 +57,7 @@ def test_pairs_count_who_was_right_where():
     ]
 
 
-def test_the_flip_rate_is_over_questions_that_failed_in_neither():
+def test_the_flip_rate_is_over_questions_that_failed_in_neither() -> None:
     failed = answered("q4", None, status="failed")
     comparison = compare(
         {"a": [*run(BAIKAL, "x", None, None), failed], "b": run("the lake baikal", "y", None, "x", BAIKAL)}
@@ -67,7 +68,7 @@ def test_the_flip_rate_is_over_questions_that_failed_in_neither():
     assert (pair.other_answer.low, pair.other_answer.high) == wilson(2, 4)
 
 
-def test_two_runs_are_tested_on_shared_questions_only():
+def test_two_runs_are_tested_on_shared_questions_only() -> None:
     comparison = compare({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
     tests = {test.metric: test for test in comparison.tests()}
     assert list(tests) == ["em", "f1", "match"]
@@ -77,14 +78,14 @@ def test_two_runs_are_tested_on_shared_questions_only():
         comparison.tests(["emm"])
 
 
-def test_each_two_of_three_runs_stand_in_one_family():
+def test_each_two_of_three_runs_stand_in_one_family() -> None:
     comparison = compare({name: run(*answers) for name, answers in {"a": [BAIKAL], "b": ["x"], "c": ["y"]}.items()})
     tests = comparison.tests(["em"])
     assert [(test.left, test.right) for test in tests] == [("a", "b"), ("a", "c"), ("b", "c")]
 
 
-def test_each_of_many_runs_is_tested_with_the_first():
-    def repeats(given):
+def test_each_of_many_runs_is_tested_with_the_first() -> None:
+    def repeats(given: Any) -> Any:
         return [answered("q0", BAIKAL if repeat < given else "x", repeat=repeat) for repeat in range(4)]
 
     comparison = compare({name: repeats(given) for given, name in enumerate("abcd")})
@@ -94,8 +95,8 @@ def test_each_of_many_runs_is_tested_with_the_first():
         assert every == [("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")]
 
 
-def test_three_repeats_are_tested_across_too():
-    def repeats(*answers):
+def test_three_repeats_are_tested_across_too() -> None:
+    def repeats(*answers: Any) -> Any:
         return [answered(f"q{n}", given, repeat=k) for k, each in enumerate(answers) for n, given in enumerate(each)]
 
     left = repeats(["x", "x"], ["x", BAIKAL], [BAIKAL, "x"])
@@ -106,15 +107,15 @@ def test_three_repeats_are_tested_across_too():
     assert compare({"a": left[:4], "b": right[:4]}).repeat_tests(["em"]) == []
 
 
-def test_scores_from_outside_are_compared_with_the_rest():
+def test_scores_from_outside_are_compared_with_the_rest() -> None:
     said = {"a": {"comet": {("q0", 0): 0.5}}, "b": {"comet": {("q0", 0): 0.75}}}
     comparison = compare({"a": run(BAIKAL), "b": run(BAIKAL)}, said)
     (comet,) = [test for test in comparison.tests() if test.metric == "comet"]
     assert comet.difference.value == 0.25
 
 
-def test_notes_say_what_n_means_and_that_calls_differ():
-    def cost(calls):
+def test_notes_say_what_n_means_and_that_calls_differ() -> None:
+    def cost(calls: Any) -> Any:
         return {"usage": {"speak": StageUsage(calls=calls)}}
 
     runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
@@ -131,7 +132,7 @@ def test_notes_say_what_n_means_and_that_calls_differ():
     assert "500 questions, as the papers have: \u00b14.4" in two[0]
 
 
-def test_failed_questions_and_those_without_gold_are_nobodys_mistake():
+def test_failed_questions_and_those_without_gold_are_nobodys_mistake() -> None:
     failed = [answered("q0", None, status="failed"), answered("q1", BAIKAL), answered("q2", "x", golds=())]
     comparison = compare({"a": failed, "b": [answered(f"q{n}", BAIKAL, golds=t.answers) for n, t in enumerate(failed)]})
     (pair,) = comparison.pairs
@@ -139,7 +140,7 @@ def test_failed_questions_and_those_without_gold_are_nobodys_mistake():
     assert [row.runs[0].correct for row in comparison.questions] == [None, 1.0, None]
 
 
-def test_a_graded_metric_is_a_figure_and_in_no_pair():
+def test_a_graded_metric_is_a_figure_and_in_no_pair() -> None:
     translations = {"task": "translation", "golds": ("The lake is deep.",)}
     comparison = compare(
         {"a": [answered("q0", "The lake is deep.", **translations)], "b": [answered("q0", "The lake.", **translations)]}
@@ -152,19 +153,19 @@ def test_a_graded_metric_is_a_figure_and_in_no_pair():
     assert f"{100 * partial:.0f} The lake. (1)" in shown_table(question_table(comparison.questions))
 
 
-def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted():
+def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted() -> None:
     comparison = compare({"a": run(*[BAIKAL] * 4), "b": reversed(run(*[BAIKAL] * 2)), "c": run(*[BAIKAL] * 3)})
     assert [row.id for row in comparison.questions] == ["q0", "q1"]
     assert comparison.unshared == {"a": 2, "b": 0, "c": 1}
 
 
-def test_the_same_id_with_another_text_is_another_question():
+def test_the_same_id_with_another_text_is_another_question() -> None:
     other = [replace(entry, question="Which river is the longest?") for entry in run(BAIKAL)]
     with pytest.raises(UserError, match="no question is in all of a, b"):
         compare({"a": run(BAIKAL), "b": other})
 
 
-def test_the_first_repeat_is_compared_whichever_finished_first():
+def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
     repeats = [answered("q0", answer, repeat=n) for n, answer in ((1, "x"), (0, BAIKAL), (2, "y"))]
     comparison = compare({"a": repeats, "b": run("x")})
     first, second = comparison.questions[0].runs
@@ -185,12 +186,12 @@ def test_the_first_repeat_is_compared_whichever_finished_first():
         (answered("q0", None), answered("q0", None, status="failed"), True),
     ],
 )
-def test_runs_differ_where_answers_or_their_rightness_do(left, right, differs):
+def test_runs_differ_where_answers_or_their_rightness_do(left: Any, right: Any, differs: bool) -> None:
     (row,) = compare({"a": [left], "b": [left], "c": [right]}).questions
     assert row.differs is differs
 
 
-def test_each_answer_has_its_mark_and_its_rounds():
+def test_each_answer_has_its_mark_and_its_rounds() -> None:
     rows = compare({"a": run(BAIKAL, None), "b": run(TANGANYIKA, BAIKAL)}).questions
     lines = shown_table(question_table(rows)).splitlines()
     (first,) = [line for line in lines if " q0 " in line]
@@ -200,7 +201,7 @@ def test_each_answer_has_its_mark_and_its_rounds():
     assert "- no answer (1)" in second
 
 
-def test_what_answers_from_elsewhere_took_is_not_shown():
+def test_what_answers_from_elsewhere_took_is_not_shown() -> None:
     (row,) = compare({"a": run(BAIKAL), "b": run(BAIKAL, usage={})}).questions
     assert [(of.rounds, of.calls, of.tokens) for of in row.runs] == [(1, 2, 110), (None, None, None)]
     (line,) = [line for line in shown_table(question_table([row])).splitlines() if " q0 " in line]
@@ -208,22 +209,22 @@ def test_what_answers_from_elsewhere_took_is_not_shown():
     assert "Ended by" not in columns({"b": answered("q0", BAIKAL, usage={})})
 
 
-def test_an_endless_id_is_cut():
+def test_an_endless_id_is_cut() -> None:
     rows = compare({name: [answered("x" * 10_000, BAIKAL)] for name in "ab"}).questions
     assert len(shown_table(question_table(rows))) < 2_000
 
 
-def columns(runs, width=140):
+def columns(runs: Any, width: int = 140) -> Any:
     comparison = compare({name: [entry] for name, entry in runs.items()})
     return shown(debate_columns(comparison.questions[0], list(runs.values()), width), width)
 
 
-def longer(entry, rounds):
+def longer(entry: Any, rounds: Any) -> Any:
     (only,) = entry.rounds
     return replace(entry, rounds=tuple(replace(only, n=n) for n in range(1, rounds + 1)))
 
 
-def test_rounds_stand_side_by_side_and_ends_on_one_line():
+def test_rounds_stand_side_by_side_and_ends_on_one_line() -> None:
     text = columns({"short": answered("q0", BAIKAL), "long": longer(answered("q0", TANGANYIKA), 3)})
     (first,) = [line for line in text.splitlines() if "--- round 1 ---" in line]
     (third,) = [line for line in text.splitlines() if "--- round 3 ---" in line]
@@ -236,14 +237,14 @@ def test_rounds_stand_side_by_side_and_ends_on_one_line():
 
 
 @pytest.mark.parametrize(("width", "in_a_row"), [(140, 3), (100, 2), (60, 1), (20, 1)])
-def test_there_are_as_many_columns_as_there_is_room_for(width, in_a_row):
+def test_there_are_as_many_columns_as_there_is_room_for(width: int, in_a_row: int) -> None:
     text = columns({name: answered("q0", BAIKAL) for name in "abcd"}, width)
     assert max(line.count("== ") for line in text.splitlines()) == in_a_row
     assert sum(line.count("== ") for line in text.splitlines()) == 4
     assert all(len(line) <= width for line in text.splitlines())
 
 
-def test_a_debate_shows_selections_verdict_and_what_became_of_it():
+def test_a_debate_shows_selections_verdict_and_what_became_of_it() -> None:
     entry = answered("q0", BAIKAL)
     (only,) = entry.rounds
     verdict = Verdict(consensus=True, side="Debater 2", answer=BAIKAL, text="...")
@@ -269,7 +270,7 @@ def test_a_debate_shows_selections_verdict_and_what_became_of_it():
         assert part in " ".join(text.split()), part
 
 
-def test_text_of_others_is_no_markup_and_cannot_forge_a_line():
+def test_text_of_others_is_no_markup_and_cannot_forge_a_line() -> None:
     entry = answered(HOSTILE, HOSTILE, golds=(HOSTILE,))
     entry = replace(entry, question=HOSTILE, stop_reason=HOSTILE)
     rows = compare({HOSTILE: [entry], "b": [entry]}).questions

@@ -1,5 +1,7 @@
 """One debate as text: what happened is shown, and nothing is shown that did not."""
 
+from typing import Any
+
 from madke.core.transcript import (
     Digest,
     Final,
@@ -17,7 +19,7 @@ from madke.report.debate_text import debate_text
 from tests.support.transcripts import transcript
 
 
-def debate(*turns, final=None, rounds=None, **changes):
+def debate(*turns: Any, final: Any = None, rounds: Any = None, **changes: Any) -> Any:
     entry = {"n": 1, "order": tuple(turn.agent for turn in turns), "turns": turns}
     rounds = rounds or (Round(**{**entry, **changes.pop("entry", {})}),)
     final = final or Final(by="majority", answer="Baikal")
@@ -26,16 +28,24 @@ def debate(*turns, final=None, rounds=None, **changes):
     )
 
 
-def turn(agent, answer="Baikal", reads=(), selection=None, search=None, reflection=None, **stance):
+def turn(
+    agent: Any,
+    answer: str = "Baikal",
+    reads: Any = (),
+    selection: Any = None,
+    search: Any = None,
+    reflection: Any = None,
+    **stance: Any,
+) -> Any:
     said = Stance(text=f"[{answer}]", answer=answer, **stance)
     return Turn(agent=agent, stance=said, reads=reads, selection=selection, search=search, reflection=reflection)
 
 
-def lines(shown):
+def lines(shown: Any) -> Any:
     return [line.strip() for line in shown.splitlines()]
 
 
-def test_a_plain_debate_shows_nothing_of_what_it_does_not_have():
+def test_a_plain_debate_shows_nothing_of_what_it_does_not_have() -> None:
     reads = {"A": ("B", "C"), "B": ("A", "C"), "C": ("A", "B")}
     shown = debate(*(turn(agent, reads=read) for agent, read in reads.items()))
     assert lines(shown) == [
@@ -50,7 +60,7 @@ def test_a_plain_debate_shows_nothing_of_what_it_does_not_have():
     ]
 
 
-def test_an_order_that_is_not_the_casts_is_shown_with_its_scores():
+def test_an_order_that_is_not_the_casts_is_shown_with_its_scores() -> None:
     order = ("C", "A", "B")
     shown = debate(
         turn("A", reads=("C", "B")),
@@ -63,7 +73,7 @@ def test_an_order_that_is_not_the_casts_is_shown_with_its_scores():
     assert [line for line in lines(shown) if "reads" in line] == ["C reads B, A"]
 
 
-def test_a_search_and_what_it_found_in_the_pool():
+def test_a_search_and_what_it_found_in_the_pool() -> None:
     pool = (
         PoolEntry(n=0, source="wiki", key="k0", title="Lakes"),
         PoolEntry(n=1, source="google", key="k1", title="Depths", asked_by="A", query="depth", round=1),
@@ -81,7 +91,7 @@ def test_a_search_and_what_it_found_in_the_pool():
     assert "C searches for 'height': found nothing" in lines(shown)
 
 
-def test_reflections_digest_extraction_and_confidence():
+def test_reflections_digest_extraction_and_confidence() -> None:
     shown = debate(
         turn("A", confidence=0.85, reflection=Reflection(satisfied=True, text="Well argued.")),
         turn("B", reflection=Reflection(satisfied=False, text="I forgot one.")),
@@ -100,21 +110,21 @@ def test_reflections_digest_extraction_and_confidence():
     assert lines(shown)[lines(shown).index("Summed up for the next round:") + 1] == "All agree."
 
 
-def test_all_that_the_judge_decided():
+def test_all_that_the_judge_decided() -> None:
     verdict = Verdict(consensus=True, side="Affirmative", answer="Baikal", reason="It is\ndeeper.", text="{...}")
     shown = debate(turn("A"), entry={"verdict": verdict})
     judge = lines(shown).index("Judge: consensus, sides with Affirmative, answer [Baikal]")
     assert lines(shown)[judge + 1 : judge + 3] == ["It is", "deeper."]
 
 
-def test_how_the_final_answer_was_weighed():
+def test_how_the_final_answer_was_weighed() -> None:
     final = Final(by="rerank", answer="Baikal", agent="B", scores={"A": 0.25, "B": 0.5}, tie=True)
     shown = debate(turn("A"), turn("B"), final=final)
     assert "Final answer, by rerank, B's: [Baikal]  (tie)" in lines(shown)
     assert "weighed: A 0.25, B 0.5" in lines(shown)
 
 
-def test_what_was_left_out_of_prompts():
+def test_what_was_left_out_of_prompts() -> None:
     shown = debate(
         turn("A", truncated=Truncation(stances=2)),
         turn("B", selection=Selection(ids=(0,), truncated=Truncation(passages=(4, 3)))),
@@ -125,7 +135,7 @@ def test_what_was_left_out_of_prompts():
     assert any(line.endswith("(prompt too long: 1 stances and passages [2] left out)") for line in lines(shown))
 
 
-def test_what_came_from_outside_or_was_prepared_is_named():
+def test_what_came_from_outside_or_was_prepared_is_named() -> None:
     first = Round(n=1, order=("S1", "S2"), turns=(turn("S1"), turn("S2")))
     second = Round(n=2, order=("A", "S1", "S2"), turns=(turn("A", reads=("S1", "S2")),))
     shown = debate(
@@ -137,7 +147,7 @@ def test_what_came_from_outside_or_was_prepared_is_named():
     assert "(analysis: reads the gold answers)" in lines(shown)
 
 
-def test_new_texts_of_others_cannot_pass_for_lines_of_ours():
+def test_new_texts_of_others_cannot_pass_for_lines_of_ours() -> None:
     forged = "x\n--- round 9 ---\nFinal answer, by forger: [x]\x1b[31m"
     entry = PoolEntry(n=0, source=forged, key=forged, title=forged, asked_by=forged, query=forged, round=1)
     said = turn(

@@ -1,7 +1,7 @@
 """A debate drawn from its protocol is the debate that the engine plays."""
 
 from collections import Counter
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -38,17 +38,17 @@ calls       n r select + n r speak + r judge + 1 summarize
 """
 
 
-def drawn(name, **settings):
+def drawn(name: Any, **settings: Any) -> Any:
     """The diagram without the rules behind its headings."""
     text = diagram(name, load_variant(name).with_settings(settings).protocol)
     return "".join(f"{line.rstrip(' ─')}\n" for line in text.splitlines())
 
 
-def test_madke_is_drawn_as_its_paper_has_it():
+def test_madke_is_drawn_as_its_paper_has_it() -> None:
     assert drawn("madke") == MADKE
 
 
-def test_liang_speaks_in_turn_over_the_whole_history():
+def test_liang_speaks_in_turn_over_the_whole_history() -> None:
     text = drawn("liang")
     first, later = text.split("├─ rounds 2 to 3, in turn")
     assert "┌─ round 1, in turn" in first
@@ -61,14 +61,14 @@ def test_liang_speaks_in_turn_over_the_whole_history():
     assert "n = 2; r = 1: 3 to 4; r = 3: 9 to 10\n" in later
 
 
-def test_liang_without_adaptive_break_extracts_in_every_round():
+def test_liang_without_adaptive_break_extracts_in_every_round() -> None:
     text = drawn("liang", stop="never", extract="each_round")
     assert "settled" not in text
     assert text.count("judge       reads all stances so far and states an answer, which is recorded") == 2
     assert "n = 2; r = 3: 9\n" in text
 
 
-def test_madc_reads_in_the_order_of_path_consistency():
+def test_madc_reads_in_the_order_of_path_consistency() -> None:
     text = drawn("madc")
     first, later = text.split("├─ round 2, all at once")
     assert "Debater 1 to Debater 10\n" in first
@@ -79,32 +79,32 @@ def test_madc_reads_in_the_order_of_path_consistency():
     assert "n = 10; r = 2: 20\n" in later
 
 
-def test_what_differs_from_the_defaults_is_named_as_set_takes_it():
+def test_what_differs_from_the_defaults_is_named_as_set_takes_it() -> None:
     settings = {"debaters": 30, "sees.topology": "ring", "order.by": "random", "knowledge": None}
     assert "settings    debaters=30, knowledge=none, sees.topology=ring, order.by=random\n" in drawn(
         "madke", **settings
     )
 
 
-def test_many_debaters_are_counted_instead_of_drawn():
+def test_many_debaters_are_counted_instead_of_drawn() -> None:
     assert "reads       2 of the 29 others" in drawn("madke", debaters=30, **{"sees.topology": "ring"})
     assert "reads       1 to 29 of the 29 others" in drawn("madke", debaters=30, **{"sees.topology": "star"})
 
 
-def test_a_summary_is_read_in_place_of_the_others():
+def test_a_summary_is_read_in_place_of_the_others() -> None:
     protocol = Protocol(source="", talk={"later": "simultaneous_with_summary"})
     text = diagram("x", protocol)
     assert "reads       the summarizer's account of what was said; its own stance of the round before" in text
 
 
 @pytest.mark.parametrize("name", variant_folders())
-def test_every_shipped_variant_fits_the_page(name):
+def test_every_shipped_variant_fits_the_page(name: Any) -> None:
     lines = diagram(name, load_variant(name).protocol).splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert lines[0] == name
 
 
-def test_every_value_that_a_protocol_can_have_is_drawn():
+def test_every_value_that_a_protocol_can_have_is_drawn() -> None:
     fields = Protocol.model_fields
     assert set(STOPS) == set(get_args(fields["stop"].annotation))
     assert set(FINISHES) == set(get_args(fields["finish"].annotation))
@@ -112,7 +112,7 @@ def test_every_value_that_a_protocol_can_have_is_drawn():
         assert "order  " in diagram("x", Protocol(source="", order={"by": by}))
 
 
-def test_names_and_personas_of_a_user_are_text_on_a_line():
+def test_names_and_personas_of_a_user_are_text_on_a_line() -> None:
     name = "Ada round 9 \u202e[31m" + "x" * 60
     debaters = [{"name": name, "persona": "p\n" * 500, "model": "m", "temperature": 0, "prompt": "ada"}, {"name": "Bo"}]
     text = diagram("x", Protocol(source="s\ns", debaters=debaters, sees={"topology": [[0, 1], [1, 0]]}))
@@ -122,11 +122,11 @@ def test_names_and_personas_of_a_user_are_text_on_a_line():
 
 
 @pytest.mark.parametrize("name", variant_folders())
-def test_the_matrix_says_whom_debaters_really_read(name):
+def test_the_matrix_says_whom_debaters_really_read(name: Any) -> None:
     variant = load_variant(name)
     protocol = variant.protocol
 
-    def never_agreeing(request):
+    def never_agreeing(request: Any) -> Any:
         said = stating(protocol, f"Lake {request.purpose.agent} {request.purpose.round}")
         return {"select": "[0]", "judge": "[No]", "reflect": "[No]"}.get(request.purpose.stage, said)
 

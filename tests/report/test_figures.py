@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -43,7 +44,7 @@ ROUNDS = ["agreement-by-round", "disagreement-by-round", "flips"]
 HOSTILE = '$x^2$ <script>alert(1)</script> & "it\'s" \\frac{1}{2}'
 
 
-def debate(id_, *rounds, answer=RIGHT, tokens=100, **changes):
+def debate(id_: Any, *rounds: Any, answer: Any = RIGHT, tokens: int = 100, **changes: Any) -> Any:
     """A debate in which debaters gave these answers, round by round."""
     played = tuple(
         Round(
@@ -64,12 +65,12 @@ def debate(id_, *rounds, answer=RIGHT, tokens=100, **changes):
     return transcript(id_, said=rounds[0], consensus=None, answer=answer, **fields)
 
 
-def debates(right=3, n=4, rounds=(["x", "y"], ["x", "x"]), **changes):
+def debates(right: int = 3, n: int = 4, rounds: Any = (["x", "y"], ["x", "x"]), **changes: Any) -> Any:
     """So many debates, of which some end with the right answer."""
     return [debate(f"q{k}", *rounds, answer=RIGHT if k < right else "x", **changes) for k in range(n)]
 
 
-def config(data="nq.jsonl", model="openai/m", **protocol):
+def config(data: str = "nq.jsonl", model: str = "openai/m", **protocol: Any) -> Any:
     made = Protocol(source="test", **protocol)
     return RunSpec(
         data=data,
@@ -84,35 +85,35 @@ def config(data="nq.jsonl", model="openai/m", **protocol):
     )
 
 
-def arm(name, transcripts=None, settings=None):
+def arm(name: Any, transcripts: Any = None, settings: Any = None) -> Any:
     transcripts = debates() if transcripts is None else transcripts
     return Results(name=name, path=Path(name), config=settings, transcripts=lambda: iter(transcripts))
 
 
-def informed(*sources, **more):
+def informed(*sources: Any, **more: Any) -> Any:
     return config(knowledge={"sources": sources, **more})
 
 
-def scored(arms):
+def scored(arms: Any) -> Any:
     return {one.name: score(one.transcripts()) for one in arms}
 
 
-def drawn(*arms):
+def drawn(*arms: Any) -> Any:
     return {one.name: one for one in figures.draw(arms, scored(arms))}
 
 
-def texts(svg):
+def texts(svg: Any) -> Any:
     return [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def shown(figure, *arms, **more):
+def shown(figure: Any, *arms: Any, **more: Any) -> Any:
     """The text in one figure of some arms; nothing where it has nothing to show."""
     with style():
         drawing = figure(arms_of(arms, scored(arms)), **more)
         return texts(page_svg(drawing)) if drawing else []
 
 
-def test_there_is_a_figure_only_where_there_is_something_to_show():
+def test_there_is_a_figure_only_where_there_is_something_to_show() -> None:
     single = debates(rounds=(["x"],))
     assert list(drawn()) == []
     assert list(drawn(arm("a", single))) == ["tokens-by-stage"]
@@ -120,7 +121,7 @@ def test_there_is_a_figure_only_where_there_is_something_to_show():
     assert list(drawn(arm("a"), arm("b"))) == [*ALWAYS, *ROUNDS, "tokens-by-stage"]
 
 
-def test_answers_from_elsewhere_have_no_cost_and_are_in_no_figure_of_it():
+def test_answers_from_elsewhere_have_no_cost_and_are_in_no_figure_of_it() -> None:
     bought = [replace(one, usage={}) for one in debates(rounds=(["x"],))]
     arms = [arm("a"), arm("b"), arm("bought", bought)]
     for figure in (accuracy_by_tokens, accuracy_by_calls, tokens_by_stage):
@@ -128,14 +129,14 @@ def test_answers_from_elsewhere_have_no_cost_and_are_in_no_figure_of_it():
     assert not shown(accuracy_by_tokens, arms[0], arms[2])
 
 
-def test_questions_without_gold_answers_leave_agreement_and_tokens():
+def test_questions_without_gold_answers_leave_agreement_and_tokens() -> None:
     bare = debates(golds=())
     assert "a" not in shown(accuracy_by_tokens, arm("a", bare), arm("b"), arm("c"))
     assert "a" in shown(agreement_by_round, arm("a", bare), arm("b"))
     assert list(drawn(arm("a", bare))) == ["agreement-by-round", "disagreement-by-round", "tokens-by-stage"]
 
 
-def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation():
+def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation() -> None:
     arms = [
         arm("both", debates(4), informed("wiki", "google")),
         arm("wiki", debates(3), informed("wiki")),
@@ -152,7 +153,7 @@ def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation():
     assert not shown(source_ablation, arms[0], arms[3])
 
 
-def test_the_selection_is_compared_for_each_choice_of_sources():
+def test_the_selection_is_compared_for_each_choice_of_sources() -> None:
     arms = [
         arm(f"{source} {select}", settings=informed(source, select=select))
         for source in ("wiki", "google")
@@ -167,7 +168,7 @@ def test_the_selection_is_compared_for_each_choice_of_sources():
     assert {"select adaptive", "select all"} <= set(shown(source_ablation, *arms))
 
 
-def test_curves_are_over_arms_that_differ_in_that_number_alone():
+def test_curves_are_over_arms_that_differ_in_that_number_alone() -> None:
     arms = [
         arm(f"{data} {n} {rounds}", settings=config(data=data, debaters=n, rounds=rounds))
         for data in ("nq.jsonl", "fever.jsonl")
@@ -180,7 +181,7 @@ def test_curves_are_over_arms_that_differ_in_that_number_alone():
     assert not shown(rounds_curves, arms[1], arms[3])
 
 
-def test_groups_are_called_by_what_tells_them_apart():
+def test_groups_are_called_by_what_tells_them_apart() -> None:
     made = [
         informed("wiki", "google"),
         config(knowledge=None, order="madc"),
@@ -194,7 +195,7 @@ def test_groups_are_called_by_what_tells_them_apart():
     assert headings([facts(made[0])]) == [""]
 
 
-def test_values_by_round_are_those_of_the_scores():
+def test_values_by_round_are_those_of_the_scores() -> None:
     arms = [arm("a"), arm("b")]
     half = Estimate(value=0.5, low=0.4, high=0.6, n=100)
     scores = {
@@ -209,11 +210,11 @@ def test_values_by_round_are_those_of_the_scores():
     assert "disagreement-by-round" not in found, "one round alone is no course"
 
 
-def test_more_arms_than_colours_have_lines_of_their_own():
+def test_more_arms_than_colours_have_lines_of_their_own() -> None:
     assert {f"arm {n}" for n in range(9)} <= set(shown(agreement_by_round, *(arm(f"arm {n}") for n in range(9))))
 
 
-def test_flips_are_counted_between_rounds_and_to_the_final_answer():
+def test_flips_are_counted_between_rounds_and_to_the_final_answer() -> None:
     up, down = ([["x", "x"], [RIGHT, RIGHT]], [[RIGHT, RIGHT], ["x", "x"]])
     counted = tally(
         [
@@ -234,8 +235,8 @@ def test_flips_are_counted_between_rounds_and_to_the_final_answer():
     assert counted.overall == {"stayed right": 2, "corrected": 1, "stayed wrong": 2}
 
 
-def test_flips_of_many_arms_are_one_row_each():
-    def rows(count):
+def test_flips_of_many_arms_are_one_row_each() -> None:
+    def rows(count: Any) -> Any:
         arms = [arm(f"arm {n}") for n in range(count)]
         tallies = {one.name: tally(one.transcripts()) for one in arms}
         with style():
@@ -246,7 +247,7 @@ def test_flips_of_many_arms_are_one_row_each():
     assert rows(20) == [f"arm {n}" for n in range(20)]
 
 
-def test_each_repeat_is_a_dot():
+def test_each_repeat_is_a_dot() -> None:
     repeated = [one for n, right in enumerate((1, 2, 4)) for one in debates(right, repeat=n)]
     counted = tally(repeated).repeats
     assert counted == {0: 0.25, 1: 0.5, 2: 1.0}
@@ -254,13 +255,13 @@ def test_each_repeat_is_a_dot():
     assert not shown(accuracy_by_repeat, arm("a", debates()), tallies={"a": tally(debates())})
 
 
-def test_stages_stand_in_the_order_of_a_debate():
+def test_stages_stand_in_the_order_of_a_debate() -> None:
     told = shown(tokens_by_stage, arm("a"))
     assert told.index("speak") < told.index("summarize")
     assert "200" in told
 
 
-def everything():
+def everything() -> Any:
     settings = [
         config(knowledge=None),
         informed("wiki"),
@@ -271,7 +272,7 @@ def everything():
     return [arm(f"{n} {HOSTILE}", [*debates(n % 4), *debates(2, repeat=1)], one) for n, one in enumerate(settings)]
 
 
-def test_figures_of_one_page_do_not_disturb_each_other_or_the_page():
+def test_figures_of_one_page_do_not_disturb_each_other_or_the_page() -> None:
     arms = everything()
     found = figures.draw(arms, scored(arms))
     assert len({one.name for one in found}) == len(found) == 11
@@ -296,7 +297,7 @@ def test_figures_of_one_page_do_not_disturb_each_other_or_the_page():
     assert len(set(ids)) == len(ids)
 
 
-def test_screen_readers_are_told_what_a_figure_is():
+def test_screen_readers_are_told_what_a_figure_is() -> None:
     for one in drawn(arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))).values():
         root = ElementTree.fromstring(one.svg)
         title, caption = root[:2]
@@ -317,7 +318,7 @@ def test_screen_readers_are_told_what_a_figure_is():
         "",
     ],
 )
-def test_a_name_is_text_whatever_it_holds(name):
+def test_a_name_is_text_whatever_it_holds(name: Any) -> None:
     arms = [arm(name, debates(oracle=True, rounds=(["x", "y"],))), arm("b", debates(rounds=(["x", "y"],)))]
     found = figures.draw(arms, scored(arms))
     (label, _) = [one.label for one in arms_of(arms, scored(arms))]
@@ -329,14 +330,14 @@ def test_a_name_is_text_whatever_it_holds(name):
         assert "reads the gold answers" in one.caption
 
 
-def test_names_that_are_cut_alike_stay_apart():
+def test_names_that_are_cut_alike_stay_apart() -> None:
     arms = [arm(f"{'x' * 40}{n}{'y' * 40}") for n in range(2)]
     first, second = (one.label for one in arms_of(arms, scored(arms)))
     assert first != second
 
 
 @pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
-def test_files_for_papers_are_the_same_each_time(tmp_path, form, magic):
+def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magic: bytes) -> None:
     arms = [arm(f"{HOSTILE} 日本語", debates(rounds=(["x"],)))]
     written = [figures.write_figures(arms, scored(arms), tmp_path / folder / "new", form) for folder in "ab"]
     names = [one.name for one in figures.draw(arms, scored(arms))]
@@ -346,14 +347,14 @@ def test_files_for_papers_are_the_same_each_time(tmp_path, form, magic):
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path):
+def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     arms = [arm("a", debates(rounds=(["x"],)))]
     with pytest.raises(UserError, match="cannot be written"):
         figures.write_figures(arms, scored(arms), tmp_path / "file")
 
 
-def test_settings_of_matplotlib_neither_count_nor_change():
+def test_settings_of_matplotlib_neither_count_nor_change() -> None:
     arms = [arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))]
     usual = figures.draw(arms, scored(arms))
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
@@ -362,13 +363,13 @@ def test_settings_of_matplotlib_neither_count_nor_change():
         assert dict(matplotlib.rcParams) == before
 
 
-def test_without_matplotlib_people_are_told_what_to_install(monkeypatch):
+def test_without_matplotlib_people_are_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     assert not figures.available()
     with pytest.raises(UserError, match=r"madke\[report\]"):
         figures.draw([], {})
 
 
-def test_matplotlib_is_imported_only_to_draw():
+def test_matplotlib_is_imported_only_to_draw() -> None:
     code = "import sys, madke.report.figures as f; assert f.available(); sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

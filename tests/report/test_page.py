@@ -7,13 +7,14 @@ from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
-from madke.report import html
 from madke.report.comparison import compare, paired_table
 from madke.report.html import without_folders, write_report
 from madke.report.page_data import Blocks
@@ -25,41 +26,41 @@ RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 
 
 @pytest.fixture(autouse=True)
-def without_matplotlib(monkeypatch):
+def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take time, and are tested on their own and in the browser."""
-    monkeypatch.setattr(html.figures, "available", lambda: False)
+    monkeypatch.setattr("madke.report.html.figures.available", lambda: False)
 
 
 class Scripts(HTMLParser):
     """The script elements of a page: their attributes and contents."""
 
-    def __init__(self, page):
+    def __init__(self, page: Any) -> None:
         super().__init__()
-        self.found = []
+        self.found: list[Any] = []
         self._inside = False
         self.feed(page)
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: Any, attrs: Any) -> None:
         if tag == "script":
             self.found.append((dict(attrs), ""))
         self._inside = tag == "script"
 
-    def handle_data(self, data):
+    def handle_data(self, data: Any) -> None:
         if self._inside:
             attributes, text = self.found[-1]
             self.found[-1] = (attributes, text + data)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: Any) -> None:
         self._inside = False
 
 
-def write(out, *paths, questions=None):
+def write(out: Any, *paths: Any, questions: Any = None) -> Any:
     results = open_results(paths, questions)
     write_report(results, out)
     return out.read_text(encoding="utf-8")
 
 
-def data_of(page):
+def data_of(page: Any) -> Any:
     """Element id -> the JSON in it."""
     return {
         attributes["id"]: json.loads(gzip.decompress(b64decode(text)))
@@ -68,7 +69,7 @@ def data_of(page):
     }
 
 
-def test_every_debate_and_each_text_of_a_shared_pool_is_in_it_once(tmp_path):
+def test_every_debate_and_each_text_of_a_shared_pool_is_in_it_once(tmp_path: Path) -> None:
     pools = tmp_path / "pools.jsonl"
     ids = [f"q{n}" for n in range(150)]
     for name in ("one", "two"):
@@ -82,7 +83,7 @@ def test_every_debate_and_each_text_of_a_shared_pool_is_in_it_once(tmp_path):
     assert len(data["index"]["questions"]["id"]) == 150
 
 
-def outcomes_of(page):
+def outcomes_of(page: Any) -> Any:
     """Question id -> the outcomes of its debate."""
     index = data_of(page)["index"]
     bits = index["debates"]["outcomes"]
@@ -92,7 +93,7 @@ def outcomes_of(page):
     }
 
 
-def test_the_index_says_how_each_debate_came_out(tmp_path):
+def test_the_index_says_how_each_debate_came_out(tmp_path: Path) -> None:
     run = write_run(
         tmp_path / "run",
         [
@@ -122,7 +123,7 @@ def test_the_index_says_how_each_debate_came_out(tmp_path):
     }
 
 
-def test_questions_stand_in_the_order_of_the_data_whichever_finished_first(tmp_path):
+def test_questions_stand_in_the_order_of_the_data_whichever_finished_first(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("b", [RIGHT]), debate("a", [RIGHT])])
     record = json.loads((run / "run.json").read_text())
     record["spec"]["questions"] = {"a": "0", "b": "1"}
@@ -132,7 +133,7 @@ def test_questions_stand_in_the_order_of_the_data_whichever_finished_first(tmp_p
     assert index["debates"]["question"] == [1, 0]
 
 
-def test_a_pool_file_that_is_gone_or_changed_leaves_titles(tmp_path):
+def test_a_pool_file_that_is_gone_or_changed_leaves_titles(tmp_path: Path) -> None:
     gone, changed = (write_run(tmp_path / name, [debate("q", [RIGHT])]) for name in ("gone", "changed"))
     (gone / "pools.jsonl").unlink()
     (changed / "pools.jsonl").write_text("")
@@ -142,12 +143,12 @@ def test_a_pool_file_that_is_gone_or_changed_leaves_titles(tmp_path):
     assert data["debates-0"][0]["pool"][0]["title"] == "Lake Baikal"
 
 
-def test_a_passage_that_the_pool_file_lacks_has_no_text(tmp_path):
+def test_a_passage_that_the_pool_file_lacks_has_no_text(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT])], passages=PASSAGES[1:])
     assert data_of(write(tmp_path / "report.html", run))["debates-0"][0]["texts"] == [None, 0, 1]
 
 
-def test_answers_from_elsewhere_stand_beside_a_run(tmp_path):
+def test_answers_from_elsewhere_stand_beside_a_run(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "Lake Superior"}\n')
     questions = [Question(id="q", question=debate("q", [RIGHT]).question, answers=(RIGHT,))]
@@ -159,7 +160,7 @@ def test_answers_from_elsewhere_stand_beside_a_run(tmp_path):
     assert data["index"]["debates"]["tokens"] == [1100, None]
 
 
-def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path):
+def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
     good = write_run(tmp_path / "good", [debate(f"q{n}", [RIGHT, RIGHT]) for n in range(10)])
     bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG]) for n in range(10)])
     page = write(tmp_path / "report.html", good, bad)
@@ -169,7 +170,7 @@ def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path):
     assert "madke 0.0.test" in page
 
 
-def test_its_tests_are_those_of_compare(tmp_path):
+def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
     runs = [
         write_run(tmp_path / name, [debate(f"q{n}", [RIGHT if n < right else WRONG] * 2) for n in range(10)])
         for name, right in (("a", 10), ("b", 1), ("c", 2), ("d", 3))
@@ -182,7 +183,7 @@ def test_its_tests_are_those_of_compare(tmp_path):
     assert own["scores"].rows[1][own["scores"].columns.index("correct (EM) %")].mark == "*"
 
 
-def test_it_warns_of_debates_that_failed(tmp_path):
+def test_it_warns_of_debates_that_failed(tmp_path: Path) -> None:
     played = [debate(f"q{n}", [RIGHT, RIGHT], repeat=k) for n in range(2) for k in range(3)]
     failed = replace(
         played[0], status="failed", answer=None, final=Final(by="summarizer", status="failed", error="gone")
@@ -191,7 +192,7 @@ def test_it_warns_of_debates_that_failed(tmp_path):
     assert "run: 1 of 6 debates failed and are in no score; with them, correct lies between 83.3 % (all wrong)" in page
 
 
-def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path):
+def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     table = Table(title="More <b>", columns=("arm", "n"), rows=((Cell(text="one"), Cell(text="7", value=7)),))
     write_report([run], tmp_path / "page.html", title="Lakes <i>", source="a test", tables=[table])
@@ -218,16 +219,16 @@ def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path):
         ),
     ],
 )
-def test_folders_of_a_machine_are_left_out(text, shown):
+def test_folders_of_a_machine_are_left_out(text: Any, shown: Any) -> None:
     assert without_folders(text) == shown
 
 
-def test_one_run_has_nothing_to_be_compared_with(tmp_path):
+def test_one_run_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
     page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
     assert "Paired comparisons" not in page
 
 
-def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched(tmp_path):
+def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched(tmp_path: Path) -> None:
     page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
     (script,) = [text for attributes, text in Scripts(page).found if attributes["type"] == "module"]
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
@@ -237,12 +238,12 @@ def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched(tmp_path)
     assert directives["script-src"] == f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
 
 
-def test_without_matplotlib_it_says_that_there_are_no_figures(tmp_path):
+def test_without_matplotlib_it_says_that_there_are_no_figures(tmp_path: Path) -> None:
     page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
     assert "matplotlib is not installed" in page
 
 
-def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path):
+def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     write_report([run], tmp_path / "report.html")
     before = (tmp_path / "report.html").read_bytes()
@@ -254,12 +255,12 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"run", "report.html"}
 
 
-def test_the_same_runs_make_the_same_page(tmp_path):
+def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     assert write(tmp_path / "one.html", run) == write(tmp_path / "two.html", run)
 
 
-def test_blocks_are_as_large_as_they_say_and_numbered_through():
+def test_blocks_are_as_large_as_they_say_and_numbered_through() -> None:
     blocks = Blocks("letters", 2)
     assert [blocks.add(letter) for letter in "abcde"] == [0, 1, 2, 3, 4]
     full = data_of(blocks.full())

@@ -2,6 +2,8 @@
 
 import re
 import shutil
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -31,13 +33,13 @@ CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]")
 LENGTHY = "a reply " * 100_000
 
 
-def hostile():
+def hostile() -> Any:
     """A debate in which everything that comes from outside is hostile."""
     made = debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), final=Final(by="summarizer", text=HOSTILE))
     return debate(made.id, [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE, choices=(HOSTILE,), final=made.final)
 
 
-def lakes(answer):
+def lakes(answer: Any) -> Any:
     """Ninety debates and more, so that the list has more than it draws at first."""
     return [debate(f"n{n:02}", [answer, answer]) for n in range(80)] + [
         debate("corrected", [WRONG, WRONG], [RIGHT, RIGHT]),
@@ -55,7 +57,7 @@ def lakes(answer):
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("report")
     passages = [
         {"source": "wiki", "key": "baikal-1", "title": HOSTILE, "text": HOSTILE, "url": "javascript:window.hacked=1"}
@@ -71,7 +73,7 @@ def report(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser() -> Iterator[Any]:
     with sync_api.sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield launched
@@ -79,11 +81,11 @@ def browser():
 
 
 @pytest.fixture
-def opened(browser, report):
+def opened(browser: Any, report: Any) -> Iterator[Any]:
     """Open the page at an address within it. No error and no request may come of anything that a test does there."""
     troubles, contexts = [], []
 
-    def load(address="", **options):
+    def load(address: str = "", **options: Any) -> Any:
         contexts.append(browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options}))
         contexts[-1].set_default_timeout(5000)
         page = contexts[-1].new_page()
@@ -103,26 +105,26 @@ def opened(browser, report):
 GOOD, BAD = "good%20run", quote(MARKUP)
 
 
-def rows(page):
+def rows(page: Any) -> Any:
     return page.locator("#rows > li")
 
 
-def combobox(page, name):
+def combobox(page: Any, name: Any) -> Any:
     return page.get_by_role("combobox", name=name, exact=True)
 
 
-def wide(page):
+def wide(page: Any) -> Any:
     """How many pixels the page is wider than the window."""
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-def lightness(page):
+def lightness(page: Any) -> Any:
     """Of the page's ground, up to 765."""
     colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     return sum(map(int, re.findall(r"\d+", colour)[:3]))
 
 
-def test_it_opens_with_scores_and_figures(opened):
+def test_it_opens_with_scores_and_figures(opened: Any) -> None:
     page = opened()
     expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
     table = page.get_by_role("region", name="Scores")
@@ -144,14 +146,14 @@ def test_it_opens_with_scores_and_figures(opened):
         ("degraded", 1),
     ],
 )
-def test_debates_are_filtered_by_how_they_came_out(opened, outcome, count):
+def test_debates_are_filtered_by_how_they_came_out(opened: Any, outcome: str, count: int) -> None:
     page = opened("#debates")
     combobox(page, "Outcome").select_option(outcome)
     expect(page.locator("#count")).to_have_text(f"{count} of 91 debates")
     expect(rows(page)).to_have_count(min(count, 60))
 
 
-def test_debates_are_filtered_by_run_and_dataset_and_the_address_says_so(opened):
+def test_debates_are_filtered_by_run_and_dataset_and_the_address_says_so(opened: Any) -> None:
     page = opened("#debates")
     combobox(page, "Run").select_option(MARKUP)
     combobox(page, "Dataset").select_option("rivers")
@@ -161,7 +163,7 @@ def test_debates_are_filtered_by_run_and_dataset_and_the_address_says_so(opened)
     expect(combobox(page, "Run")).to_have_value(MARKUP)
 
 
-def test_search_finds_all_words_in_question_and_answers(opened):
+def test_search_finds_all_words_in_question_and_answers(opened: Any) -> None:
     page = opened("#debates")
     search = page.get_by_role("searchbox")
     search.fill("tanganyika DEEPEST")
@@ -172,14 +174,14 @@ def test_search_finds_all_words_in_question_and_answers(opened):
     expect(page.get_by_text("No debate is like that")).to_be_visible()
 
 
-def test_more_rows_come_when_the_end_comes_near(opened):
+def test_more_rows_come_when_the_end_comes_near(opened: Any) -> None:
     page = opened("#debates")
     expect(rows(page)).to_have_count(60)
     rows(page).last.scroll_into_view_if_needed()
     expect(rows(page)).to_have_count(91)
 
 
-def test_a_debate_is_read_from_question_to_tokens(opened):
+def test_a_debate_is_read_from_question_to_tokens(opened: Any) -> None:
     page = opened("#debates?outcome=corrected")
     rows(page).first.click()
     expect(page.get_by_role("heading", level=2)).to_have_text("Which lake is the deepest, in survey corrected?")
@@ -199,7 +201,7 @@ def test_a_debate_is_read_from_question_to_tokens(opened):
     expect(page.locator("#count")).to_have_text("1 of 91 debates")
 
 
-def test_a_chosen_number_leads_to_its_passage(opened):
+def test_a_chosen_number_leads_to_its_passage(opened: Any) -> None:
     page = opened(f"#{GOOD}/n00")
     page.locator(".knowledge > summary").click()
     page.get_by_role("button", name="[2]").first.click()
@@ -207,7 +209,7 @@ def test_a_chosen_number_leads_to_its_passage(opened):
     expect(page.locator(".passage").nth(2)).to_be_visible()
 
 
-def test_a_long_passage_is_shown_whole_when_asked_for(opened):
+def test_a_long_passage_is_shown_whole_when_asked_for(opened: Any) -> None:
     page = opened(f"#{GOOD}/n00")
     text = page.locator(".passage").nth(2).locator(".text")
     short = text.bounding_box()["height"]
@@ -215,7 +217,7 @@ def test_a_long_passage_is_shown_whole_when_asked_for(opened):
     assert text.bounding_box()["height"] > short
 
 
-def test_a_very_long_reply_is_folded(opened):
+def test_a_very_long_reply_is_folded(opened: Any) -> None:
     page = opened(f"#{GOOD}/lengthy")
     said = page.locator(".final .prose")
     assert len(said.inner_text()) < 4100
@@ -225,14 +227,14 @@ def test_a_very_long_reply_is_folded(opened):
     assert len(said.inner_text()) < 4100
 
 
-def test_what_an_answer_from_elsewhere_took_is_not_told(opened):
+def test_what_an_answer_from_elsewhere_took_is_not_told(opened: Any) -> None:
     page = opened("#debates?q=elsewhere")
     expect(rows(page).first.locator(".facts")).to_be_empty()
     rows(page).first.click()
     expect(page.locator(".result .facts")).to_have_text("answer from elsewhere")
 
 
-def test_on_a_phone_words_stack_and_figures_keep_their_size(opened):
+def test_on_a_phone_words_stack_and_figures_keep_their_size(opened: Any) -> None:
     page = opened(viewport={"width": 390, "height": 740})
     stacked = page.locator(".stacked").first
     assert stacked.locator("td").first.bounding_box()["x"] == stacked.locator("th[scope=row]").first.bounding_box()["x"]
@@ -243,7 +245,7 @@ def test_on_a_phone_words_stack_and_figures_keep_their_size(opened):
     assert named["x"] == row["x"]
 
 
-def test_links_lead_to_debates_and_say_where_there_is_none(opened):
+def test_links_lead_to_debates_and_say_where_there_is_none(opened: Any) -> None:
     page = opened(f"#{GOOD}/again?repeat=1")
     expect(page.locator(".answered .answer")).to_have_text(WRONG)
     page.get_by_role("link", name="1", exact=True).click()
@@ -253,7 +255,7 @@ def test_links_lead_to_debates_and_say_where_there_is_none(opened):
         expect(page.get_by_text(f"There is no debate {missing}")).to_be_visible()
 
 
-def test_a_debates_address_keeps_the_filter_that_led_to_it(opened):
+def test_a_debates_address_keeps_the_filter_that_led_to_it(opened: Any) -> None:
     page = opened(f"#debates?run={BAD}&outcome=wrong&q=n0+survey")
     rows(page).first.click()
     expect(page.locator(".steps")).to_contain_text("1 of")
@@ -268,7 +270,7 @@ def test_a_debates_address_keeps_the_filter_that_led_to_it(opened):
     expect(page.locator(".steps .facts")).to_contain_text("of 91")
 
 
-def test_the_table_of_scores_is_seen_whole_and_nothing_is_cut_in_print(opened):
+def test_the_table_of_scores_is_seen_whole_and_nothing_is_cut_in_print(opened: Any) -> None:
     widths = "[...document.querySelectorAll('.table .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
     scores, *_ = opened().evaluate(widths)
     assert scores[0] <= scores[1]
@@ -288,13 +290,13 @@ def test_the_table_of_scores_is_seen_whole_and_nothing_is_cut_in_print(opened):
 
 
 @pytest.mark.parametrize("query", [f"outcome={quote(MARKUP)}&with=x&dataset=__proto__", "outcome=toString&q=%E0%A4%A"])
-def test_an_address_that_asks_for_what_there_is_not_shows_the_whole_list(opened, query):
+def test_an_address_that_asks_for_what_there_is_not_shows_the_whole_list(opened: Any, query: str) -> None:
     page = opened(f"#{GOOD}/n07?{query}")
     expect(page.locator(".steps .facts")).to_have_text("8 of 91")
     assert page.evaluate("window.hacked") is None
 
 
-def test_what_stands_around_a_passage_is_small(opened):
+def test_what_stands_around_a_passage_is_small(opened: Any) -> None:
     page = opened(f"#{GOOD}/n07")
     sizes = page.locator(".passage .origin").first.evaluate(
         "(origin) => [origin, ...origin.children].map((each) => getComputedStyle(each).fontSize)"
@@ -302,7 +304,7 @@ def test_what_stands_around_a_passage_is_small(opened):
     assert len(set(sizes)) == 1
 
 
-def test_two_runs_are_read_side_by_side(opened):
+def test_two_runs_are_read_side_by_side(opened: Any) -> None:
     page = opened(f"#{GOOD}/n07")
     page.get_by_role("link", name=f"side by side with {MARKUP}").click()
     columns = page.locator(".column")
@@ -317,7 +319,7 @@ def test_two_runs_are_read_side_by_side(opened):
     expect(columns).to_have_count(2)
 
 
-def test_the_list_shows_where_two_runs_differ(opened):
+def test_the_list_shows_where_two_runs_differ(opened: Any) -> None:
     page = opened("#debates")
     combobox(page, "Compare with").select_option(MARKUP)
     combobox(page, "Outcome").select_option("differ")
@@ -325,7 +327,7 @@ def test_the_list_shows_where_two_runs_differ(opened):
     expect(rows(page).first).to_contain_text(WRONG)
 
 
-def test_it_is_used_by_keyboard_alone(opened):
+def test_it_is_used_by_keyboard_alone(opened: Any) -> None:
     page = opened()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
@@ -352,12 +354,12 @@ def test_it_is_used_by_keyboard_alone(opened):
 @pytest.mark.parametrize(
     "address", ["", "#debates", f"#{GOOD}/corrected?with={BAD}", "#hostile/%3C%2Fscript%3E%2F%3F%23"]
 )
-def test_nothing_is_wider_than_a_phone(opened, address):
+def test_nothing_is_wider_than_a_phone(opened: Any, address: str) -> None:
     page = opened(address, viewport={"width": 360, "height": 740})
     assert wide(page) == 0
 
 
-def test_colours_follow_the_system_until_they_are_chosen(opened):
+def test_colours_follow_the_system_until_they_are_chosen(opened: Any) -> None:
     page = opened(color_scheme="dark")
     assert lightness(page) < 200
     button = page.get_by_role("button", name="Colours")
@@ -369,7 +371,7 @@ def test_colours_follow_the_system_until_they_are_chosen(opened):
     assert lightness(page) > 600
 
 
-def test_hostile_text_is_shown_as_text_and_does_nothing(opened):
+def test_hostile_text_is_shown_as_text_and_does_nothing(opened: Any) -> None:
     page = opened("#debates?run=hostile")
     rows(page).first.click()
     expect(page.get_by_role("heading", level=2)).to_contain_text("<script>window.hacked = 1</script>")

@@ -1,5 +1,8 @@
 """A paper's figures beside those of an experiment that follows it."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from madke.experiments.recipe import Recipe
@@ -13,7 +16,7 @@ from tests.report.run_folders import debate, write_run
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 
 
-def ours(folder, transcripts, metric, *, dataset="all", grades=()):
+def ours(folder: Any, transcripts: Any, metric: Any, *, dataset: str = "all", grades: Any = ()) -> Any:
     """What stands beside a published figure of an arm with these debates."""
     arm = write_run(folder / "one", transcripts)
     if grades:
@@ -31,7 +34,7 @@ def ours(folder, transcripts, metric, *, dataset="all", grades=()):
     return found[3].text
 
 
-def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path):
+def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path: Path) -> None:
     played = [
         debate("q0", (RIGHT, RIGHT)),
         debate("q1", (WRONG, WRONG)),
@@ -42,18 +45,18 @@ def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path):
     assert ours(tmp_path, played, "co2_judge_grader", grades=[1, 1, 1, 0]) == interval(estimate(values))
 
 
-def test_an_agreement_without_a_grade_is_left_out_and_a_disagreement_is_not(tmp_path):
+def test_an_agreement_without_a_grade_is_left_out_and_a_disagreement_is_not(tmp_path: Path) -> None:
     played = [debate(f"q{n}", (RIGHT, RIGHT), consensus=n < 2) for n in range(4)]
     # Graded: the first alone. The second agreed, and nobody knows; the others did not agree.
     assert ours(tmp_path, played, "co2_judge_grader", grades=[1]) == interval(estimate([1.0, 0.0, 0.0]))
 
 
-def test_without_grades_there_is_no_co2_by_a_grader(tmp_path):
+def test_without_grades_there_is_no_co2_by_a_grader(tmp_path: Path) -> None:
     assert ours(tmp_path, [debate("q0", (RIGHT, RIGHT))], "co2_judge_grader") == "-"
 
 
 @pytest.mark.parametrize("dataset", ["all", "lakes"])
-def test_questions_of_several_datasets_are_one_sample(tmp_path, dataset):
+def test_questions_of_several_datasets_are_one_sample(tmp_path: Path, dataset: str) -> None:
     said = {"lakes": [RIGHT] * 9 + [WRONG], "rivers": [RIGHT] * 2 + [WRONG] * 8}
     played = [
         debate(f"{name}{n}", (answer, answer), dataset=name)
@@ -64,7 +67,7 @@ def test_questions_of_several_datasets_are_one_sample(tmp_path, dataset):
     assert ours(tmp_path, played, "em", dataset=dataset) == interval(expected)
 
 
-def test_ours_stand_once_above_those_of_every_model_of_the_paper(tmp_path):
+def test_ours_stand_once_above_those_of_every_model_of_the_paper(tmp_path: Path) -> None:
     published = {
         "gpt-8": {"one": {"lakes": {"em": 0.5}, "rivers": {"label_accuracy": 0.3}}},
         "gpt-9": {"one": {"lakes": {"em": 0.6}}, "two": {"lakes": {"em": 0.7}}},
@@ -87,6 +90,6 @@ def test_ours_stand_once_above_those_of_every_model_of_the_paper(tmp_path):
     assert [row[2].text for row in planned.rows] == ["gpt-8", "gpt-9", "gpt-8", "gpt-9"]
 
 
-def test_a_recipe_that_quotes_nothing_has_no_table():
+def test_a_recipe_that_quotes_nothing_has_no_table() -> None:
     recipe = Recipe.model_validate({"title": "A test", "source": "a test", "arms": [{"name": "one"}]})
     assert published_table(recipe) is None

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +15,11 @@ RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Any:
     return write_run(tmp_path / "run", [debate("q0", [RIGHT, RIGHT]), debate("q1", [WRONG, WRONG])])
 
 
-def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path, run):
+def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path: Path, run: Any) -> None:
     other = shutil.copytree(run, tmp_path / "other")
     done = madke("report", run, other, "--tables", "csv", "--answers", tmp_path / "answers.csv")
     assert done.returncode == 0, done.stderr
@@ -28,7 +30,7 @@ def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path, run):
     assert not (other / "report.html").exists()
 
 
-def test_figures_are_written_for_papers_too(tmp_path, run):
+def test_figures_are_written_for_papers_too(tmp_path: Path, run: Any) -> None:
     pytest.importorskip("matplotlib")
     done = madke("report", run, "--out", tmp_path / "page.html", "--figures", "pdf")
     assert done.returncode == 0, done.stderr
@@ -36,7 +38,7 @@ def test_figures_are_written_for_papers_too(tmp_path, run):
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".pdf"}
 
 
-def test_that_there_is_no_figure_is_said(tmp_path):
+def test_that_there_is_no_figure_is_said(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (tmp_path / "questions.jsonl").write_text(json.dumps({"id": "q", "question": "?", "golden_answers": ["a"]}))
     (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "a"}\n')
@@ -46,7 +48,7 @@ def test_that_there_is_no_figure_is_said(tmp_path):
     assert not (tmp_path / "figures").exists()
 
 
-def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path):
+def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path: Path) -> None:
     arms = [{"name": "one"}, {"name": "two"}, {"name": "later"}]
     published = {"gpt-9": {"two": {"all": {"em": 0.5}}}}
     recipe = {"title": "Lakes", "source": "a test", "arms": arms, "reference": "two", "published": published}
@@ -62,7 +64,7 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     assert "Published figures" in page
 
 
-def test_answers_from_elsewhere_have_a_page(tmp_path):
+def test_answers_from_elsewhere_have_a_page(tmp_path: Path) -> None:
     (tmp_path / "questions.jsonl").write_text(json.dumps({"id": "q", "question": "?", "golden_answers": ["a"]}))
     (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "a"}\n')
     done = madke("report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl")
@@ -71,7 +73,7 @@ def test_answers_from_elsewhere_have_a_page(tmp_path):
     assert "name --data" in refused("report", tmp_path / "other.jsonl", "--task", "claim")
 
 
-def test_the_debates_of_one_question_are_printed(run):
+def test_the_debates_of_one_question_are_printed(run: Any) -> None:
     done = madke("report", run, "--question", "q1")
     assert "Final answer, by summarizer: [Lake Tanganyika]" in done.stdout
     assert not (run / "report.html").exists()
@@ -80,6 +82,6 @@ def test_the_debates_of_one_question_are_printed(run):
         assert "--question prints debates and writes nothing" in refused("report", run, "--question", "q1", *option)
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     assert "is not a run directory" in refused("report", tmp_path)
     assert not (tmp_path / "report.html").exists()

@@ -1,6 +1,7 @@
 """What is measured beside the metrics, below the score table."""
 
 from dataclasses import replace
+from typing import Any
 
 from madke.core.transcript import StageUsage
 from madke.report.score_tables import score_details
@@ -8,12 +9,12 @@ from madke.scoring.scores import Spending, score
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
 
-def line(details, start):
+def line(details: Any, start: Any) -> Any:
     (found,) = (each for each in details.splitlines() if each.startswith(start))
     return found
 
 
-def test_values_of_debates_and_rounds_are_shown_in_percent_or_in_their_own_unit():
+def test_values_of_debates_and_rounds_are_shown_in_percent_or_in_their_own_unit() -> None:
     played = debate(
         [WRONG, RIGHT],
         [RIGHT, RIGHT],
@@ -31,21 +32,21 @@ def test_values_of_debates_and_rounds_are_shown_in_percent_or_in_their_own_unit(
     assert "changed" not in rounds
 
 
-def test_one_answer_by_one_agent_has_no_rounds_to_show():
+def test_one_answer_by_one_agent_has_no_rounds_to_show() -> None:
     assert "round by round" not in score_details(score([debate([RIGHT])]))
 
 
-def test_a_run_of_translations_shows_its_corpus_scores():
+def test_a_run_of_translations_shows_its_corpus_scores() -> None:
     played = debate(["a b c d", "a b c d"], answer="a b c d", golds=("a b c d",), task="translation")
     assert line(score_details(score([played])), "as one corpus") == "as one corpus: bleu 100.0, chrf 100.0"
 
 
-def test_names_of_sources_cannot_write_to_the_terminal():
+def test_names_of_sources_cannot_write_to_the_terminal() -> None:
     details = score_details(score([debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=pool(("\x1b[2J", "k", "t")))]))
     assert "\x1b" not in details
 
 
-def test_cost_is_a_line():
+def test_cost_is_a_line() -> None:
     spending = Spending(cost={"speak": 1.5, "judge": 0.25}, unpriced=("hf/\x1b[2J",))
     details = score_details(replace(score([debate([RIGHT])]), spending=spending))
     assert line(details, "cost ") == "cost 1.7500: speak 1.5000, judge 0.2500"
@@ -54,13 +55,13 @@ def test_cost_is_a_line():
     assert "cost" not in score_details(replace(score([debate([RIGHT])]), spending=Spending()))
 
 
-def test_tokens_that_the_provider_had_cached_are_shown():
+def test_tokens_that_the_provider_had_cached_are_shown() -> None:
     used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=1500, completion_tokens=10)
     details = score_details(score([debate([RIGHT], usage={"speak": used})]))
     assert "2,000 prompt (1,500 cached)" in line(details, "speak: ")
 
 
-def test_repeats_rounds_and_grades_have_their_lines():
+def test_repeats_rounds_and_grades_have_their_lines() -> None:
     played = [
         debate(
             [RIGHT, RIGHT],

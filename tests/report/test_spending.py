@@ -1,6 +1,7 @@
 """What an experiment's arms were planned to take, beside what they took."""
 
 from pathlib import Path
+from typing import Any
 
 from madke.core.chat import Usage
 from madke.experiments.plan import Load, Planned
@@ -23,16 +24,16 @@ SCORES = {Path("arms/one"): score([debate("q0", ["Lake Baikal"]), debate("q1", [
 PAID = {("one", "m"): Paid(4, Usage(prompt_tokens=1_000_000, completion_tokens=100)), ("one", "n"): Paid(1, Usage())}
 
 
-def texts(prices):
+def texts(prices: Any) -> Any:
     return [[cell.text for cell in row] for row in spending_table(PLANS, SCORES, PAID, prices).rows]
 
 
-def test_each_arm_has_its_plan_beside_what_it_took():
+def test_each_arm_has_its_plan_beside_what_it_took() -> None:
     assert texts({}) == [
         ["one", "10 to 1,200", "4", "10", "5", "1,500 to 9,500", "1,000,100"],
         ["two", "10 to 1,200", "0", "0", "0", "1,500 to 9,500", "0"],
     ]
 
 
-def test_where_there_are_prices_there_is_cost():
+def test_where_there_are_prices_there_is_cost() -> None:
     assert [row[-1] for row in texts({"m": Price(prompt=2, completion=0)})] == ["2.00", "-"]

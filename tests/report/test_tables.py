@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import parquet
@@ -39,26 +41,26 @@ BAIKAL = "Lake Baikal"
 HOSTILE = '=HYPERLINK("http://x")\\input{/etc/passwd}%$&#_^~<b>\x1b[31m\u202e\n& forged \\\\'
 
 
-def debates(*answers, **changes):
+def debates(*answers: Any, **changes: Any) -> Any:
     return [
         transcript(f"q{n}", said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
         for n, answer in enumerate(answers)
     ]
 
 
-def arm(name, transcripts, path=Path("nowhere")):
+def arm(name: Any, transcripts: Any, path: Any = Path("nowhere")) -> Any:
     return Results(name=name, path=path, config=None, transcripts=partial(iter, transcripts))
 
 
-def scored(*arms):
+def scored(*arms: Any) -> Any:
     return score_table_of(arms, {each.name: score(each.transcripts()) for each in arms})
 
 
-def cell(table, row, column):
+def cell(table: Any, row: Any, column: Any) -> Any:
     return table.rows[row][table.columns.index(column)]
 
 
-def test_a_score_table_has_a_row_an_arm():
+def test_a_score_table_has_a_row_an_arm() -> None:
     table = scored(
         arm(
             "one",
@@ -80,7 +82,7 @@ def test_a_score_table_has_a_row_an_arm():
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_arms_that_differ_from_the_first_are_marked_after_correction():
+def test_arms_that_differ_from_the_first_are_marked_after_correction() -> None:
     table = scored(
         arm("bad", debates(*["x"] * 12)),
         arm("good", debates(*[BAIKAL] * 12)),
@@ -94,23 +96,23 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction():
     assert not any("*" in note for note in scored(arm("alone", debates(BAIKAL))).notes)
 
 
-def test_a_difference_that_holms_correction_takes_away_has_no_mark():
+def test_a_difference_that_holms_correction_takes_away_has_no_mark() -> None:
     # Six questions to none are p = 0.03 alone, and 0.09 as one of three metrics.
     six = [arm("left", debates(*["x"] * 6)), arm("right", debates(*[BAIKAL] * 6))]
     assert cell(scored(*six), 1, "correct (EM) %").mark == ""
 
 
-def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests():
+def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests() -> None:
     arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
     scores = {each.name: score(each.transcripts()) for each in arms}
     values = [arm_of(each) for each in arms]
-    tests = paired_tests([tuple(values)], ("correct",))
+    tests = paired_tests([(values[0], values[1])], ("correct",))
     marked = table_of_arms(values, scores, tests)
     assert [each.mark for each in marked.rows[1] if each.mark] == ["*"]
     assert not any(each.mark for row in table_of_arms(values, scores, ()).rows for each in row)
 
 
-def test_what_answers_from_elsewhere_took_is_unknown():
+def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
     scores = {each.name: score(each.transcripts()) for each in arms}
     for table in (score_table_of(arms, scores), cost_table(scores)):
@@ -121,7 +123,7 @@ def test_what_answers_from_elsewhere_took_is_unknown():
     assert [line.split()[-5:-2] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
 
 
-def test_a_note_says_how_intervals_over_several_datasets_are_made():
+def test_a_note_says_how_intervals_over_several_datasets_are_made() -> None:
     debates = [
         transcript(name, said=["x"], consensus=False, answer="x", metadata={"dataset": name})
         for name in ("fever", "hotpotqa", "nq_open")
@@ -132,7 +134,7 @@ def test_a_note_says_how_intervals_over_several_datasets_are_made():
     assert "dataset" not in said[1]
 
 
-def test_repeats_have_their_spread():
+def test_repeats_have_their_spread() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
     assert cell(table, 0, "sd over repeats").value == pytest.approx(100 * 0.5 / 2**0.5)
@@ -140,7 +142,7 @@ def test_repeats_have_their_spread():
     assert any("sd over repeats: standard deviation" in note for note in table.notes)
 
 
-def test_figures_stay_with_their_own_arm_where_stages_differ():
+def test_figures_stay_with_their_own_arm_where_stages_differ() -> None:
     one = debates(BAIKAL)
     two = debates(BAIKAL, task="claim", golds=("SUPPORTED",))
     table = scored(arm("one", one), arm("two", two))
@@ -151,7 +153,7 @@ def test_figures_stay_with_their_own_arm_where_stages_differ():
     assert order == sorted(order)
 
 
-def test_an_interval_over_repeats_stands_beside_that_over_questions():
+def test_an_interval_over_repeats_stands_beside_that_over_questions() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
     over = cell(table, 0, "over repeats %")
@@ -160,7 +162,7 @@ def test_an_interval_over_repeats_stands_beside_that_over_questions():
     assert cell(table, 1, "over repeats %") == tables.NOTHING
 
 
-def test_debates_are_not_called_questions():
+def test_debates_are_not_called_questions() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     arms = [arm("twice", repeats), arm("partly", repeats[:3]), arm("once", repeats[:2])]
     text = shown(score_table([(each.name, score(each.transcripts())) for each in arms]), 200)
@@ -176,7 +178,7 @@ def test_debates_are_not_called_questions():
     ]
 
 
-def test_missing_grades_are_said_beside_the_scores():
+def test_missing_grades_are_said_beside_the_scores() -> None:
     each = arm("one", debates(BAIKAL, BAIKAL, "x"))
     scores = {"one": score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}
     said = (
@@ -194,7 +196,7 @@ def test_missing_grades_are_said_beside_the_scores():
     assert "Co2 by grader" not in shown(score_table([("one", score(each.transcripts()))]), 250)
 
 
-def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path):
+def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path: Path) -> None:
     table = scored(arm("one", debates(BAIKAL, "x")), arm("two", debates("x", "x")))
     main, rest = table.in_two()
     assert rest.columns[:4] == ("arm", "paid", "questions", "answered")
@@ -207,7 +209,7 @@ def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path):
     assert all(heading in table_csv(table) for heading in ("unparsed", "answered", "paid"))
 
 
-def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said():
+def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
     left = arm("left", debates(*["x"] * 12))
     right = debates(*[BAIKAL] * 9, "x", "x", "x")
     lost = [replace(each, status="failed", answer=None) for each in right[9:]]
@@ -226,8 +228,8 @@ def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said():
     assert note in paired_table(comparison.tests()).notes
 
 
-def test_a_table_over_repeats_says_why_questions_are_left_out():
-    def repeats(*answers):
+def test_a_table_over_repeats_says_why_questions_are_left_out() -> None:
+    def repeats(*answers: Any) -> Any:
         return [each for k, given in enumerate(answers) for each in debates(*given, repeat=k)]
 
     runs = {
@@ -239,8 +241,8 @@ def test_a_table_over_repeats_says_why_questions_are_left_out():
     assert not any("in one arm only" in note for note in notes)
 
 
-def test_each_dataset_can_have_its_own_row_and_its_own_marks():
-    def of(name, dataset, *answers):
+def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:
+    def of(name: Any, dataset: Any, *answers: Any) -> Any:
         return [replace(each, id=f"{dataset}-{each.id}", metadata={"dataset": dataset}) for each in debates(*answers)]
 
     bad = arm("bad", [*of("bad", "fever", *["x"] * 12), *of("bad", "nq", *["x"] * 12)])
@@ -257,13 +259,13 @@ def test_each_dataset_can_have_its_own_row_and_its_own_marks():
     assert any(note.startswith("* differs from the first arm on the same dataset: p < 0.05") for note in table.notes)
 
 
-def paired():
+def paired() -> Any:
     runs = {"one": debates(*[BAIKAL] * 8, "x"), "two": debates(*["x"] * 8, BAIKAL)}
     said = {name: {"comet": {(f"q{n}", 0): n / 10 + (name == "two") for n in range(9)}} for name in runs}
     return paired_table(compare(runs, said).tests(["em", "comet"]))
 
 
-def test_a_table_of_tests_has_each_value_in_its_own_unit():
+def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     table = paired()
     assert [cell(table, row, "value").text for row in range(2)] == ["EM %", "comet"]
     assert cell(table, 0, "difference").value == pytest.approx(-100 * 7 / 9)
@@ -275,44 +277,44 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit():
     assert {"McNemar, exact: em.", "paired permutation: comet."} < set(table.notes)
 
 
-def test_differences_that_round_to_nothing_have_no_minus():
+def test_differences_that_round_to_nothing_have_no_minus() -> None:
     (test,) = compare({name: debates(*[BAIKAL] * 5) for name in ("one", "two")}).tests(["em"])
     tiny = replace(test, difference=Estimate(value=-1e-9, low=-1e-9, high=0.0, n=5))
     assert cell(paired_table([tiny]), 0, "difference").text == "+0.0 (+0.0 to +0.0)"
 
 
-def test_no_tests_are_an_empty_table():
+def test_no_tests_are_an_empty_table() -> None:
     assert paired_table([]).rows == ()
 
 
 @pytest.mark.parametrize(("p", "text"), [(0.00001, "< 0.0001"), (0.00213, "0.0021"), (0.03, "0.030"), (1.0, "1.000")])
-def test_p_values_as_papers_print_them(p, text):
+def test_p_values_as_papers_print_them(p: float, text: str) -> None:
     assert p_value(p) == text
 
 
-def test_a_table_of_cost_is_per_question():
+def test_a_table_of_cost_is_per_question() -> None:
     runs = {"a": score(debates(BAIKAL, "x", usage={"speak": StageUsage(calls=3, paid=1, prompt_tokens=50)}))}
     (row,) = cost_table(runs).rows
     assert [each.value for each in row[2:]] == [1, 3, 1, 50]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "-", "+1 apple"])
-def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text):
+def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text: str) -> None:
     assert csv_cell(text) == f"'{text}"
 
 
-def test_cells_hold_no_control_characters():
+def test_cells_hold_no_control_characters() -> None:
     assert csv_cell("a\x00b\x1b[2J\u202ec\nd") == "ab[2Jc\nd"
     assert csv_cell("\r\x1b=1") == "'=1"
 
 
 @pytest.mark.parametrize("text", ["", "-5", "+0.5", "-1e-9", ".5", "-.5", "5.", "a=b", "Lake Baikal", " =1", "'=1"])
-def test_numbers_and_other_text_stay_as_they_are(text):
+def test_numbers_and_other_text_stay_as_they_are(text: str) -> None:
     assert csv_cell(text) == text
 
 
 @pytest.fixture
-def hostile():
+def hostile() -> Any:
     return Table(
         title=HOSTILE,
         columns=("arm", "score %", "=n"),
@@ -328,14 +330,14 @@ def hostile():
     )
 
 
-def test_csv_holds_plain_figures_and_safe_words(hostile):
+def test_csv_holds_plain_figures_and_safe_words(hostile: Any) -> None:
     rows = list(csv.reader(io.StringIO(table_csv(hostile), newline="")))
     assert rows[0] == ["arm", "score %", "score % low", "score % high", "score % mark", "'=n"]
     assert rows[1] == [f"'{printable(HOSTILE)}", "1.5", "1.0", "2.0", "*", "3"]
     assert rows[2] == ["plain", "", "", "", "", "4"]
 
 
-def test_what_is_missing_is_empty_in_files(tmp_path):
+def test_what_is_missing_is_empty_in_files(tmp_path: Path) -> None:
     rows = tuple(
         (Cell(text=name), tables.NOTHING, figure)
         for name, figure in (("a", tables.NOTHING), ("-", Cell(text="1", value=1)))
@@ -349,7 +351,7 @@ def test_what_is_missing_is_empty_in_files(tmp_path):
     ]
 
 
-def test_parquet_has_typed_columns(hostile, tmp_path):
+def test_parquet_has_typed_columns(hostile: Any, tmp_path: Path) -> None:
     write_table(hostile, tmp_path / "table.parquet")
     table = parquet.read_table(tmp_path / "table.parquet")
     types = {field.name: str(field.type) for field in table.schema}
@@ -365,7 +367,7 @@ def test_parquet_has_typed_columns(hostile, tmp_path):
     assert table.schema.metadata[b"title"].decode() == HOSTILE
 
 
-def test_latex_shows_text_of_others_and_runs_none(hostile):
+def test_latex_shows_text_of_others_and_runs_none(hostile: Any) -> None:
     text = table_latex(hostile)
     lines = text.splitlines()
     assert "\\input" not in text
@@ -377,7 +379,7 @@ def test_latex_shows_text_of_others_and_runs_none(hostile):
     assert r"score \% & =n \\" in text
 
 
-def test_latex_has_intervals_below_their_figures():
+def test_latex_has_intervals_below_their_figures() -> None:
     lines = table_latex(scored(arm("one", debates(BAIKAL, "x", None)))).splitlines()
     place = next(n for n, line in enumerate(lines) if line.startswith("one & 33.3 & "))
     assert lines[place + 1].startswith(r" & {\scriptsize 6.1--79.2} & ")
@@ -389,11 +391,11 @@ def test_latex_has_intervals_below_their_figures():
 @pytest.mark.parametrize(
     ("text", "escaped"), [("[1pt] x", "{[1pt] x}"), ("*best", "{*best}"), ("a_b", r"a\_b"), ("5 %", r"5 \%")]
 )
-def test_latex_escapes(text, escaped):
+def test_latex_escapes(text: str, escaped: str) -> None:
     assert latex(text) == escaped
 
 
-def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile):
+def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile: Any) -> None:
     text = shown(rich_table(hostile, without=("score %",)), 300)
     assert "\x1b" not in text
     assert "1.5" not in text
@@ -402,22 +404,22 @@ def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile):
 
 
 @pytest.mark.parametrize("write", [lambda path: write_table(paired(), path), lambda path: write_answers([], path)])
-def test_another_kind_of_file_is_refused(write, tmp_path):
+def test_another_kind_of_file_is_refused(write: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="expected"):
         write(tmp_path / "table.xlsx")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
-def answers(tmp_path):
-    def write(name, *arms):
+def answers(tmp_path: Path) -> Any:
+    def write(name: Any, *arms: Any) -> Any:
         write_answers(arms, tmp_path / name)
         return tmp_path / name
 
     return write
 
 
-def test_answers_as_json_lines(answers):
+def test_answers_as_json_lines(answers: Any) -> None:
     path = answers("out.jsonl", arm("one", debates(BAIKAL, None)), arm("two", debates("x", repeat=1)))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["arm"], row["id"], row["repeat"], row["answer"], row["correct"], row["status"]) for row in rows] == [
@@ -428,7 +430,7 @@ def test_answers_as_json_lines(answers):
     assert (rows[0]["gold"], rows[0]["question"]) == ([BAIKAL], "Which lake is the deepest?")
 
 
-def test_answers_as_csv_are_safe_for_spreadsheets(answers):
+def test_answers_as_csv_are_safe_for_spreadsheets(answers: Any) -> None:
     path = answers("out.csv", arm("=one", debates(HOSTILE, None, golds=("a", "=b"))))
     with path.open(newline="") as file:
         first, second = csv.DictReader(file)
@@ -436,7 +438,7 @@ def test_answers_as_csv_are_safe_for_spreadsheets(answers):
     assert (second["answer"], second["correct"]) == ("", "0.0")
 
 
-def test_answers_as_parquet(answers):
+def test_answers_as_parquet(answers: Any) -> None:
     path = answers("out.parquet", arm("one", debates(BAIKAL, None)))
     rows = parquet.read_table(path).to_pylist()
     assert [(row["id"], row["gold"], row["answer"], row["correct"]) for row in rows] == [

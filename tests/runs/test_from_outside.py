@@ -3,6 +3,8 @@
 import json
 import shlex
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,34 +25,35 @@ SCRIPT = """
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Any:
     """Runs two questions of a script into a folder of this name and returns the transcripts by id."""
-    questions, pools = write_dataset(tmp_path, 2)
+    questions, pools_file = write_dataset(tmp_path, 2)
     (tmp_path / "script.yaml").write_text(SCRIPT)
 
-    def command(out, *options):
-        model = f"scripted/{tmp_path / 'script.yaml'}"
-        return ("run", questions, "--model", model, "--out", tmp_path / out, *options)
+    class Runs:
+        pools = ("--pools", pools_file)
 
-    def run(out, *options):
-        done = madke(*command(out, *options))
-        assert done.returncode == 0, done.stderr
-        return {transcript.id: transcript for transcript in read_transcripts(tmp_path / out)}
+        def command(self, out: Any, *options: Any) -> Any:
+            model = f"scripted/{tmp_path / 'script.yaml'}"
+            return ("run", questions, "--model", model, "--out", tmp_path / out, *options)
 
-    run.command = command
-    run.pools = ("--pools", pools)
-    return run
+        def __call__(self, out: Any, *options: Any) -> Any:
+            done = madke(*self.command(out, *options))
+            assert done.returncode == 0, done.stderr
+            return {transcript.id: transcript for transcript in read_transcripts(tmp_path / out)}
+
+    return Runs()
 
 
-def config(folder):
+def config(folder: Any) -> Any:
     return json.loads((folder / "run.json").read_text())["spec"]
 
 
-def said(entry):
+def said(entry: Any) -> Any:
     return [(turn.agent, turn.stance.answer) for turn in entry.turns]
 
 
-def test_two_runs_can_share_one_first_round(tmp_path, run):
+def test_two_runs_can_share_one_first_round(tmp_path: Path, run: Any) -> None:
     first = run("first", *run.pools)
     second = run("second", *run.pools, "--first-round", tmp_path / "first", "--set", "order=random")
     for id_, transcript in second.items():
@@ -63,7 +66,7 @@ def test_two_runs_can_share_one_first_round(tmp_path, run):
     assert "speak" not in scores["parse_failures"]
 
 
-def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_path, run):
+def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_path: Path, run: Any) -> None:
     stances = [{"agent": f"Sample {n}", "text": f"Sample text {n}: [Lake {n}]."} for n in range(4)]
     lines = [{"id": f"q{n}", "stances": stances} for n in range(2)]
     (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -79,14 +82,14 @@ def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_pa
     assert "holds another run: first_round.q0" in refused(*run.command("out", *options))
 
 
-def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path, run):
+def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path: Path, run: Any) -> None:
     (tmp_path / "given.jsonl").write_text(json.dumps({"id": "q0", "stances": [{"agent": "A", "text": "[x]"}]}))
     complaint = refused(*run.command("out", *run.pools, "--first-round", tmp_path / "given.jsonl"))
     assert "given.jsonl: holds no first-round stance for question 'q1'" in complaint
     assert not (tmp_path / "out").exists()
 
 
-def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tmp_path, run):
+def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tmp_path: Path, run: Any) -> None:
     script = tmp_path / "longest.py"
     script.write_text("import json, sys\nfor line in sys.stdin:\n    print(len(json.loads(line)['candidate']))\n")
     command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
@@ -101,7 +104,7 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
     assert "Debater 1 15, Debater 2 11" in madke("report", tmp_path / "out", "--question", "q0").stdout
 
 
-def test_an_estimator_that_fails_fails_its_questions_with_its_reason(run):
+def test_an_estimator_that_fails_fails_its_questions_with_its_reason(run: Any) -> None:
     command = f"{shlex.quote(sys.executable)} -c 'import sys; sys.exit(\"out of order\")'"
     done = madke(*run.command("out", "--protocol", "mad", "--set", "finish=rerank", "--answer-scorer", command))
     assert done.returncode == 1
@@ -109,7 +112,7 @@ def test_an_estimator_that_fails_fails_its_questions_with_its_reason(run):
     assert "out of order" in done.stderr
 
 
-def write_web(folder):
+def write_web(folder: Any) -> Any:
     """A web that knows both questions and what Debater 1 searches for."""
     queries = ["depth of Baikal", *(f"Which lake is the deepest, in survey {n}?" for n in range(2))]
     results = [
@@ -122,7 +125,7 @@ def write_web(folder):
 
 
 @pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
-def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path, run, pooled):
+def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run: Any, pooled: bool) -> None:
     web = write_web(tmp_path)
     options = ("--sources", f"google={web}", "--set", "knowledge.allow_search=true", *(run.pools if pooled else ()))
     before = run("out", *options)
@@ -143,12 +146,12 @@ def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path, run, pool
     assert "(https://0.example), found by Debater 1 in round 1" in shown
 
 
-def test_a_pool_file_and_live_sources_go_together_only_where_debaters_search(tmp_path, run):
+def test_a_pool_file_and_live_sources_go_together_only_where_debaters_search(tmp_path: Path, run: Any) -> None:
     options = (*run.pools, "--sources", f"google={write_web(tmp_path)}")
     assert "a pool file is given, so sources are only chosen by name" in refused(*run.command("out", *options))
 
 
-def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_path, run):
+def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_path: Path, run: Any) -> None:
     out = tmp_path / "out"
     done = madke(*run.command("out", "--protocol", "mad", "--set", "order=truth_first"))
     assert done.returncode == 0, done.stderr

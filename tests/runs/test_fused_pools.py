@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,7 @@ FOUND = {
 
 
 @pytest.fixture
-def pools(tmp_path):
+def pools(tmp_path: Path) -> Any:
     passages = [
         {"source": source, "key": text, "text": text, "score": score}
         for source, found in FOUND.items()
@@ -32,16 +34,16 @@ def pools(tmp_path):
     return tmp_path / "pools.jsonl"
 
 
-def arm(*settings):
+def arm(*settings: Any) -> Any:
     """The madke variant as ``--sources wiki-bm25,wiki-dense --set ...`` makes it."""
     return load_variant("madke").with_sources(list(FOUND)).with_settings(dict(map(setting, settings)))
 
 
-def texts(pools, *settings):
+def texts(pools: Any, *settings: Any) -> Any:
     return [p.text for p in RunPools(pools, arm(*settings).protocol.knowledge, [QUESTION]).of(QUESTION).passages]
 
 
-def test_one_file_serves_the_union_and_every_fusion(pools):
+def test_one_file_serves_the_union_and_every_fusion(pools: Any) -> None:
     weighted = "knowledge.fusion=weighted"
     assert texts(pools) == ["the horse", "a cart", "one mule", "no wheel"]
     assert texts(pools, "knowledge.fusion=rrf") == ["the horse", "one mule", "a cart", "no wheel"]
@@ -51,7 +53,7 @@ def test_one_file_serves_the_union_and_every_fusion(pools):
     assert texts(pools, weighted, "knowledge.weights={wiki-bm25: 3}", "knowledge.max_passages=1") == ["the horse"]
 
 
-def test_the_diagram_says_how_an_arm_fuses():
+def test_the_diagram_says_how_an_arm_fuses() -> None:
     shown = diagram("madke", arm("knowledge.fusion=weighted", "knowledge.weights={wiki-bm25: 0.5}").protocol)
     assert "knowledge.fusion=weighted" in shown and 'knowledge.weights={"wiki-bm25": 0.5}' in shown
 
@@ -59,10 +61,10 @@ def test_the_diagram_says_how_an_arm_fuses():
 class Fixed:
     """Finds the same for every query."""
 
-    def __init__(self, name):
+    def __init__(self, name: Any) -> None:
         self.name = self.description = name
 
-    def search(self, queries, k):
+    def search(self, queries: Any, k: Any) -> Any:
         passages = tuple(
             Passage(source=self.name, key=text, title="", text=text, score=score, rank=rank)
             for rank, (text, score) in enumerate(FOUND[self.name].items())
@@ -70,11 +72,15 @@ class Fixed:
         return [Hits(passages=passages)] * len(queries)
 
 
-def test_what_a_debater_searches_is_fused_alike():
+def test_what_a_debater_searches_is_fused_alike() -> None:
     knowledge = arm(
         "knowledge.fusion=rrf", "knowledge.max_passages=2", "knowledge.allow_search=true"
     ).protocol.knowledge
     sources = [Fixed(name) for name in FOUND]
     ask = searching(LiveSearch({name: name for name in FOUND}, sources, 10), knowledge)
-    found = asyncio.run(ask("?", Purpose(question="q", stage="search", agent="Debater 1", round=1)))
+
+    async def asked() -> Any:
+        return await ask("?", Purpose(question="q", stage="search", agent="Debater 1", round=1))
+
+    found = asyncio.run(asked())
     assert [p.text for p in found.passages] == ["the horse", "one mule"]

@@ -1,6 +1,8 @@
 """A server that refuses long prompts: what is left out, and what fails."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
@@ -11,10 +13,10 @@ from tests.support.openai_server import chat, error, openai_server
 REFUSAL = "This model's maximum context length is 512 tokens. However, your messages resulted in more."
 
 
-def narrow(most):
+def narrow(most: Any) -> Any:
     """A server whose replies are long and which takes prompts of up to ``most`` characters."""
 
-    def reply(body, n):
+    def reply(body: Any, n: Any) -> Any:
         if sum(len(message["content"]) for message in body["messages"]) > most:
             return error(400, REFUSAL, code="context_length_exceeded")
         return chat(f"{'I have thought about it at length. ' * 40}The answer is [Lake Baikal].")
@@ -22,7 +24,7 @@ def narrow(most):
     return reply
 
 
-def debated(folder, most, policy, *options):
+def debated(folder: Any, most: Any, policy: Any, *options: Any) -> Any:
     questions, _ = write_dataset(folder, 1)
     with openai_server(narrow(most)) as server:
         endpoint = ("--model", "openai/m", "--base-url", server.url)
@@ -36,7 +38,7 @@ def debated(folder, most, policy, *options):
 FIVE = ("--protocol", "mad", "--set", "debaters=5")
 
 
-def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path):
+def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -> None:
     done, transcript, command = debated(tmp_path, 6000, "drop", *FIVE)
     assert done.returncode == 0, done.stderr
     assert (transcript.status, transcript.degraded) == ("ok", False)
@@ -56,7 +58,7 @@ def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path):
     assert list(read_transcripts(tmp_path / "out")) == [transcript]
 
 
-def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path):
+def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path: Path) -> None:
     done, transcript, _ = debated(tmp_path, 6000, "fail", *FIVE)
     assert done.returncode == 1
     assert transcript.status == "failed"
@@ -65,13 +67,13 @@ def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path):
     assert f"1 x HTTP 400: {REFUSAL}" in done.stderr
 
 
-def test_a_prompt_that_fits_no_model_fails_even_where_much_can_be_left_out(tmp_path):
+def test_a_prompt_that_fits_no_model_fails_even_where_much_can_be_left_out(tmp_path: Path) -> None:
     done, transcript, _ = debated(tmp_path, 50, "drop", *FIVE)
     assert done.returncode == 1
     assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
 
 
-def test_passages_are_left_out_by_rank(tmp_path):
+def test_passages_are_left_out_by_rank(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     record = json.loads(pools.read_text())
     passages = [
@@ -80,7 +82,7 @@ def test_passages_are_left_out_by_rank(tmp_path):
     ]
     pools.write_text(json.dumps({**record, "passages": passages}) + "\n")
 
-    def reply(body, n):
+    def reply(body: Any, n: Any) -> Any:
         if stage_of(body) == "select" and sum(len(message["content"]) for message in body["messages"]) > 3000:
             return error(400, REFUSAL, code="context_length_exceeded")
         return chat("[0] [4] [Yes] The answer is [Lake Baikal].")

@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,20 +18,20 @@ from madke.runs.spec import question_hashes
 from madke.variants import load_variant
 
 
-def test_roles_are_matched_however_they_are_written():
+def test_roles_are_matched_however_they_are_written() -> None:
     protocol = load_variant("madke").protocol
     names = role_models(protocol, "offline", {"debater-2": "human", "JUDGE": "openai/x"})
     assert names == {"Debater 1": "offline", "Debater 2": "human", "judge": "openai/x", "summarizer": "offline"}
 
 
-def test_a_debaters_own_model_gives_way_to_the_command_line():
+def test_a_debaters_own_model_gives_way_to_the_command_line() -> None:
     settings = {"debaters": [{"name": "Ada", "model": "hf/a"}, {"name": "Bo", "model": "hf/b"}]}
     protocol = load_variant("madke").with_settings(settings).protocol
     names = role_models(protocol, "offline", {"bo": "human"})
     assert (names["Ada"], names["Bo"], names["judge"]) == ("hf/a", "human", "offline")
 
 
-def test_a_protocol_reaches_no_code():
+def test_a_protocol_reaches_no_code() -> None:
     settings = {"debaters": [{"name": "Ada", "model": "os:getcwd"}, {"name": "Bo"}]}
     protocol = load_variant("madke").with_settings(settings).protocol
     with pytest.raises(UserError, match="the protocol asks for code as the model of Ada, 'os:getcwd'"):
@@ -37,12 +39,12 @@ def test_a_protocol_reaches_no_code():
     assert role_models(load_variant("madke").protocol, "offline", {"judge": "os:getcwd"})["judge"] == "os:getcwd"
 
 
-def test_an_unknown_role_is_refused():
+def test_an_unknown_role_is_refused() -> None:
     with pytest.raises(UserError, match="unknown role 'jugde'; did you mean 'judge'"):
         role_models(load_variant("madke").protocol, "offline", {"jugde": "human"})
 
 
-def pooled(tmp_path, knowledge, **passages):
+def pooled(tmp_path: Path, knowledge: Any, **passages: Any) -> Any:
     """How many passages of each source are in a pool of these numbers of passages."""
     record = [
         {"source": source, "text": f"{source} {number}"}
@@ -56,7 +58,7 @@ def pooled(tmp_path, knowledge, **passages):
 
 
 @pytest.mark.parametrize("checked_before", [False, True])
-def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_path, checked_before):
+def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_path: Path, checked_before: bool) -> None:
     questions = [Question(id=str(number), question="Où?") for number in range(3)]
     lines = [
         json.dumps(
@@ -67,7 +69,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     ]
     (tmp_path / "pools.jsonl").write_text("\n\n  \n".join(reversed(lines)))
     knowledge = load_variant("madke").with_settings({"knowledge.sources": ["wiki"]}).protocol.knowledge
-    known = None
+    known: Any = None  # the fields of a RunSpec that are read
     if checked_before:
         first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
         known = SimpleNamespace(questions=question_hashes(questions), pools=first.hashes, sources=first.sources)
@@ -75,20 +77,20 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     assert [[p.text for p in pools.of(each).passages] for each in questions] == [["Ö 0"], ["Ö 1"], ["Ö 2"]]
 
 
-def test_each_source_can_have_its_own_number_of_passages(tmp_path):
+def test_each_source_can_have_its_own_number_of_passages(tmp_path: Path) -> None:
     variant = load_variant("madke").with_settings({"knowledge.per_source": {"wiki": 12, "google": 2}})
     assert pooled(tmp_path, variant.protocol.knowledge, wiki=20, google=20) == {"wiki": 12, "google": 2}
     assert depth(variant.protocol.knowledge) == 12
     assert depth(load_variant("madke").protocol.knowledge) == 10
 
 
-def test_a_source_that_takes_anothers_place_has_the_usual_number(tmp_path):
+def test_a_source_that_takes_anothers_place_has_the_usual_number(tmp_path: Path) -> None:
     variant = load_variant("madke").with_settings({"knowledge.per_source": {"wiki": 12, "google": 2}})
     knowledge = variant.with_sources(["books", "wiki"]).protocol.knowledge
     assert pooled(tmp_path, knowledge, wiki=20, books=20) == {"books": 5, "wiki": 12}
 
 
-def test_every_call_has_a_seed_of_its_own_that_does_not_change():
+def test_every_call_has_a_seed_of_its_own_that_does_not_change() -> None:
     purposes = [
         Purpose(question=q, stage=s, agent=a, round=r, repeat=n)
         for q in ("q1", "q2")
@@ -105,7 +107,7 @@ def test_every_call_has_a_seed_of_its_own_that_does_not_change():
     assert call_seed(None, purposes[0]) is None
 
 
-def test_the_meter_counts_calls():
+def test_the_meter_counts_calls() -> None:
     now = [0.0]
     meter = Meter(total=10, resumed=2, clock=lambda: now[0])
     now[0] = 4.0
@@ -116,7 +118,7 @@ def test_the_meter_counts_calls():
     assert (told.calls, told.failed_calls, told.retries, told.prompt_tokens, told.at) == (3, 1, 1, 30, 4.0)
 
 
-def test_a_prompt_that_was_too_long_is_no_failed_call():
+def test_a_prompt_that_was_too_long_is_no_failed_call() -> None:
     meter = Meter(total=1, clock=lambda: 0.0)
     meter.count("m", Completion(outcome="too_long"))
     assert (meter.calls, meter.failed_calls, meter.too_long) == (1, 0, 1)

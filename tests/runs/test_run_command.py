@@ -8,6 +8,8 @@ import sqlite3
 import threading
 import zlib
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,24 +20,24 @@ from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 
 
-def arguments(folder, server, *more, n=6):
+def arguments(folder: Any, server: Any, *more: Any, n: int = 6) -> Any:
     questions, pools = write_dataset(folder, n)
     endpoint = ("--model", "openai/m", "--base-url", server.url)
     return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
 
 
-def finished_ids(folder):
+def finished_ids(folder: Any) -> Any:
     return sorted(transcript.id for transcript in read_transcripts(folder / "out"))
 
 
-def stored_seeds(folder):
+def stored_seeds(folder: Any) -> Any:
     with sqlite3.connect(folder / "out" / "calls.sqlite") as db:
         bodies = db.execute("SELECT body FROM calls WHERE outcome = 'ok'").fetchall()
     db.close()
     return {json.loads(zlib.decompress(body))["seed"] for (body,) in bodies}
 
 
-def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path):
+def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         done = madke(*arguments(tmp_path, server))
         assert done.returncode == 0, done.stderr
@@ -52,8 +54,8 @@ def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path):
     assert not any(used.estimated for used in usage)
 
 
-def test_recorded_prompts_show_who_sees_what(tmp_path):
-    def echoing(body, n):
+def test_recorded_prompts_show_who_sees_what(tmp_path: Path) -> None:
+    def echoing(body: Any, n: Any) -> Any:
         match stage_of(body):
             case "speak" | "reply":
                 return chat(f"token{n}: the answer is [Lake {n}].")
@@ -86,7 +88,7 @@ def test_recorded_prompts_show_who_sees_what(tmp_path):
     assert sent == {"select": 6, "speak": 2, "reply": 4, "judge": 3, "summarize": 1}
 
 
-def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path):
+def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server, n=1)).returncode == 0
         selections = [seen.body for seen in server.requests if stage_of(seen.body) == "select"]
@@ -95,10 +97,10 @@ def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path):
     assert one["seed"] != other["seed"]
 
 
-def test_after_kill_9_the_same_command_finishes_without_repeating_a_finished_call(tmp_path):
+def test_after_kill_9_the_same_command_finishes_without_repeating_a_finished_call(tmp_path: Path) -> None:
     reached = threading.Event()
 
-    def noticing(body, n):
+    def noticing(body: Any, n: Any) -> Any:
         if n == 40:
             reached.set()
         return debating(body, n)
@@ -124,7 +126,7 @@ def test_after_kill_9_the_same_command_finishes_without_repeating_a_finished_cal
         assert len(server.requests) == sent_before + len(sent_after)
 
 
-def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path):
+def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=4)
         assert madke(*args).returncode == 0
@@ -135,7 +137,7 @@ def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path):
     assert after == before
 
 
-def test_a_replay_without_the_calls_leaves_the_transcripts_alone(tmp_path):
+def test_a_replay_without_the_calls_leaves_the_transcripts_alone(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=2)
         assert madke(*args).returncode == 0
@@ -147,7 +149,7 @@ def test_a_replay_without_the_calls_leaves_the_transcripts_alone(tmp_path):
     assert (tmp_path / "out" / "transcripts.jsonl").read_bytes() == before
 
 
-def test_a_source_that_finds_nothing_does_not_stop_a_run(tmp_path):
+def test_a_source_that_finds_nothing_does_not_stop_a_run(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=1)
         record = json.loads((tmp_path / "pools.jsonl").read_text())
@@ -158,10 +160,10 @@ def test_a_source_that_finds_nothing_does_not_stop_a_run(tmp_path):
     assert json.loads((tmp_path / "out" / "run.json").read_text())["spec"]["sources"] == served_by
 
 
-def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path):
+def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path: Path) -> None:
     broken = True
 
-    def sometimes(body, n):
+    def sometimes(body: Any, n: Any) -> Any:
         return error(400, "no") if broken and "survey 1?" in body["messages"][-1]["content"] else debating(body, n)
 
     with openai_server(sometimes) as server:
@@ -181,10 +183,10 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path)
     assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
 
 
-def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path):
+def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path) -> None:
     broken = True
 
-    def sometimes(body, n):
+    def sometimes(body: Any, n: Any) -> Any:
         hit = broken and "survey 1?" in body["messages"][-1]["content"] and stage_of(body) == "judge"
         return error(400, "no") if hit else debating(body, n)
 
@@ -207,10 +209,10 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_call_store_that_is_removed_under_the_run_ends_it_with_one_line(tmp_path, replaced):
+def test_a_call_store_that_is_removed_under_the_run_ends_it_with_one_line(tmp_path: Path, replaced: bool) -> None:
     store = tmp_path / "out" / "calls.sqlite"
 
-    def removing(body, n):
+    def removing(body: Any, n: Any) -> Any:
         if n == 20:
             store.unlink()
             if replaced:
@@ -230,7 +232,7 @@ def test_a_call_store_that_is_removed_under_the_run_ends_it_with_one_line(tmp_pa
     assert finished_ids(tmp_path) == [f"q{n}" for n in range(6)]
 
 
-def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path):
+def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=3)
         assert madke(*args).returncode == 0
@@ -242,7 +244,7 @@ def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path):
     assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
 
 
-def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path):
+def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=2)
         assert madke(*args).returncode == 0
@@ -252,7 +254,7 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
-def test_what_a_kill_left_half_written_is_swept_away(tmp_path):
+def test_what_a_kill_left_half_written_is_swept_away(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".pools.jsonl.4194999.part").write_text('{"id": "q0", "que')
     with openai_server(debating) as server:
@@ -261,7 +263,7 @@ def test_what_a_kill_left_half_written_is_swept_away(tmp_path):
     assert names == {"calls.sqlite", "lock", "metrics.json", "report.html", "run.json", "transcripts.jsonl"}
 
 
-def test_what_others_are_writing_is_left_alone(tmp_path):
+def test_what_others_are_writing_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     living = tmp_path / "out" / f".report.html.{os.getpid()}.part"
     for path in (living, tmp_path / "out" / ".movie.mkv.part"):
@@ -272,7 +274,7 @@ def test_what_others_are_writing_is_left_alone(tmp_path):
         path.unlink()
 
 
-def test_pools_left_without_a_run_are_retrieved_again(tmp_path):
+def test_pools_left_without_a_run_are_retrieved_again(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     web = {"query": "Which lake is the deepest, in survey 0?", "results": []}
     (tmp_path / "web.jsonl").write_text(json.dumps(web) + "\n")
@@ -288,7 +290,7 @@ def test_pools_left_without_a_run_are_retrieved_again(tmp_path):
     assert transcript.pool == ()
 
 
-def test_a_replay_of_failures_is_a_replay(tmp_path):
+def test_a_replay_of_failures_is_a_replay(tmp_path: Path) -> None:
     with openai_server(error(400, "this prompt is too long")) as server:
         args = arguments(tmp_path, server, n=2)
         first = madke(*args)
@@ -298,7 +300,7 @@ def test_a_replay_of_failures_is_a_replay(tmp_path):
     assert "the command without --keep-failed and --replay retries them" in again.stderr
 
 
-def test_repeats_are_debated_with_other_samples(tmp_path):
+def test_repeats_are_debated_with_other_samples(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server, "--repeats", 2, n=2)).returncode == 0
         seeds = [seen.body["seed"] for seen in server.requests]
@@ -312,7 +314,7 @@ def test_repeats_are_debated_with_other_samples(tmp_path):
 
 
 @pytest.mark.parametrize(("sources", "shown"), [("wiki", {"wiki"}), ("google", {"google"}), ("none", set())])
-def test_arms_filter_one_pool_file(tmp_path, sources, shown):
+def test_arms_filter_one_pool_file(tmp_path: Path, sources: str, shown: Any) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, "--sources", sources, n=1)
         if sources == "none":
@@ -323,10 +325,10 @@ def test_arms_filter_one_pool_file(tmp_path, sources, shown):
     assert {entry.source for entry in transcript.pool} == shown
 
 
-def test_no_key_appears_in_any_file_or_output(tmp_path):
+def test_no_key_appears_in_any_file_or_output(tmp_path: Path) -> None:
     canary = "sk-canary-3141592653"
 
-    def leaking(body, n):
+    def leaking(body: Any, n: Any) -> Any:
         return error(401, f"Incorrect API key provided: {canary}") if n % 5 == 0 else debating(body, n)
 
     with openai_server(leaking) as server:
@@ -338,7 +340,7 @@ def test_no_key_appears_in_any_file_or_output(tmp_path):
             assert canary.encode() not in path.read_bytes(), path
 
 
-def test_a_replay_pays_nothing_and_loses_nothing_whatever_the_limit(tmp_path):
+def test_a_replay_pays_nothing_and_loses_nothing_whatever_the_limit(tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("openai/m: {prompt: 1000, completion: 1000}")
     with openai_server(debating) as server:

@@ -5,6 +5,9 @@ import json
 import shlex
 import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,13 +25,13 @@ QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation
 class Lakes:
     """A source that finds its query, and notes what it is asked and from how many threads at once."""
 
-    def __init__(self, name, *, hits=None):
+    def __init__(self, name: Any, *, hits: Any = None) -> None:
         self.name = self.description = name
-        self.batches = []
+        self.batches: list[Any] = []
         self._hits = hits
         self._busy = threading.Lock()
 
-    def search(self, queries, k):
+    def search(self, queries: Any, k: Any) -> Any:
         assert self._busy.acquire(blocking=False), "two threads at once"
         try:
             assert threading.current_thread() is not threading.main_thread()
@@ -37,24 +40,24 @@ class Lakes:
         finally:
             self._busy.release()
 
-    def _passages(self, query, k):
+    def _passages(self, query: Any, k: Any) -> Iterator[Any]:
         for rank in range(k):
             text = f"{query}, the {rank // 2}th text of {self.name}"
             yield Passage(source=self.name, key=f"{query}-{rank}", title="", text=text, score=1.0, rank=rank)
 
 
-def purpose(agent="Debater 1", round=1):
+def purpose(agent: str = "Debater 1", round: int = 1) -> Any:
     return Purpose(question="q1", stage="search", agent=agent, round=round)
 
 
-def live(*sources, k=10):
+def live(*sources: Any, k: int = 10) -> Any:
     return LiveSearch({source.name: source.description for source in sources}, sources, k)
 
 
-def search(model, knowledge, *asked):
+def search(model: Any, knowledge: Any, *asked: Any) -> Any:
     """What the searches find, all asked at once; each is a query, or a query and its purpose."""
 
-    async def all_at_once():
+    async def all_at_once() -> Any:
         ask = searching(model, knowledge)
         pairs = [(entry, purpose()) if isinstance(entry, str) else entry for entry in asked]
         return await asyncio.gather(*(ask(query, about) for query, about in pairs))
@@ -62,24 +65,24 @@ def search(model, knowledge, *asked):
     return asyncio.run(all_at_once())
 
 
-def keys(hits):
+def keys(hits: Any) -> Any:
     return [(passage.source, passage.key) for passage in hits.passages]
 
 
-def test_a_search_finds_the_best_of_each_source_without_duplicates():
+def test_a_search_finds_the_best_of_each_source_without_duplicates() -> None:
     knowledge = Knowledge(sources=("wiki", "google"), per_source={"wiki": 2, "google": 1}, allow_search=True)
     (hits,) = search(live(Lakes("wiki"), Lakes("google")), knowledge, "depth")
     assert keys(hits) == [("wiki", "depth-0"), ("wiki", "depth-2"), ("google", "depth-0")]
 
 
-def test_searches_that_wait_together_go_to_the_sources_together():
+def test_searches_that_wait_together_go_to_the_sources_together() -> None:
     wiki = Lakes("wiki")
     found = search(live(wiki), Knowledge(sources=("wiki",), allow_search=True), "a", "b", "c")
     assert [keys(hits)[0] for hits in found] == [("wiki", f"{query}-0") for query in "abc"]
     assert wiki.batches == [(["a", "b", "c"], 10)]
 
 
-def test_a_debater_searches_only_the_sources_that_it_may_see():
+def test_a_debater_searches_only_the_sources_that_it_may_see() -> None:
     knowledge = Knowledge(
         sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, allow_search=True
     )
@@ -87,7 +90,7 @@ def test_a_debater_searches_only_the_sources_that_it_may_see():
     assert (keys(both), keys(one)) == ([("wiki", "x-0"), ("google", "x-0")], [("google", "x-0")])
 
 
-def test_a_source_that_fails_costs_its_own_passages():
+def test_a_source_that_fails_costs_its_own_passages() -> None:
     model = live(Lakes("wiki"), Lakes("google", hits=Hits(error="HTTP 500")))
     only_google = Knowledge(
         sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, allow_search=True
@@ -97,13 +100,13 @@ def test_a_source_that_fails_costs_its_own_passages():
     assert (none.error, none.passages) == ("google: HTTP 500", ())
 
 
-def test_a_search_fails_where_every_source_does():
+def test_a_search_fails_where_every_source_does() -> None:
     sources = [Lakes(name, hits=Hits(error="gone")) for name in ("wiki", "google")]
     (hits,) = search(live(*sources), Knowledge(allow_search=True), "x")
     assert hits == Hits(error="wiki: gone; google: gone")
 
 
-def test_a_stored_search_is_answered_without_sources(tmp_path):
+def test_a_stored_search_is_answered_without_sources(tmp_path: Path) -> None:
     knowledge = Knowledge(sources=("wiki",), allow_search=True)
     wiki = Lakes("wiki")
     with CallStore(tmp_path / "calls.sqlite") as store:
@@ -116,7 +119,7 @@ def test_a_stored_search_is_answered_without_sources(tmp_path):
         assert unknown.error == "not in the call store"
 
 
-def test_another_index_is_another_search(tmp_path):
+def test_another_index_is_another_search(tmp_path: Path) -> None:
     knowledge = Knowledge(sources=("wiki",), allow_search=True)
     old, new = Lakes("wiki"), Lakes("wiki")
     new.description = "wiki, rebuilt"
@@ -127,7 +130,7 @@ def test_another_index_is_another_search(tmp_path):
 
 
 @pytest.fixture
-def longest_first(tmp_path):
+def longest_first(tmp_path: Path) -> Any:
     """A command that scores by length and notes each start."""
     script = tmp_path / "longest.py"
     script.write_text(
@@ -143,22 +146,25 @@ def longest_first(tmp_path):
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
 
 
-def starts(tmp_path):
+def starts(tmp_path: Path) -> Any:
     return [json.loads(line) for line in (tmp_path / "starts").read_text().splitlines()]
 
 
-def estimate(model, *candidates, question=QUESTION):
-    return asyncio.run(answer_scoring(model)(question, candidates))
+def estimate(model: Any, *candidates: Any, question: Any = QUESTION) -> Any:
+    async def estimated() -> Any:
+        return await answer_scoring(model)(question, candidates)
+
+    return asyncio.run(estimated())
 
 
-def test_candidates_are_scored_against_the_question_without_references(tmp_path, longest_first):
+def test_candidates_are_scored_against_the_question_without_references(tmp_path: Path, longest_first: Any) -> None:
     assert estimate(AnswerScorer(longest_first), "deep", "how deep") == [4.0, 8.0]
     (asked,) = starts(tmp_path)
     assert asked[0] == {"source": QUESTION.question, "candidate": "deep", "references": []}
 
 
-def test_estimates_that_wait_together_start_the_command_once(tmp_path, longest_first):
-    async def both():
+def test_estimates_that_wait_together_start_the_command_once(tmp_path: Path, longest_first: Any) -> None:
+    async def both() -> Any:
         ask = answer_scoring(AnswerScorer(longest_first))
         other = Question(id="q2", question="Was?")
         return await asyncio.gather(ask(QUESTION, ["deep", "x"]), ask(other, ["what"]))
@@ -167,7 +173,7 @@ def test_estimates_that_wait_together_start_the_command_once(tmp_path, longest_f
     assert len(starts(tmp_path)) == 1
 
 
-def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path, longest_first):
+def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path: Path, longest_first: Any) -> None:
     with CallStore(tmp_path / "calls.sqlite") as store:
         for _ in range(2):  # a failure is stored, and asked anew
             with pytest.raises(UserError, match="no such language"):
@@ -175,7 +181,7 @@ def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path, longest_first):
     assert len(starts(tmp_path)) == 2
 
 
-def test_a_stored_estimate_needs_no_program(tmp_path, longest_first):
+def test_a_stored_estimate_needs_no_program(tmp_path: Path, longest_first: Any) -> None:
     with CallStore(tmp_path / "calls.sqlite") as store:
         estimate(Stored(AnswerScorer(longest_first), store), "deep")
         (tmp_path / "longest.py").unlink()
@@ -185,12 +191,12 @@ def test_a_stored_estimate_needs_no_program(tmp_path, longest_first):
             estimate(replayed, "deeper")
 
 
-def test_a_cancelled_search_leaves_the_others_alone():
+def test_a_cancelled_search_leaves_the_others_alone() -> None:
     wiki = Lakes("wiki")
 
-    async def cancel_one():
+    async def cancel_one() -> Any:
         ask = searching(live(wiki), Knowledge(sources=("wiki",), allow_search=True))
-        first, second = (asyncio.create_task(ask(query, purpose())) for query in "ab")
+        first, second = (asyncio.ensure_future(ask(query, purpose())) for query in "ab")
         await asyncio.sleep(0)
         second.cancel()
         found = await first

@@ -10,6 +10,8 @@ import threading
 from collections import Counter
 from datetime import datetime
 from functools import partial
+from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -34,32 +36,32 @@ TOKENS_EACH = 25
 """Of one call to the loopback server."""
 
 
-def arguments(folder, server, *more, n=6):
+def arguments(folder: Any, server: Any, *more: Any, n: int = 6) -> Any:
     questions, pools = write_dataset(folder, n)
     endpoint = ("--model", "openai/m", "--base-url", server.url)
     return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
 
 
-def sessions(folder):
+def sessions(folder: Any) -> Any:
     return json.loads((folder / "out" / "run.json").read_text())["sessions"]
 
 
-def unfinished(folder):
+def unfinished(folder: Any) -> Any:
     path = folder / "out" / "unfinished.jsonl"
     return [json.loads(line)["id"] for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def finished(folder):
+def finished(folder: Any) -> Any:
     return {transcript.id for transcript in read_transcripts(folder / "out")}
 
 
-def repeated(server):
+def repeated(server: Any) -> Any:
     """Calls that the server got more than once: each has a seed of its own."""
     sent = Counter((seen.body["seed"], seen.body["messages"][-1]["content"]) for seen in server.requests)
     return [call for call, times in sent.items() if times > 1]
 
 
-def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path):
+def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, "--concurrency", "1")
         done = madke(*args, "--token-budget", 10 * TOKENS_EACH)
@@ -83,10 +85,10 @@ def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path):
     assert last["concurrency"]["peak"] >= 1
 
 
-def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path):
+def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path: Path) -> None:
     stopping = threading.Event()
 
-    def slow(body, n):
+    def slow(body: Any, n: Any) -> Any:
         stopping.wait(60)
         return debating(body, n)
 
@@ -108,11 +110,11 @@ def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path, number, status):
+def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path: Path, number: Any, status: int) -> None:
     reached = threading.Event()
     held = threading.Event()
 
-    def slow(body, n):
+    def slow(body: Any, n: Any) -> Any:
         if n == 10:
             reached.set()
             held.wait(20)
@@ -136,10 +138,10 @@ def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path, number, sta
     assert sessions(tmp_path)[0]["ended"] == "interrupted"
 
 
-def test_a_second_ctrl_c_does_not_wait(tmp_path):
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     reached = threading.Event()
 
-    def hanging(body, n):
+    def hanging(body: Any, n: Any) -> Any:
         if n >= 10:
             reached.set()
             server.stopping.wait(60)
@@ -155,8 +157,8 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path):
     assert "Traceback" not in complaint
 
 
-def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path):
-    def revoked(body, n):
+def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path: Path) -> None:
+    def revoked(body: Any, n: Any) -> Any:
         return debating(body, n) if n <= 12 else error(401, "the key is revoked")
 
     with openai_server(revoked) as server:
@@ -169,7 +171,7 @@ def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path):
     assert sessions(tmp_path)[0]["left_over"] == len(unfinished(tmp_path))
 
 
-def test_a_finished_run_asks_nobody_and_writes_nothing_anew(tmp_path):
+def test_a_finished_run_asks_nobody_and_writes_nothing_anew(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server)
         first = madke(*args)
@@ -182,7 +184,7 @@ def test_a_finished_run_asks_nobody_and_writes_nothing_anew(tmp_path):
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["transcripts"] == 6
 
 
-def test_a_plan_takes_no_limits(tmp_path):
+def test_a_plan_takes_no_limits(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     for limit in (("--token-budget", 5), ("--deadline", "1h"), ("--max-cost", 1)):
         assert "--plan spends nothing" in refused(
@@ -205,12 +207,12 @@ NOW = datetime(2026, 11, 21, 22, 30, tzinfo=ZoneInfo("Europe/Zurich"))
         ("2026-11-21T21:31:00+00:00", 60),
     ],
 )
-def test_deadlines_as_people_write_them(text, seconds):
+def test_deadlines_as_people_write_them(text: str, seconds: Any) -> None:
     assert seconds_until(text, NOW) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "0s", "25:00", "2020-01-01T00:00", "-5m", "1h 5m"])
-def test_what_is_no_deadline_is_refused(text):
+def test_what_is_no_deadline_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--deadline"):
         seconds_until(text, NOW)
 
@@ -220,20 +222,20 @@ class _Answering:
 
     name = "m"
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.free = asyncio.Event()
 
-    async def complete(self, request):
+    async def complete(self, request: Any) -> Any:
         await self.free.wait()
         return Completion(text="[Oslo]")
 
 
-def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path):
+def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path) -> None:
     """What they said is paid for: it is stored before the error ends them."""
     model, limiter, said = _Answering(), Limiter(4, start=4), []
     limited = Limited(model, limiter)
 
-    async def play(question, repeat):
+    async def play(question: Any, repeat: Any) -> None:
         if question.id == "q3":
             await asyncio.sleep(0)
             asyncio.get_running_loop().call_later(0.05, model.free.set)
@@ -241,7 +243,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path):
         said.append((await limited.complete(chat_request())).text)
         await asyncio.Event().wait()  # for a call that no longer begins
 
-    async def run():
+    async def run() -> None:
         meter = Meter(total=4)
         pending = [(Question(id=f"q{n}", question="?"), 0) for n in range(4)]
         drain = partial(drained, limiter)
@@ -254,7 +256,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path):
     assert said == ["[Oslo]"] * 3
 
 
-def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_not():
+def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_not() -> None:
     meter = Meter(total=1)
     down = Completion(outcome="failed", error="HTTP 401: no")
     for _ in range(HOPELESS - 1):
@@ -268,7 +270,7 @@ def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_n
     assert meter.stopped == f"the last {HOPELESS} calls of openai/a all failed: HTTP 401: no"
 
 
-def test_three_calls_in_a_row_that_reason_up_to_max_tokens_stop_a_run():
+def test_three_calls_in_a_row_that_reason_up_to_max_tokens_stop_a_run() -> None:
     meter = Meter(total=1)
     cut = Completion(outcome="empty", finish_reason="length", error="cut off at max_tokens = 64")
     for completion in (cut, cut, Completion(text="x"), cut, Completion(outcome="empty"), cut, cut):
@@ -279,7 +281,7 @@ def test_three_calls_in_a_row_that_reason_up_to_max_tokens_stop_a_run():
     assert meter.stopped == "the last 3 calls of openai/a all failed: cut off at max_tokens = 64"
 
 
-def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_tokens(tmp_path):
+def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_tokens(tmp_path: Path) -> None:
     with openai_server(chat("<think>Let me see", finish_reason="length")) as server:
         args = arguments(tmp_path, server, "--concurrency", "2", n=40)
         done = madke(*args)
@@ -292,8 +294,8 @@ def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_token
     assert len(unfinished(tmp_path)) > 30
 
 
-def test_a_token_budget_is_kept_where_the_server_counts_no_tokens(tmp_path):
-    def uncounted(body, n):
+def test_a_token_budget_is_kept_where_the_server_counts_no_tokens(tmp_path: Path) -> None:
+    def uncounted(body: Any, n: Any) -> Any:
         status, headers, reply = debating(body, n)
         return status, headers, {**reply, "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}
 
@@ -304,8 +306,8 @@ def test_a_token_budget_is_kept_where_the_server_counts_no_tokens(tmp_path):
     assert finished(tmp_path) == {"q0"}
 
 
-def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path):
-    def partly(body, n):
+def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path: Path) -> None:
+    def partly(body: Any, n: Any) -> Any:
         return error(400, "no") if "survey 1?" in str(body["messages"]) else debating(body, n)
 
     with openai_server(partly) as server:
@@ -318,7 +320,7 @@ def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["failed"] == 1
 
 
-def test_prices_given_later_reach_scores_and_report(tmp_path):
+def test_prices_given_later_reach_scores_and_report(tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("openai/m: {prompt: 1, completion: 1}\n")
     with openai_server(debating) as server:
@@ -329,7 +331,7 @@ def test_prices_given_later_reach_scores_and_report(tmp_path):
     assert sum(spent.values()) > 0
 
 
-def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path):
+def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, "--concurrency", "1")
         assert madke(*args, "--token-budget", 10 * TOKENS_EACH).returncode == 1
@@ -342,7 +344,7 @@ def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{"endpoints": [1]}, {"sessions": [{"files": {"calls": 5}}]}, {"sessions": 7}])
-def test_a_run_json_of_strange_parts_is_refused_before_anything_is_asked(tmp_path, wrong):
+def test_a_run_json_of_strange_parts_is_refused_before_anything_is_asked(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=1)
         assert madke(*args).returncode == 0
@@ -356,21 +358,21 @@ class Interrupted:
 
     name, description = "wiki", "a list"
 
-    def __init__(self):
-        self.asked = []
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
 
-    def search(self, queries, k):
+    def search(self, queries: Any, k: Any) -> Any:
         self.asked += queries
         if len(self.asked) > len(queries):
             raise KeyboardInterrupt
         return [Hits() for _ in queries]
 
 
-def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path):
+def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path: Path) -> None:
     questions = [Question(id=str(n), question=f"Question {n}?", answers=("a",)) for n in range(501)]
     out = tmp_path / "out"
 
-    def retrieve(source):
+    def retrieve(source: Any) -> None:
         with RunDirectory(out) as directory:
             job = prepared(questions, sources=[source])
             asyncio.run(own_pools(job, directory, None, replay=False))

@@ -1,13 +1,22 @@
 """Debates of several rounds, made by hand."""
 
-from madke.core.transcript import Final, PoolEntry, Round, Selection, Stance, Transcript, Turn
+from typing import Any
+
+from madke.core.transcript import Final, ParseStatus, PoolEntry, Round, Selection, Stance, Transcript, Turn
 
 RIGHT, WRONG, OTHER = "Lake Baikal", "Lake Tanganyika", "Lake Vostok"
 FAILED = object()
 """Said by a debater whose call failed."""
 
 
-def debate(*rounds, answer=RIGHT, selected=(), golds=(RIGHT,), id_="q", **changes):
+def debate(
+    *rounds: list[Any] | tuple[str, ...],
+    answer: str | None = RIGHT,
+    selected: list[Any] | tuple[Any, ...] = (),
+    golds: tuple[str, ...] = (RIGHT,),
+    id_: str = "q",
+    **changes: Any,
+) -> Transcript:
     """One debate, from what each debater answered in each round.
 
     Args:
@@ -23,7 +32,7 @@ def debate(*rounds, answer=RIGHT, selected=(), golds=(RIGHT,), id_="q", **change
         Round(n=n, order=(), turns=tuple(turn(*each) for each in zip("ABCDEFGHIJ", said, ids, strict=False)))
         for n, (said, ids) in enumerate(zip(rounds, selected, strict=True), start=1)
     )
-    status = "ok" if answer else "abstained"
+    status: ParseStatus = "ok" if answer else "abstained"
     fields = {
         "question": "Which lake is the deepest?",
         "task": "short_answer",
@@ -37,7 +46,7 @@ def debate(*rounds, answer=RIGHT, selected=(), golds=(RIGHT,), id_="q", **change
     return Transcript(id=id_, **{**fields, **changes})
 
 
-def turn(agent, answer, ids=()):
+def turn(agent: str, answer: Any, ids: tuple[int, ...] | None = ()) -> Turn:
     """What one debater did: None for ids is a selection whose call failed, and no ids one that declined."""
     if answer is FAILED:
         stance = Stance(status="failed", error="HTTP 500")
@@ -50,6 +59,6 @@ def turn(agent, answer, ids=()):
     return Turn(agent=agent, stance=stance, selection=selection)
 
 
-def pool(*passages):
+def pool(*passages: tuple[str, ...]) -> tuple[PoolEntry, ...]:
     """Pool entries from (source, key, title)."""
     return tuple(PoolEntry(n=n, source=s, key=key, title=title) for n, (s, key, title) in enumerate(passages))

@@ -7,6 +7,9 @@ import select
 import shlex
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +24,8 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def scorer(tmp_path):
-    def make(body, **options):
+def scorer(tmp_path: Path) -> Callable[..., Any]:
+    def make(body: str, **options: Any) -> CommandScorer:
         script = tmp_path / "a scorer.py"
         script.write_text(f"import json, os, sys\n{body}")
         return CommandScorer(f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}", **options)
@@ -30,47 +33,47 @@ def scorer(tmp_path):
     return make
 
 
-def items(*candidates):
+def items(*candidates: str) -> list[Item]:
     return [Item(source="Quelle", candidate=candidate, references=("a spring",)) for candidate in candidates]
 
 
-def test_each_item_gets_its_number_in_order(scorer):
+def test_each_item_gets_its_number_in_order(scorer: Callable[..., Any]) -> None:
     assert scorer(LENGTHS).scores(items("abc", "a", "ab\ncd")) == [3.0, 1.0, 5.0]
 
 
-def test_the_command_gets_source_candidate_and_references(scorer):
+def test_the_command_gets_source_candidate_and_references(scorer: Callable[..., Any]) -> None:
     echo = "asked = json.loads(sys.stdin.read())\nprint(len(asked) + 10 * (asked['references'] == ['a spring']))"
     assert scorer(echo).scores(items("x")) == [13.0]
 
 
-def test_an_object_with_a_score_is_an_answer_and_blank_lines_are_none(scorer):
+def test_an_object_with_a_score_is_an_answer_and_blank_lines_are_none(scorer: Callable[..., Any]) -> None:
     assert scorer("""print('{"score": -0.25, "why": "x"}', end="\\r\\n\\n")\nprint(2)""").scores(items("a", "b")) == [
         -0.25,
         2,
     ]
 
 
-def test_any_text_can_be_sent(scorer):
+def test_any_text_can_be_sent(scorer: Callable[..., Any]) -> None:
     assert scorer(LENGTHS).scores(items("\ud83d", "\u2028\x00", "")) == [1.0, 2.0, 0.0]
 
 
-def test_no_items_start_nothing():
+def test_no_items_start_nothing() -> None:
     scorer = CommandScorer("no-such-program")
     assert scorer.scores([]) == []
     assert asyncio.run(scorer.ascores([])) == []
 
 
-def test_a_large_batch_with_much_said_on_both_sides_does_not_stand_still(scorer):
+def test_a_large_batch_with_much_said_on_both_sides_does_not_stand_still(scorer: Callable[..., Any]) -> None:
     chatty = "for line in sys.stdin:\n    print('x' * 1000, file=sys.stderr)\n    print(len(line))"
     found = scorer(chatty).scores(items(*["y" * 2000] * 3000))
     assert len(found) == 3000
     assert len(set(found)) == 1
 
 
-def test_batches_can_be_scored_side_by_side_in_a_loop(scorer):
+def test_batches_can_be_scored_side_by_side_in_a_loop(scorer: Callable[..., Any]) -> None:
     lengths = scorer(LENGTHS)
 
-    async def both():
+    async def both() -> list[list[float]]:
         return await asyncio.gather(lengths.ascores(items("a")), lengths.ascores(items("bb", "ccc")))
 
     assert asyncio.run(both()) == [[1.0], [2.0, 3.0]]
@@ -96,7 +99,7 @@ def test_batches_can_be_scored_side_by_side_in_a_loop(scorer):
         ("sys.stdout.buffer.write(b'\\xff\\n1')", "line 1 of its output is"),
     ],
 )
-def test_what_is_no_number_for_each_item_is_one_line(scorer, body, said):
+def test_what_is_no_number_for_each_item_is_one_line(scorer: Callable[..., Any], body: str, said: str) -> None:
     with pytest.raises(UserError) as raised:
         scorer(body).scores(items("a", "b"))
     assert said in str(raised.value)
@@ -112,19 +115,21 @@ def test_what_is_no_number_for_each_item_is_one_line(scorer, body, said):
         ("  ", "expected a command line, found nothing"),
     ],
 )
-def test_a_command_that_cannot_be_run(command, said):
+def test_a_command_that_cannot_be_run(command: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         CommandScorer(command).scores(items("a"))
 
 
-def test_no_shell_reads_the_command(tmp_path):
+def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     made = tmp_path / "made"
     with pytest.raises(UserError, match="answered 1 items with 0 lines"):
         CommandScorer(f"{shlex.quote(sys.executable)} -c pass ; touch {made} $(touch {made})").scores(items("a"))
     assert not made.exists()
 
 
-def test_keys_that_the_command_repeats_are_not_shown(scorer, monkeypatch):
+def test_keys_that_the_command_repeats_are_not_shown(
+    scorer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     for body in ("sys.exit('false: ' + os.environ['OPENAI_API_KEY'])", "print(os.environ['OPENAI_API_KEY'])"):
@@ -137,7 +142,7 @@ def test_keys_that_the_command_repeats_are_not_shown(scorer, monkeypatch):
 
 
 @pytest.fixture
-def lingering(tmp_path):
+def lingering(tmp_path: Path) -> Iterator[tuple[str, int]]:
     """A command whose own child does not end, and the reading end of a pipe that only this child holds open."""
     pipe, script = tmp_path / "pipe", tmp_path / "linger.sh"
     os.mkfifo(pipe)
@@ -147,14 +152,14 @@ def lingering(tmp_path):
     os.close(held)
 
 
-def all_of(held):
+def all_of(held: int) -> bytes:
     """What was written into the pipe; it returns when nobody is left who could write."""
     os.set_blocking(held, True)
     with os.fdopen(os.dup(held), "rb") as file:
         return file.read()
 
 
-def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering):
+def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering: tuple[str, int]) -> None:
     command, held = lingering
     with pytest.raises(UserError, match="did not end within 1 s"):
         CommandScorer(command, timeout=1).scores(items("a"))
@@ -162,7 +167,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
-def test_a_command_ends_with_the_one_who_started_it(lingering, tmp_path, number):
+def test_a_command_ends_with_the_one_who_started_it(lingering: tuple[str, int], tmp_path: Path, number: Any) -> None:
     command, held = lingering
     answers, questions = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
     answers.write_text(json.dumps({"id": "q", "answer": "x"}) + "\n")
@@ -174,10 +179,10 @@ def test_a_command_ends_with_the_one_who_started_it(lingering, tmp_path, number)
     assert all_of(held) == b"x"
 
 
-def test_cancelling_kills_the_command_with_its_children(lingering):
+def test_cancelling_kills_the_command_with_its_children(lingering: tuple[str, int]) -> None:
     command, held = lingering
 
-    async def cancel_once_it_runs():
+    async def cancel_once_it_runs() -> None:
         runs = asyncio.Event()
         asyncio.get_running_loop().add_reader(held, runs.set)
         task = asyncio.create_task(CommandScorer(command).ascores(items("a")))

@@ -6,6 +6,8 @@ import re
 import string
 from collections import Counter
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,16 +16,16 @@ from madke.scoring.metrics import METRICS
 
 
 @cache
-def words(text):
+def words(text: str) -> list[str]:
     kept = "".join(character for character in text.lower() if character not in string.punctuation)
     return re.sub(r"\b(?:the|an|a)\b", " ", kept).split()
 
 
-def official_em(prediction, gold):
+def official_em(prediction: str, gold: str) -> float:
     return float(" ".join(words(prediction)) == " ".join(words(gold)))
 
 
-def squad_f1(prediction, gold):
+def squad_f1(prediction: str, gold: str) -> float:
     said, right = words(prediction), words(gold)
     left = Counter(right)
     hits = 0
@@ -35,20 +37,20 @@ def squad_f1(prediction, gold):
     return 2 * hits / (len(said) + len(right)) if hits else 0.0
 
 
-def hotpotqa_f1(prediction, gold):
+def hotpotqa_f1(prediction: str, gold: str) -> float:
     said, right = " ".join(words(prediction)), " ".join(words(gold))
     if said != right and {said, right} & {"yes", "no", "noanswer"}:
         return 0.0
     return squad_f1(prediction, gold)
 
 
-def recorded(path):
+def recorded(path: Path) -> Any:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return json.load(file) if path.name.endswith("json.gz") else [json.loads(line) for line in file]
 
 
 @pytest.mark.parametrize(("file", "answers"), [("NQ_1800", 8700), ("TQ_1000", 5000)])
-def test_squads_definition_over_the_best_of_several_golds(shared_data, file, answers):
+def test_squads_definition_over_the_best_of_several_golds(shared_data: Path, file: str, answers: int) -> None:
     found = recorded(shared_data / "recorded" / "evouna" / f"{file}.json.gz")
     scored = 0
     for item in found:
@@ -66,7 +68,7 @@ def test_squads_definition_over_the_best_of_several_golds(shared_data, file, ans
     assert scored == answers
 
 
-def test_hotpotqas_definition(shared_data):
+def test_hotpotqas_definition(shared_data: Path) -> None:
     folder = shared_data / "recorded"
     pairs = [(item["pred"], item["gt"]) for item in recorded(folder / "fireact_hotpotqa_llama2_7b.json.gz").values()]
     pairs += [(item["pred_ans"], item["answer"]) for item in recorded(folder / "r1searcher_hotpotqa_250.jsonl.gz")]

@@ -1,8 +1,10 @@
 """What a debate did to the answer."""
 
+from typing import Any
+
 import pytest
 
-from madke.core.transcript import Final, Verdict
+from madke.core.transcript import Final, Transcript, Verdict
 from madke.scoring.debate_rows import row
 from madke.scoring.scores import score
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
@@ -25,12 +27,14 @@ FLIPS = ("corrected", "collapsed", "oracle", "repaired")
         ([[RIGHT, RIGHT, None], [RIGHT, RIGHT, RIGHT]], None, (0, 1, 1, 0)),
     ],
 )
-def test_the_final_answer_is_held_against_the_first_round(rounds, answer, flips):
+def test_the_final_answer_is_held_against_the_first_round(
+    rounds: list[Any], answer: str | None, flips: tuple[int, ...]
+) -> None:
     values = row(debate(*rounds, answer=answer))
     assert tuple(values[name] for name in FLIPS) == flips
 
 
-def test_corrections_and_collapses_account_for_the_way_from_the_first_round_to_the_end():
+def test_corrections_and_collapses_account_for_the_way_from_the_first_round_to_the_end() -> None:
     scores = score(
         [
             debate([WRONG, RIGHT], [RIGHT, RIGHT], id_="1"),
@@ -51,11 +55,13 @@ def test_corrections_and_collapses_account_for_the_way_from_the_first_round_to_t
         debate(["a lake", "the sea"], answer="a lake", golds=("a lake",), task="translation"),
     ],
 )
-def test_a_single_turn_an_unknown_answer_and_a_metric_of_degrees_have_no_corrections(finished):
+def test_a_single_turn_an_unknown_answer_and_a_metric_of_degrees_have_no_corrections(finished: Transcript) -> None:
     assert not set(FLIPS) & set(row(finished))
 
 
-def judged(*, agent=None, side=None, consensus=True, answer=RIGHT):
+def judged(
+    *, agent: str | None = None, side: str | None = None, consensus: bool = True, answer: str | None = RIGHT
+) -> Transcript:
     final = Final(by="judge", answer=answer, status="ok" if answer else "abstained", agent=agent)
     played = debate([RIGHT, WRONG], answer=answer, final=final)
     (entry,) = played.rounds
@@ -64,7 +70,7 @@ def judged(*, agent=None, side=None, consensus=True, answer=RIGHT):
     return debate([RIGHT, WRONG], answer=answer, final=final, rounds=rounds)
 
 
-def sides(finished):
+def sides(finished: Transcript) -> dict[str, Any]:
     return {name: value for name, value in row(finished).items() if name.startswith(("sided_with_", "judge_tie"))}
 
 
@@ -77,16 +83,18 @@ def sides(finished):
         (judged(side="A", consensus=False), (0, 0, 1)),  # leaning to one side is not settling
     ],
 )
-def test_a_judge_who_takes_the_answer_sides_with_one_debater_or_none(finished, found):
+def test_a_judge_who_takes_the_answer_sides_with_one_debater_or_none(
+    finished: Transcript, found: tuple[int, ...]
+) -> None:
     assert sides(finished) == dict(zip(("sided_with_A", "sided_with_B", "judge_tie"), found, strict=True))
 
 
-def test_a_judge_who_could_not_be_read_is_on_no_side_and_makes_no_tie():
+def test_a_judge_who_could_not_be_read_is_on_no_side_and_makes_no_tie() -> None:
     assert sides(judged(answer=None)) == {}
     assert sides(debate([RIGHT, WRONG])) == {}
 
 
-def test_rates_of_sides_are_over_the_debates_a_judge_decided():
+def test_rates_of_sides_are_over_the_debates_a_judge_decided() -> None:
     first, second = judged(agent="A"), judged(agent="B")
     found = score(
         [
@@ -110,15 +118,15 @@ LISTED = {"wrong_answers": [WRONG, OTHER]}
         ([[None, FAILED]], None, 0, 0),
     ],
 )
-def test_a_listed_wrong_answer_is_a_trap(rounds, answer, trapped, debater):
+def test_a_listed_wrong_answer_is_a_trap(rounds: list[Any], answer: str | None, trapped: int, debater: int) -> None:
     values = row(debate(*rounds, answer=answer, metadata=LISTED))
     assert (values["trapped"], values["trapped_debater"]) == (trapped, debater)
 
 
-def test_what_is_accepted_as_right_is_no_trap():
+def test_what_is_accepted_as_right_is_no_trap() -> None:
     assert row(debate([RIGHT, RIGHT], metadata={"wrong_answers": [RIGHT, WRONG]}))["trapped"] == 0
 
 
 @pytest.mark.parametrize("metadata", [{}, {"wrong_answers": []}, {"wrong_answers": "Lake Tanganyika"}])
-def test_without_a_list_there_is_no_trap(metadata):
+def test_without_a_list_there_is_no_trap(metadata: dict[str, Any]) -> None:
     assert "trapped" not in row(debate([WRONG, WRONG], answer=WRONG, metadata=metadata))

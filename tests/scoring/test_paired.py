@@ -1,10 +1,12 @@
 """Paired tests: held against published worked examples, named beside each."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from scipy.stats import ttest_rel
 
+from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, only, read_arm
 from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test, repeat_tests
 from madke.scoring.statistics import detectable_mean, detectable_rate, half_width
@@ -19,7 +21,7 @@ SLEEP = (
 )
 
 
-def arm(name, values, *, datasets=None, metric="em"):
+def arm(name: str, values: list[Any], *, datasets: list[str] | None = None, metric: str = "em") -> ArmValues:
     """An arm whose questions q0, q1, ... have these values: a number, a list with one a repeat, or None (failed)."""
     held = {}
     questions = {}
@@ -31,7 +33,7 @@ def arm(name, values, *, datasets=None, metric="em"):
     return ArmValues(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
 
 
-def two(both, only_left, only_right, neither):
+def two(both: int, only_left: int, only_right: int, neither: int) -> tuple[ArmValues, ArmValues]:
     left = [1.0] * (both + only_left) + [0.0] * (only_right + neither)
     right = [1.0] * both + [0.0] * only_left + [1.0] * only_right + [0.0] * neither
     return arm("left", left), arm("right", right)
@@ -50,7 +52,7 @@ def two(both, only_left, only_right, neither):
         ((172, 6, 7, 15), 1.0),
     ],
 )
-def test_mcnemars_exact_test(cells, p):
+def test_mcnemars_exact_test(cells: tuple[int, ...], p: float) -> None:
     found = paired_test(*two(*cells), "em")
     assert found.p == pytest.approx(p, rel=2e-4)
     assert (found.test, found.n) == ("McNemar, exact", sum(cells))
@@ -58,20 +60,20 @@ def test_mcnemars_exact_test(cells, p):
     assert (counts.both, counts.only_left, counts.only_right, counts.neither) == cells
 
 
-def test_the_interval_of_a_paired_difference_of_rates():
+def test_the_interval_of_a_paired_difference_of_rates() -> None:
     # Cavo et al. (2012) in Fagerland, Lydersen and Laake (2017), chapter 8: Bonett and Price's interval.
     found = paired_test(*two(59, 16, 6, 80), "em").difference
     assert (found.value, found.low, found.high) == pytest.approx((-0.0621, -0.1195, -0.0032), abs=5e-5)
 
 
-def test_effect():
+def test_effect() -> None:
     # Agresti's table again.
     found = paired_test(*two(794, 150, 86, 570), "em")
     assert found.effect.value == pytest.approx(86 / 236 - 0.5)
     assert found.effect.low < found.effect.value < found.effect.high < 0
 
 
-def test_arms_that_never_differ():
+def test_arms_that_never_differ() -> None:
     found = paired_test(*two(5, 0, 0, 5), "em")
     assert (found.p, found.effect, found.detectable, found.difference.value) == (1.0, None, None, 0.0)
     assert found.difference.low < 0 < found.difference.high
@@ -87,7 +89,7 @@ def test_arms_that_never_differ():
         ([], []),
     ],
 )
-def test_holm(ps, expected):
+def test_holm(ps: list[float], expected: list[float]) -> None:
     assert holm(ps) == pytest.approx(expected)
 
 
@@ -96,34 +98,34 @@ def test_holm(ps, expected):
     # Connor (1987): sample sizes 23 and 155 for 80 % power at a two-sided alpha of 0.05.
     [(23, 0.50, 0.40), (155, 0.45, 0.15)],
 )
-def test_the_smallest_difference_that_mcnemars_test_could_show(n, discordance, difference):
+def test_the_smallest_difference_that_mcnemars_test_could_show(n: int, discordance: float, difference: float) -> None:
     assert detectable_rate(n, discordance) <= difference < detectable_rate(n - 1, discordance)
 
 
-def test_nothing_can_be_shown_where_arms_hardly_differ():
+def test_nothing_can_be_shown_where_arms_hardly_differ() -> None:
     assert detectable_rate(500, 0.0) is None
     assert detectable_rate(500, 2 / 500) is None
     assert detectable_mean(500, 0.0) is None
 
 
-def test_the_smallest_mean_difference():
+def test_the_smallest_mean_difference() -> None:
     # By hand: (1.95996 + 0.84162)^2 / 9 / 0.03^2 = 969.
     assert detectable_mean(969, 1 / 3) == pytest.approx(0.03, abs=5e-5)
 
 
-def test_a_t_test_on_few_clusters_or_repeats_can_show_less():
+def test_a_t_test_on_few_clusters_or_repeats_can_show_less() -> None:
     # By hand, t with 1 and 9 degrees of freedom: 12.7062 + 1.3764, 2.2622 + 0.8834.
     assert detectable_mean(4, 1.0, df=1) == pytest.approx(14.0826 / 2, abs=5e-5)
     assert detectable_mean(4, 1.0, df=9) == pytest.approx(3.1456 / 2, abs=5e-5)
     assert detectable_mean(4, 1.0, df=10**6) == pytest.approx(detectable_mean(4, 1.0), abs=1e-4)
 
 
-def test_five_hundred_questions_are_four_points():
+def test_five_hundred_questions_are_four_points() -> None:
     assert half_width(500) == pytest.approx(0.044, abs=5e-4)
     assert half_width(30) == pytest.approx(0.168, abs=5e-3)
 
 
-def test_graded_values_are_permuted_and_have_the_bootstraps_interval():
+def test_graded_values_are_permuted_and_have_the_bootstraps_interval() -> None:
     left, right = ([0.5, 0.2, 0.9, 0.4, 0.0, 0.6, 0.3, 0.8] * 10, [0.7, 0.2, 0.8, 0.9, 0.3, 0.6, 0.5, 0.9] * 10)
     found = paired_test(arm("left", left), arm("right", right), "em")
     student = ttest_rel(right, left)
@@ -136,7 +138,7 @@ def test_graded_values_are_permuted_and_have_the_bootstraps_interval():
     assert found == paired_test(arm("left", left), arm("right", right), "em")
 
 
-def test_the_permutations_p_is_close_to_students_where_both_are_fit():
+def test_the_permutations_p_is_close_to_students_where_both_are_fit() -> None:
     left = [n % 7 / 7 for n in range(140)]
     right = [value + (n % 11 - 4.4) / 20 for n, value in enumerate(left)]
     found = paired_test(arm("left", left), arm("right", right), "em")
@@ -148,12 +150,12 @@ def test_the_permutations_p_is_close_to_students_where_both_are_fit():
 
 
 @pytest.mark.parametrize(("n", "p"), [(1, 1.0), (2, 0.5), (5, 0.0625), (40, 1e-4)])
-def test_a_few_questions_that_all_improve_prove_little(n, p):
+def test_a_few_questions_that_all_improve_prove_little(n: int, p: float) -> None:
     found = paired_test(arm("left", [0.25] * n), arm("right", [0.5] * n), "em")
     assert found.p == pytest.approx(p)
 
 
-def test_a_few_graded_values_are_permuted():
+def test_a_few_graded_values_are_permuted() -> None:
     # Fisher (1935), Darwin's maize: in 1,726 of 32,768 ways the sums of 15 pairs differ as much.
     crossed = [188, 96, 168, 176, 153, 172, 177, 163, 146, 173, 186, 168, 177, 184, 96]
     selfed = [139, 163, 160, 160, 147, 149, 149, 122, 132, 144, 130, 144, 102, 124, 144]
@@ -166,13 +168,13 @@ def test_a_few_graded_values_are_permuted():
     assert six.p == pytest.approx(2 / 64)
 
 
-def test_differences_that_rounding_alone_tells_apart_have_no_spread():
+def test_differences_that_rounding_alone_tells_apart_have_no_spread() -> None:
     # 0.7 - 0.2 is not quite 0.8 - 0.3.
     found = paired_test(arm("left", [0.2, 0.3, 0.1]), arm("right", [0.7, 0.8, 0.6]), "em")
     assert (found.effect, found.detectable, found.p) == (None, None, 0.25)
 
 
-def test_repeats_of_a_question_are_averaged_first():
+def test_repeats_of_a_question_are_averaged_first() -> None:
     left = arm("left", [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     right = arm("right", [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
     found = paired_test(left, right, "em")
@@ -180,7 +182,7 @@ def test_repeats_of_a_question_are_averaged_first():
     assert found.test == "paired permutation"
 
 
-def test_only_shared_questions_count_and_failed_ones_are_counted_apart():
+def test_only_shared_questions_count_and_failed_ones_are_counted_apart() -> None:
     left, right = arm("left", [1.0, None, 0.0, 1.0]), arm("right", [1.0, 1.0, None])
     found = paired_test(left, right, "em")
     assert (found.n, found.left_out) == (1, 2)
@@ -188,14 +190,14 @@ def test_only_shared_questions_count_and_failed_ones_are_counted_apart():
     assert paired_test(left, only(right, []), "em") is None
 
 
-def test_questions_of_several_datasets_are_one_sample():
+def test_questions_of_several_datasets_are_one_sample() -> None:
     left, right = [0.0] * 30, [1.0] * 10 + [0.0] * 20
     datasets = ["a"] * 10 + ["b"] * 10 + ["c"] * 10
     pooled = paired_test(arm("left", left, datasets=datasets), arm("right", right, datasets=datasets), "em")
     assert pooled == paired_test(arm("left", left), arm("right", right), "em")
 
 
-def test_across_repeats_it_is_students_paired_t():
+def test_across_repeats_it_is_students_paired_t() -> None:
     left, right = (arm(name, [values, values]) for name, values in zip(("left", "right"), SLEEP, strict=True))
     found = repeat_test(left, right, "em")
     # R: t.test(Pair(extra.1, extra.2) ~ 1): t = -4.0621, df = 9, p-value = 0.002833.
@@ -207,7 +209,7 @@ def test_across_repeats_it_is_students_paired_t():
     assert found.detectable == pytest.approx(3.1456 * 1.58 / 4.0621, abs=5e-5)
 
 
-def test_two_repeats_are_too_few_and_equal_ones_say_nothing():
+def test_two_repeats_are_too_few_and_equal_ones_say_nothing() -> None:
     few = arm("left", [[1.0, 0.0]]), arm("right", [[1.0, 1.0]])
     equal = arm("left", [[1.0, 0.0, 1.0]]), arm("right", [[1.0, 0.0, 1.0]])
     assert repeat_test(*few, "em") is None
@@ -215,14 +217,14 @@ def test_two_repeats_are_too_few_and_equal_ones_say_nothing():
     assert repeat_tests([few, equal]) == []
 
 
-def test_repeats_are_compared_on_questions_that_have_all_of_them():
+def test_repeats_are_compared_on_questions_that_have_all_of_them() -> None:
     left = arm("left", [[1.0, 0.0, 1.0], [1.0, 1.0]])
     right = arm("right", [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     found = repeat_test(left, right, "em")
     assert (found.n, found.left_out, found.left_value) == (3, 1, pytest.approx(2 / 3))
 
 
-def test_every_pair_and_metric_is_one_family():
+def test_every_pair_and_metric_is_one_family() -> None:
     first, second = two(10, 1, 9, 0)
     third = replace(second, name="third")
     found = paired_tests([(first, second), (first, third)])
@@ -233,7 +235,7 @@ def test_every_pair_and_metric_is_one_family():
     assert alone < 0.05
 
 
-def test_an_arm_is_read_from_transcripts():
+def test_an_arm_is_read_from_transcripts() -> None:
     entries = [
         transcript("q0", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, metadata={"dataset": "nq_open"}),
         transcript("q0", said=[BAIKAL, "x"], consensus=False, answer="x", repeat=1),
@@ -247,7 +249,7 @@ def test_an_arm_is_read_from_transcripts():
     assert {"em", "f1", "match"} == set(found.metrics)
 
 
-def test_tasks_with_different_metrics_are_compared_by_correct_too():
+def test_tasks_with_different_metrics_are_compared_by_correct_too() -> None:
     entries = [
         transcript("q0", said=[BAIKAL], consensus=True, answer=BAIKAL),
         transcript("q1", said=["A"], consensus=True, answer="A", golds=("A",), task="choice", choices=("x", "y")),
@@ -257,7 +259,7 @@ def test_tasks_with_different_metrics_are_compared_by_correct_too():
     assert {"correct", "match", "choice_accuracy"} < set(found.metrics)
 
 
-def test_scores_from_outside_are_values_like_others():
+def test_scores_from_outside_are_values_like_others() -> None:
     entries = [transcript(f"q{n}", said=[BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)]
     left = read_arm("left", entries, {"comet": {("q0", 0): 0.5, ("q1", 0): 0.25, ("gone", 0): 1.0}})
     right = read_arm("right", entries, {"comet": {("q0", 0): 0.75, ("q2", 0): 0.5}})
@@ -266,8 +268,8 @@ def test_scores_from_outside_are_values_like_others():
     assert tests["comet"].difference.value == pytest.approx(0.25)
 
 
-def test_a_judge_who_was_asked_about_some_debates_only_is_not_compared():
-    def asked(id_, said, consensus):
+def test_a_judge_who_was_asked_about_some_debates_only_is_not_compared() -> None:
+    def asked(id_: str, said: list[str], consensus: bool | None) -> Transcript:
         entry = transcript(id_, said=said, consensus=bool(consensus), answer=BAIKAL)
         if consensus is not None:
             return entry
@@ -281,7 +283,7 @@ def test_a_judge_who_was_asked_about_some_debates_only_is_not_compared():
     assert paired_tests([(every, some)], ["cons_judge"]) == []
 
 
-def test_co2_by_a_grader_is_a_value_to_compare():
+def test_co2_by_a_grader_is_a_value_to_compare() -> None:
     entries = [
         transcript(f"q{n}", said=[BAIKAL, said], consensus=said == BAIKAL, answer=BAIKAL)
         for n, said in enumerate((BAIKAL, "x", BAIKAL, BAIKAL))
@@ -298,7 +300,7 @@ def test_co2_by_a_grader_is_a_value_to_compare():
     assert "co2_judge_grader" not in read_arm("a", entries).values
 
 
-def test_a_few_differences_among_many_questions_are_permuted():
+def test_a_few_differences_among_many_questions_are_permuted() -> None:
     left = [0.5] * 300
     found = paired_test(arm("left", left), arm("right", [0.75] * 5 + left[5:]), "em")
     # Five that all improve are two of 32 ways.
@@ -306,13 +308,16 @@ def test_a_few_differences_among_many_questions_are_permuted():
     assert found.detectable is None
 
 
-def failing(left, right):
+def failing(left: list[float], right: list[float | None]) -> tuple[ArmValues, ArmValues]:
     """Two arms whose questions without a value have failed."""
-    arms = arm("left", left), arm("right", right)
-    return [replace(each, failed=frozenset(each.questions.keys() - each.values["em"].keys())) for each in arms]
+    return failed_where_missing(arm("left", left)), failed_where_missing(arm("right", right))
 
 
-def test_a_difference_that_failed_debates_could_undo_is_not_significant():
+def failed_where_missing(each: ArmValues) -> ArmValues:
+    return replace(each, failed=frozenset(each.questions.keys() - each.values["em"].keys()))
+
+
+def test_a_difference_that_failed_debates_could_undo_is_not_significant() -> None:
     # 25 of 120 failed in the right arm; of the others 21 more are right than in the left one.
     left = [1.0] * 50 + [0.0] * 45 + [1.0] * 10 + [0.0] * 15
     right = [1.0] * 71 + [0.0] * 24 + [None] * 25
@@ -323,31 +328,31 @@ def test_a_difference_that_failed_debates_could_undo_is_not_significant():
     assert found.p_if_failed > 0.05
     assert not found.significant
     # Questions that the right arm does not hold failed nowhere.
-    (other,) = paired_tests([[arm("left", left), arm("right", right)]])
+    (other,) = paired_tests([(arm("left", left), arm("right", right))])
     assert other.if_failed is None
     assert other.significant
 
 
-def test_what_no_failed_debate_could_undo_stays_significant():
+def test_what_no_failed_debate_could_undo_stays_significant() -> None:
     (found,) = paired_tests([failing([0.0] * 60 + [None], [1.0] * 40 + [0.0] * 20 + [1.0])])
     # The question failed in the left arm: against the right one, it would have been right there.
     assert found.if_failed == pytest.approx((40 / 61, 41 / 61))
     assert found.significant
 
 
-def test_extremes_that_point_in_two_ways_leave_nothing():
+def test_extremes_that_point_in_two_ways_leave_nothing() -> None:
     (found,) = paired_tests([failing([0.0] * 12 + [1.0] * 40, [1.0] * 12 + [None] * 40)])
     low, high = found.if_failed
     assert low < 0 < high
     assert (found.p_if_failed, found.significant) == (1.0, False)
 
 
-def test_failed_debates_are_no_extremes_of_values_with_degrees():
+def test_failed_debates_are_no_extremes_of_values_with_degrees() -> None:
     (found,) = paired_tests([failing([0.5] * 9 + [0.25], [0.75] * 9 + [None])])
     assert (found.left_out, found.if_failed) == (1, None)
 
 
-def test_correct_and_the_metric_that_it_is_are_one_test():
+def test_correct_and_the_metric_that_it_is_are_one_test() -> None:
     entries = [transcript("q0", said=[BAIKAL], consensus=True, answer=BAIKAL)]
     arms = read_arm("a", entries), read_arm("b", entries)
     assert [test.metric for test in paired_tests([arms], ["correct", "em", "f1"])] == ["em", "f1"]

@@ -3,6 +3,8 @@
 import gzip
 import json
 import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.report.debate_text import debate_text
 from madke.report.tables import write_answers
-from madke.scoring.arms import open_results
+from madke.scoring.arms import Results, open_results
 from madke.scoring.scores import score
 
 LAKE = Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal"))
@@ -19,17 +21,22 @@ LETTER = Question(id="3", question="Which?", answers=("B",), task="choice", choi
 QUESTIONS = (LAKE, RIVER, LETTER)
 
 
-def opened(folder, *lines, questions=QUESTIONS, name="theirs.jsonl"):
+def opened(
+    folder: Path,
+    *lines: dict[str, Any] | str,
+    questions: list[Question] | tuple[Question, ...] | None = QUESTIONS,
+    name: str = "theirs.jsonl",
+) -> Results:
     path = folder / name
     path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
     return open_results([path], questions)[0]
 
 
-def answers(results):
+def answers(results: Results) -> dict[tuple[str, int], Any]:
     return {(t.id, t.repeat): (t.answer, t.status) for t in results.transcripts()}
 
 
-def test_an_answer_is_made_canonical_where_the_task_can_read_it_and_kept_where_not(tmp_path):
+def test_an_answer_is_made_canonical_where_the_task_can_read_it_and_kept_where_not(tmp_path: Path) -> None:
     found = opened(
         tmp_path,
         {"id": 1, "answer": " Lake  Baikal"},
@@ -46,7 +53,7 @@ def test_an_answer_is_made_canonical_where_the_task_can_read_it_and_kept_where_n
 
 
 @pytest.mark.parametrize("value", [None, "", " \n"])
-def test_no_answer_is_an_abstention_and_wrong(tmp_path, value):
+def test_no_answer_is_an_abstention_and_wrong(tmp_path: Path, value: str | None) -> None:
     found = opened(tmp_path, {"id": "1", "answer": value}, questions=[LAKE])
     assert answers(found) == {("1", 0): (None, "abstained")}
     scores = score(found.transcripts())
@@ -54,7 +61,7 @@ def test_no_answer_is_an_abstention_and_wrong(tmp_path, value):
     assert scores.parse_failures == {}
 
 
-def test_raw_text_is_read_as_a_debaters_reply(tmp_path):
+def test_raw_text_is_read_as_a_debaters_reply(tmp_path: Path) -> None:
     raw = '{"step_by_step_thinking": "(A) is too shallow", "answer_choice": "B"}'
     found = opened(
         tmp_path,
@@ -76,7 +83,7 @@ def test_raw_text_is_read_as_a_debaters_reply(tmp_path):
     assert scores.metrics["choice_accuracy"].value == pytest.approx(2 / 3)
 
 
-def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path):
+def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path: Path) -> None:
     found = opened(tmp_path, {"id": "1", "answer": "Baikal"}, questions=[LAKE])
     (transcript,) = found.transcripts()
     assert (found.name, found.config) == ("theirs.jsonl", None)
@@ -86,7 +93,9 @@ def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path):
     assert list(found.transcripts()) == [transcript]
 
 
-def test_questions_without_a_line_count_as_abstained_and_are_said(tmp_path, caplog):
+def test_questions_without_a_line_count_as_abstained_and_are_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
         found = opened(tmp_path, {"id": "2", "answer": "Nile"})
     assert "has no line for 2 of 3 questions, '1' first; they count as abstained" in caplog.text
@@ -96,13 +105,13 @@ def test_questions_without_a_line_count_as_abstained_and_are_said(tmp_path, capl
     assert scores.parse_failures == {}
 
 
-def test_answers_that_are_none_of_their_task_are_said(tmp_path, caplog):
+def test_answers_that_are_none_of_their_task_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         opened(tmp_path, {"id": "3", "answer": 1}, {"id": "1", "answer": "Baikal"}, questions=[LAKE, LETTER])
     assert "1 answers are none of their task, '1' to question '3' first" in caplog.text
 
 
-def test_other_keys_are_ignored_and_named_once(tmp_path, caplog):
+def test_other_keys_are_ignored_and_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     more = {"question": "Which?", "answers": ["Baikal"], "output_tokens": 7}
     with caplog.at_level(logging.WARNING):
         found = opened(tmp_path, {"id": "1", "answer": "Baikal", **more}, {"id": "2", "output": "[the Nile]", **more})
@@ -112,7 +121,7 @@ def test_other_keys_are_ignored_and_named_once(tmp_path, caplog):
     assert said.endswith("theirs.jsonl: keys that say nothing here are ignored: 'question', 'answers', 'output_tokens'")
 
 
-def test_our_own_answers_can_be_scored_again(tmp_path):
+def test_our_own_answers_can_be_scored_again(tmp_path: Path) -> None:
     first = opened(
         tmp_path, {"id": "1", "answer": "Lake Baikal"}, {"id": "2", "answer": "Rhine"}, {"id": "3", "answer": ""}
     )
@@ -139,21 +148,21 @@ def test_our_own_answers_can_be_scored_again(tmp_path):
         ({"id": 2, "answer": "x"}, "question '2', repeat 0, stands on line 1 already"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, line, said):
+def test_a_bad_line_is_named(tmp_path: Path, line: dict[str, Any] | str, said: str) -> None:
     with pytest.raises(UserError) as error:
         opened(tmp_path, {"id": "2", "answer": "Nile"}, line)
     assert str(error.value).startswith(f"{tmp_path / 'theirs.jsonl'}:2: ")
     assert said in str(error.value)
 
 
-def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path):
+def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no prediction"):
         opened(tmp_path)
     with pytest.raises(UserError, match="name the questions with --data"):
         opened(tmp_path, {"id": "1", "answer": "x"}, questions=None)
 
 
-def test_a_path_that_holds_nothing_is_refused(tmp_path):
+def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UserError, match="is not a run directory"):
             open_results([path])
@@ -161,7 +170,7 @@ def test_a_path_that_holds_nothing_is_refused(tmp_path):
         open_results([tmp_path], QUESTIONS)
 
 
-def test_names_tell_files_apart(tmp_path):
+def test_names_tell_files_apart(tmp_path: Path) -> None:
     paths = [tmp_path / "a" / "x.jsonl", tmp_path / "b" / "x.jsonl.gz"]
     for path in paths:
         path.parent.mkdir()
@@ -171,7 +180,7 @@ def test_names_tell_files_apart(tmp_path):
     assert [found.name for found in open_results(paths[:1], [LAKE])] == ["x.jsonl"]
 
 
-def test_a_path_that_is_given_twice_is_taken_once(tmp_path):
+def test_a_path_that_is_given_twice_is_taken_once(tmp_path: Path) -> None:
     path = opened(tmp_path, {"id": "1", "answer": "x"}, questions=[LAKE]).path
     (tmp_path / "link.jsonl").symlink_to(path)
     again = [path, tmp_path / ".." / tmp_path.name / path.name, tmp_path / "link.jsonl"]

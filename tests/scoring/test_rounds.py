@@ -1,6 +1,7 @@
 """What stands after each round: golden vectors of the papers, and what must not count."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate, turn
         ([RIGHT, RIGHT, WRONG, WRONG, None, FAILED], 1.0),
     ],
 )
-def test_entropy_is_over_groups_of_answers_that_could_be_read(said, bits):
+def test_entropy_is_over_groups_of_answers_that_could_be_read(said: list[str], bits: float) -> None:
     (row,) = round_rows(debate(said))
     assert row["entropy"] == pytest.approx(bits, abs=5e-5)
     assert entropy([8, 1, 1]) == pytest.approx(0.9219, abs=5e-5)
@@ -37,7 +38,9 @@ def test_entropy_is_over_groups_of_answers_that_could_be_read(said, bits):
         ([None, None], -2.0, 1),
     ],
 )
-def test_log_likelihood_is_of_the_share_that_is_right_and_clipped_where_nobody_is(said, bits, clipped):
+def test_log_likelihood_is_of_the_share_that_is_right_and_clipped_where_nobody_is(
+    said: list[Any], bits: float, clipped: int
+) -> None:
     (row,) = round_rows(debate(said))
     assert row["log_likelihood"] == pytest.approx(bits, abs=5e-4)
     assert row["log_likelihood_clipped"] == clipped
@@ -56,12 +59,12 @@ def test_log_likelihood_is_of_the_share_that_is_right_and_clipped_where_nobody_i
         ([None, None], 0, 0),
     ],
 )
-def test_accuracy_of_a_round_is_that_of_its_majority(said, accuracy, right):
+def test_accuracy_of_a_round_is_that_of_its_majority(said: list[Any], accuracy: int, right: float) -> None:
     (row,) = round_rows(debate(said, answer=WRONG))
     assert (row["accuracy"], row["right"]) == (accuracy, pytest.approx(right))
 
 
-def test_the_earliest_debater_is_the_first_of_round_1_whoever_speaks_first_later():
+def test_the_earliest_debater_is_the_first_of_round_1_whoever_speaks_first_later() -> None:
     turned = debate([RIGHT, WRONG], [RIGHT, WRONG])
     second = replace(turned.rounds[1], turns=tuple(reversed(turned.rounds[1].turns)))
     assert [row["accuracy"] for row in round_rows(replace(turned, rounds=(turned.rounds[0], second)))] == [1, 1]
@@ -78,7 +81,7 @@ def test_the_earliest_debater_is_the_first_of_round_1_whoever_speaks_first_later
         ([RIGHT, RIGHT, FAILED], 1, 1),
     ],
 )
-def test_a_round_is_consistent_if_all_who_spoke_agree(said, cons, co2):
+def test_a_round_is_consistent_if_all_who_spoke_agree(said: list[Any], cons: int, co2: int) -> None:
     (row,) = round_rows(debate(said))
     assert (row["cons"], row["co2"]) == (cons, co2)
 
@@ -94,12 +97,12 @@ def test_a_round_is_consistent_if_all_who_spoke_agree(said, cons, co2):
         ([RIGHT, None], None),
     ],
 )
-def test_disagreement_is_the_share_of_pairs_with_different_answers(said, share):
+def test_disagreement_is_the_share_of_pairs_with_different_answers(said: list[Any], share: float | None) -> None:
     (row,) = round_rows(debate(said))
     assert row.get("disagreement") == (None if share is None else pytest.approx(share))
 
 
-def test_the_two_disagreements_are_not_the_same():
+def test_the_two_disagreements_are_not_the_same() -> None:
     # They agree in each round, and both change; then they differ in each round, and nobody changes.
     together = round_rows(debate([WRONG, WRONG], [RIGHT, RIGHT]))
     apart = round_rows(debate([WRONG, RIGHT], [WRONG, RIGHT]))
@@ -107,37 +110,37 @@ def test_the_two_disagreements_are_not_the_same():
     assert [row.get("self_disagreement") for row in together + apart] == [None, 1, None, 0]
 
 
-def test_each_debater_is_compared_with_itself_one_round_before():
+def test_each_debater_is_compared_with_itself_one_round_before() -> None:
     rows = round_rows(debate([RIGHT, WRONG, None], [RIGHT, RIGHT, RIGHT], [WRONG, "the Lake Baikal", FAILED]))
     changed = [{name[-1]: value for name, value in row.items() if name.startswith("changed_")} for row in rows]
     assert changed == [{}, {"A": 0, "B": 1}, {"A": 1, "B": 0}]
     assert [row.get("self_disagreement") for row in rows] == [None, 0.5, 0.5]
 
 
-def test_speaking_in_another_order_is_no_change():
+def test_speaking_in_another_order_is_no_change() -> None:
     before, after = debate([RIGHT, WRONG], [RIGHT, WRONG]).rounds
     after = replace(after, turns=(turn("B", WRONG), turn("A", RIGHT)))
     assert round_rows(debate([RIGHT, WRONG], rounds=(before, after)))[1]["self_disagreement"] == 0
 
 
-def test_a_debater_alone_agrees_with_nobody_but_can_change():
+def test_a_debater_alone_agrees_with_nobody_but_can_change() -> None:
     first, second = round_rows(debate([WRONG], [RIGHT]))
     assert set(first) == {"accuracy", "right"}
     assert set(second) == {"accuracy", "right", "self_disagreement", "changed_A"}
 
 
-def test_without_gold_there_is_agreement_and_nothing_about_being_right():
+def test_without_gold_there_is_agreement_and_nothing_about_being_right() -> None:
     (row,) = round_rows(debate([RIGHT, WRONG], golds=()))
     assert set(row) == {"cons", "entropy", "disagreement"}
 
 
-def test_degrees_of_a_translation_are_not_right_or_wrong():
+def test_degrees_of_a_translation_are_not_right_or_wrong() -> None:
     (row,) = round_rows(debate(["a deep lake", "a lake"], golds=("a deep lake",), task="translation"))
     assert row["accuracy"] == 1
     assert not {"right", "log_likelihood"} & set(row)
 
 
-def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more():
+def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more() -> None:
     scores = score(
         [
             debate([RIGHT, RIGHT], id_="one round"),
@@ -154,12 +157,12 @@ def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more():
     assert found["changed_B"] == [None, (0.5, 2), (0, 1)]
 
 
-def test_repeats_are_one_question_in_each_round():
+def test_repeats_are_one_question_in_each_round() -> None:
     scores = score([debate([WRONG, WRONG], repeat=0), debate([RIGHT, RIGHT], [RIGHT, RIGHT], repeat=1)])
     assert [(value.value, value.n) for value in scores.by_round["accuracy"]] == [(0.5, 1), (0.5, 1)]
 
 
-def test_failed_debates_are_in_no_round():
+def test_failed_debates_are_in_no_round() -> None:
     failed = debate([WRONG, WRONG], status="failed", answer=None, final=Final(by="majority", error="HTTP 500"))
     scores = score([failed, debate([RIGHT, RIGHT], id_="2")])
     assert [(value.value, value.n) for value in scores.by_round["accuracy"]] == [(1, 1)]

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from madke.core.transcript import Final, Reflection, StageUsage, Truncation, from_json, to_json
+from madke.core.transcript import Final, Reflection, StageUsage, Transcript, Truncation, from_json, to_json
 from madke.scoring.arms import read_arm
-from madke.scoring.scores import score, scores_from_json, scores_to_json
+from madke.scoring.scores import Scores, score, scores_from_json, scores_to_json
 from madke.scoring.statistics import wilson
 from tests.scoring.hand_made import RIGHT, debate, pool
 from tests.support.transcripts import transcript
@@ -12,7 +13,7 @@ from tests.support.transcripts import transcript
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 
 
-def test_cons_and_co2_go_by_judge_and_by_matcher():
+def test_cons_and_co2_go_by_judge_and_by_matcher() -> None:
     scores = score(
         [
             transcript("agree, right", said=[BAIKAL, "the lake baikal"], consensus=True, answer=BAIKAL),
@@ -28,7 +29,7 @@ def test_cons_and_co2_go_by_judge_and_by_matcher():
     assert scores.stop_reasons == {"consensus": 3, "rounds": 1}
 
 
-def test_what_could_not_be_read_never_counts_as_agreement_or_as_right():
+def test_what_could_not_be_read_never_counts_as_agreement_or_as_right() -> None:
     scores = score([transcript("1", said=[None, None], consensus=None, answer=None)])
     assert (scores.cons_judge.value, scores.cons_matcher.value, scores.correct.value) == (0, 0, 0)
     assert (scores.abstained, scores.failed) == (1, 0)
@@ -38,7 +39,7 @@ def test_what_could_not_be_read_never_counts_as_agreement_or_as_right():
     assert scores.parse_failures["select"].value == 0
 
 
-def test_an_honest_decline_is_wrong_but_not_unparsed():
+def test_an_honest_decline_is_wrong_but_not_unparsed() -> None:
     declined = transcript("1", said=[None, None], consensus=None, answer=None)
     (entry,) = declined.rounds
     turns = tuple(replace(turn, stance=replace(turn.stance, rule="declined")) for turn in entry.turns)
@@ -48,7 +49,7 @@ def test_an_honest_decline_is_wrong_but_not_unparsed():
     assert (scores.parse_failures["speak"].value, scores.parse_failures["summarize"].value) == (0, 0)
 
 
-def test_failed_questions_are_in_no_mean_and_bound_the_score():
+def test_failed_questions_are_in_no_mean_and_bound_the_score() -> None:
     scores = score(
         [
             transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL),
@@ -61,7 +62,7 @@ def test_failed_questions_are_in_no_mean_and_bound_the_score():
     assert scores.correct_if_failed == (pytest.approx(1 / 3), pytest.approx(2 / 3))
 
 
-def test_the_bounds_leave_out_questions_without_gold():
+def test_the_bounds_leave_out_questions_without_gold() -> None:
     scores = score(
         [
             transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL),
@@ -72,7 +73,7 @@ def test_the_bounds_leave_out_questions_without_gold():
     assert scores.correct_if_failed == (1.0, 1.0)
 
 
-def test_unreadable_stances_count_under_the_stage_of_their_call():
+def test_unreadable_stances_count_under_the_stage_of_their_call() -> None:
     unread = transcript("1", said=[None, None], consensus=False, answer=BAIKAL)
     (entry,) = unread.rounds
     replies = tuple(replace(turn, stance=replace(turn.stance, stage="reply")) for turn in entry.turns)
@@ -80,7 +81,7 @@ def test_unreadable_stances_count_under_the_stage_of_their_call():
     assert (scores.parse_failures["speak"].value, scores.parse_failures["reply"].value) == (1, 1)
 
 
-def with_final(said, used, *, entry=None, **fields):
+def with_final(said: list[Any], used: str, *, entry: dict[str, Any] | None = None, **fields: Any) -> Transcript:
     """A transcript of one round whose final answer came from a stage that was used."""
     finished = transcript("1", said=said, consensus=None, answer=fields.get("answer"))
     (only,) = finished.rounds
@@ -98,13 +99,15 @@ def with_final(said, used, *, entry=None, **fields):
         ("extract", {"by": "judge", "answer": None, "status": "abstained"}, 1),
     ],
 )
-def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(stage, fields, missed):
+def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(
+    stage: str, fields: dict[str, Any], missed: int
+) -> None:
     failures = score([with_final([BAIKAL, None], stage, **fields)]).parse_failures
     assert failures[stage].value == missed
     assert set(failures) == {"select", "speak", stage}
 
 
-def test_extractions_of_each_round_count_once_the_last_being_the_final_answer():
+def test_extractions_of_each_round_count_once_the_last_being_the_final_answer() -> None:
     extracted = Final(by="judge", status="abstained")
     entry = {"extracted": extracted}
     finished = with_final([BAIKAL, BAIKAL], "extract", entry=entry, by="judge", status="abstained")
@@ -113,7 +116,7 @@ def test_extractions_of_each_round_count_once_the_last_being_the_final_answer():
     assert scores.parse_failures["extract"].value == 0.5
 
 
-def test_unreadable_reflections_count_and_failed_ones_do_not():
+def test_unreadable_reflections_count_and_failed_ones_do_not() -> None:
     finished = transcript("1", said=[BAIKAL, BAIKAL], consensus=None, answer=BAIKAL)
     (entry,) = finished.rounds
     found = (Reflection(satisfied=None, text="?"), Reflection(satisfied=None, error="HTTP 500"))
@@ -122,7 +125,7 @@ def test_unreadable_reflections_count_and_failed_ones_do_not():
     assert (scores.parse_failures["reflect"].n, scores.parse_failures["reflect"].value) == (1, 1.0)
 
 
-def test_given_stances_are_nobodys_replies():
+def test_given_stances_are_nobodys_replies() -> None:
     given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, first_round_given=True)
     (entry,) = given.rounds
     readable = (replace(entry.turns[1], agent=entry.turns[0].agent), entry.turns[1])
@@ -130,7 +133,7 @@ def test_given_stances_are_nobodys_replies():
     assert scores.parse_failures["speak"].value == 0
 
 
-def test_replies_to_one_question_are_one_observation():
+def test_replies_to_one_question_are_one_observation() -> None:
     entries = [transcript("1", said=[None] * 9, consensus=False, answer=BAIKAL, repeat=n) for n in range(3)]
     entries.append(transcript("2", said=[BAIKAL], consensus=False, answer=BAIKAL))
     unread = score(entries).parse_failures["speak"]
@@ -138,20 +141,20 @@ def test_replies_to_one_question_are_one_observation():
     assert (unread.low, unread.high) == wilson(1, 2)
 
 
-def test_what_the_last_round_left_is_kept_beside_the_metrics():
+def test_what_the_last_round_left_is_kept_beside_the_metrics() -> None:
     scores = score([transcript("1", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)])
     left = {name: scores.debate[name].value for name in ("entropy", "log_likelihood", "disagreement")}
     assert left == {"entropy": 1, "log_likelihood": -1, "disagreement": 1}
 
 
-def test_analyses_and_shortened_prompts_are_counted():
+def test_analyses_and_shortened_prompts_are_counted() -> None:
     plain = transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL)
     cut = replace(plain, final=replace(plain.final, truncated=Truncation(stances=1)))
     scores = score([plain, cut, replace(plain, oracle=True)])
     assert (scores.read_golds, scores.shortened) == (1, 1)
 
 
-def test_repeats_of_a_question_are_one_observation():
+def test_repeats_of_a_question_are_one_observation() -> None:
     scores = score(
         [
             transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, repeat=0),
@@ -164,41 +167,41 @@ def test_repeats_of_a_question_are_one_observation():
     assert scores.correct.value == 0.75
 
 
-def test_without_gold_there_is_no_correct_but_there_is_cons():
+def test_without_gold_there_is_no_correct_but_there_is_cons() -> None:
     scores = score([transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=())])
     assert scores.correct is None
     assert scores.co2_judge is None
     assert scores.cons_judge.value == 1
 
 
-def test_usage_is_summed_by_stage_with_paid_calls_apart():
+def test_usage_is_summed_by_stage_with_paid_calls_apart() -> None:
     scores = score([transcript(str(n), said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)])
     assert (scores.usage["speak"].calls, scores.usage["speak"].paid, scores.total.prompt_tokens) == (6, 3, 300)
 
 
-def test_a_transcript_survives_its_file():
+def test_a_transcript_survives_its_file() -> None:
     before = transcript("1", said=[BAIKAL, None], consensus=None, answer=BAIKAL, metadata={"kind": ["x", 1]})
     assert from_json(to_json(before)) == before
 
 
-def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons():
+def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons() -> None:
     asked = transcript("asked", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)
     spared = replace(asked, id="spared", rounds=tuple(replace(entry, verdict=None) for entry in asked.rounds))
     assert score([asked]).cons_judge.value == 0
     assert (score([asked, spared]).cons_judge, score([asked, spared]).co2_judge) == (None, None)
 
 
-def test_a_judge_who_settles_a_debate_finds_no_consensus():
+def test_a_judge_who_settles_a_debate_finds_no_consensus() -> None:
     settled = transcript("settled", said=[BAIKAL, TANGANYIKA], consensus=True, answer=BAIKAL)
     settled = replace(settled, stop_reason="settled", final=replace(settled.final, by="judge"))
     assert (score([settled]).cons_judge, score([settled]).cons_matcher.value) == (None, 0)
 
 
-def graded(id_, said, answer=BAIKAL, **changes):
+def graded(id_: str, said: list[str], answer: str | None = BAIKAL, **changes: Any) -> Transcript:
     return transcript(id_, said=said, consensus=said[0] == said[1], answer=answer, **changes)
 
 
-def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree():
+def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree() -> None:
     entries = [graded("1", [BAIKAL, BAIKAL]), graded("2", [BAIKAL, TANGANYIKA]), graded("3", [BAIKAL, BAIKAL])]
     scores = score(entries, {"grader": {("1", 0): 1.0}})
     assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (0.5, 2)
@@ -206,7 +209,7 @@ def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree():
     assert score(entries).co2_judge_grader is None
 
 
-def test_missing_grades_are_counted_and_bound_the_grader():
+def test_missing_grades_are_counted_and_bound_the_grader() -> None:
     entries = [
         graded("1", [BAIKAL, BAIKAL]),
         graded("2", [BAIKAL, BAIKAL]),
@@ -225,14 +228,14 @@ def test_missing_grades_are_counted_and_bound_the_grader():
     assert (alone.ungraded, alone.grader_if_ungraded, "grade" in alone.parse_failures) == (0, None, False)
 
 
-def test_what_was_said_outside_is_a_metric_and_nothing_beside_them():
+def test_what_was_said_outside_is_a_metric_and_nothing_beside_them() -> None:
     scores = score([graded("1", [BAIKAL, BAIKAL])], {"comet": {("1", 0): 0.83, ("gone", 0): 0.1}})
     assert (scores.metrics["comet"].value, scores.metrics["comet"].n) == (0.83, 1)
     assert "comet" not in scores.debate
 
 
-def test_rates_over_repeats_are_bootstrapped_over_questions():
-    def run(repeats):
+def test_rates_over_repeats_are_bootstrapped_over_questions() -> None:
+    def run(repeats: int) -> Scores:
         return score(
             [
                 graded(f"q{n}", [BAIKAL, BAIKAL], answer=TANGANYIKA if (n, k) == (0, 1) else BAIKAL, repeat=k)
@@ -247,7 +250,7 @@ def test_rates_over_repeats_are_bootstrapped_over_questions():
     assert (without.correct.low, without.correct.high) == wilson(10, 10)
 
 
-def test_a_mean_is_found_by_its_name():
+def test_a_mean_is_found_by_its_name() -> None:
     found = score([graded("q0", [BAIKAL, BAIKAL], answer=BAIKAL)], {"comet": {("q0", 0): 0.5}})
     assert found["correct"] == found.correct
     assert (found["comet"].value, found["cons_matcher"].value, found["oracle"].value) == (0.5, 1.0, 1.0)
@@ -255,7 +258,7 @@ def test_a_mean_is_found_by_its_name():
         found["comt"]
 
 
-def test_there_are_intervals_over_repeats():
+def test_there_are_intervals_over_repeats() -> None:
     entries = [
         graded(f"q{n}", [BAIKAL, BAIKAL], answer=BAIKAL if n < right else TANGANYIKA, repeat=k)
         for k, right in enumerate((5, 6, 7))
@@ -272,8 +275,8 @@ def test_there_are_intervals_over_repeats():
     assert score(entries[:10]).repeats == {}
 
 
-def test_rounds_are_averaged_by_question_and_have_an_interval():
-    def lasting(id_, rounds, repeat=0):
+def test_rounds_are_averaged_by_question_and_have_an_interval() -> None:
+    def lasting(id_: str, rounds: int, repeat: int = 0) -> Transcript:
         entry = graded(id_, [BAIKAL, BAIKAL], repeat=repeat)
         return replace(entry, rounds=tuple(replace(entry.rounds[0], n=n) for n in range(1, rounds + 1)))
 
@@ -285,8 +288,8 @@ def test_rounds_are_averaged_by_question_and_have_an_interval():
     assert score([lasting("1", 1), replace(lasting("2", 1), usage={})]).mean_rounds.n == 1
 
 
-def test_shares_of_sources_add_up_over_debates_that_hold_different_ones():
-    def chose(id_, *sources):
+def test_shares_of_sources_add_up_over_debates_that_hold_different_ones() -> None:
+    def chose(id_: str, *sources: str) -> Transcript:
         entries = pool(*((source, f"{source}-1", source) for source in sources))
         return debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=entries, id_=id_)
 

@@ -1,6 +1,7 @@
 """What debaters took from the pool."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,17 +17,17 @@ POOL = pool(
 BOTH = (RIGHT, WRONG)
 
 
-def values(*selected, **metadata):
+def values(*selected: list[Any], **metadata: Any) -> dict[str, float]:
     said = [BOTH[: len(ids)] for ids in selected]
     return selection_values(debate(*said, selected=selected, pool=POOL, metadata=metadata))
 
 
-def test_declining_is_counted_over_selections_that_came_back():
+def test_declining_is_counted_over_selections_that_came_back() -> None:
     found = values([(), (0, 1)], [None, (3,)])
     assert (found["no_found"], found["selected_ids"]) == (pytest.approx(1 / 3), 1)
 
 
-def test_what_could_not_be_read_chose_nothing_and_declined_nothing():
+def test_what_could_not_be_read_chose_nothing_and_declined_nothing() -> None:
     unread = debate(BOTH, selected=[[(), ()]], pool=POOL)
     (entry,) = unread.rounds
     selection = replace(entry.turns[0].selection, status="abstained", rule="none")
@@ -35,7 +36,7 @@ def test_what_could_not_be_read_chose_nothing_and_declined_nothing():
     assert (found["no_found"], found["selected_ids"]) == (0.5, 0)
 
 
-def test_overlap_is_between_debaters_of_one_round():
+def test_overlap_is_between_debaters_of_one_round() -> None:
     assert values([(0, 1), (1, 2)])["selection_overlap"] == pytest.approx(1 / 3)
     assert values([(0, 1), (1, 0)])["selection_overlap"] == 1
     assert values([(0,), ()])["selection_overlap"] == 0
@@ -43,7 +44,7 @@ def test_overlap_is_between_debaters_of_one_round():
     assert "selection_overlap" not in values([(0,)], [(0,)])
 
 
-def test_change_is_between_adjacent_rounds_of_one_debater():
+def test_change_is_between_adjacent_rounds_of_one_debater() -> None:
     assert values([(0, 1), (2,)], [(0, 1), (2,)])["selection_change"] == 0
     assert values([(0,), (2,)], [(2,), (0,)])["selection_change"] == 1
     assert values([(0, 1)], [(1, 2)], [()])["selection_change"] == pytest.approx((2 / 3 + 1) / 2)
@@ -51,14 +52,14 @@ def test_change_is_between_adjacent_rounds_of_one_debater():
     assert "selection_change" not in values([(0,), (1,)])
 
 
-def test_shares_of_the_sources_add_up_to_1():
+def test_shares_of_the_sources_add_up_to_1() -> None:
     found = values([(0, 1), (3,)], [(2,), ()])
     assert (found["share_wiki"], found["share_google"]) == (0.75, 0.25)
     assert values([(0,), (1,)])["share_google"] == 0
     assert "share_wiki" not in values([(), ()])
 
 
-def test_every_passage_of_a_gold_page_is_evidence_and_the_page_is_found_once():
+def test_every_passage_of_a_gold_page_is_evidence_and_the_page_is_found_once() -> None:
     found = values([(0, 1), (1, 2)], gold_titles=["lake_baikal", "Great Lakes", "Lake Superior"])
     assert found["pool_recall"] == pytest.approx(2 / 3)
     assert found["selection_precision"] == 1
@@ -66,14 +67,14 @@ def test_every_passage_of_a_gold_page_is_evidence_and_the_page_is_found_once():
     assert found["selection_recall"] == pytest.approx((1 / 2 + 1) / 2)
 
 
-def test_gold_passages_are_known_by_their_keys_and_come_before_titles():
+def test_gold_passages_are_known_by_their_keys_and_come_before_titles() -> None:
     found = values([(0, 2), (1, 2, 3)], gold_passages=["w1", "elsewhere"], gold_titles=["Great Lakes"])
     assert found["pool_recall"] == 0.5
     assert found["selection_precision"] == pytest.approx((0 + 1 / 3) / 2)
     assert found["selection_recall"] == 0.5
 
 
-def test_declining_has_no_precision_and_no_recall_of_what_was_there():
+def test_declining_has_no_precision_and_no_recall_of_what_was_there() -> None:
     found = values([(), (0,)], gold_titles=["Lake Baikal"])
     assert (found["selection_precision"], found["selection_recall"]) == (1, 0.5)
     nothing = values([(), ()], gold_titles=["Lake Baikal"])
@@ -81,14 +82,14 @@ def test_declining_has_no_precision_and_no_recall_of_what_was_there():
     assert "selection_precision" not in nothing
 
 
-def test_where_the_pool_holds_no_gold_only_the_pool_is_to_blame():
+def test_where_the_pool_holds_no_gold_only_the_pool_is_to_blame() -> None:
     found = values([(0,), (1,)], gold_titles=["Lake Vostok"])
     assert found["pool_recall"] == 0
     assert not {"selection_precision", "selection_recall"} & set(found)
     assert "pool_recall" not in values([(0,), (1,)])
 
 
-def test_what_a_debater_searched_for_is_not_what_was_retrieved():
+def test_what_a_debater_searched_for_is_not_what_was_retrieved() -> None:
     searched = replace(POOL[2], asked_by="A", round=1)
     grown = debate(BOTH, selected=[[(2,), (0,)]], pool=(*POOL[:2], searched), metadata={"gold_titles": ["Great Lakes"]})
     assert selection_values(grown)["pool_recall"] == 0
@@ -97,18 +98,18 @@ def test_what_a_debater_searched_for_is_not_what_was_retrieved():
     assert (found["pool_recall"], found["selection_precision"], found["selection_recall"]) == (0.5, 1, 0.5)
 
 
-def test_selections_of_misinformation():
+def test_selections_of_misinformation() -> None:
     assert values([(0,), (2, 3)], [(1,), (3,)], misinformation_passages=["g3"])["misinformation_selected"] == 0.5
     assert "misinformation_selected" not in values([(0,), (2,)], misinformation_passages=["absent"])
 
 
-def test_given_first_rounds_are_nobodys_selections():
+def test_given_first_rounds_are_nobodys_selections() -> None:
     found = selection_values(debate(BOTH, BOTH, selected=[[(), ()], [(0,), (0, 1)]], pool=POOL, first_round_given=True))
     assert (found["no_found"], found["selected_ids"]) == (0, 1.5)
     assert "selection_change" not in found
 
 
-def test_without_selections_only_the_pool_is_measured():
+def test_without_selections_only_the_pool_is_measured() -> None:
     untouched = debate(BOTH, selected=[[None, None]], pool=POOL, metadata={"gold_titles": ["Lake Baikal"]})
     assert selection_values(untouched) == {"pool_recall": 1}
     assert selection_values(replace(untouched, pool=())) == {}

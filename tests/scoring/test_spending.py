@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
+from madke.core.chat import ChatRequest, Completion, Message, Outcome, Purpose, Usage
 from madke.engine.protocol import Protocol
 from madke.llm.prices import Price
 from madke.llm.store import CallStore, Stored
@@ -13,7 +15,7 @@ from madke.runs.spec import RunSpec
 from madke.scoring.scored import run_spending
 
 
-def write_run(directory, calls, *models):
+def write_run(directory: Path, calls: str, *models: str) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     config = RunSpec(
         data="q.jsonl",
@@ -33,7 +35,7 @@ def write_run(directory, calls, *models):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Path:
     """A run whose calls lie in a folder above, as those of an experiment's arms do."""
     return write_run(tmp_path / "arms" / "one", "../../calls.sqlite", "m")
 
@@ -41,18 +43,25 @@ def run(tmp_path):
 class Answering:
     """A model that answers everything with this."""
 
-    def __init__(self, name, outcome="ok", usage=None):
+    def __init__(self, name: str, outcome: Outcome = "ok", usage: Usage | None = None) -> None:
         self.name = name
         self._completion = Completion(text="x", outcome=outcome, usage=usage or Usage())
 
-    async def complete(self, request):
+    async def complete(self, request: ChatRequest) -> Completion:
         return self._completion
 
 
-def made(run, *calls, payer="one", model="m", file="../../calls.sqlite", usage=None):
+def made(
+    run: Path,
+    *calls: tuple[str, str, str, Any],
+    payer: str = "one",
+    model: str = "m",
+    file: str = "../../calls.sqlite",
+    usage: Usage | None = None,
+) -> None:
     """Make calls of (question, stage, prompt, outcome) through the run's call store."""
 
-    async def ask():
+    async def ask() -> None:
         with CallStore(run / file) as store:
             for n, (question, stage, text, outcome) in enumerate(calls):
                 messages = (Message(role="user", content=text),)
@@ -71,20 +80,20 @@ PRICES = {"m": Price(prompt=2, cached=1, completion=10)}
 USED = Usage(prompt_tokens=1_000_000)
 
 
-def test_of_calls_that_arms_share_those_count_that_the_arm_made(run):
+def test_of_calls_that_arms_share_those_count_that_the_arm_made(run: Path) -> None:
     made(run, *[("1", "speak", "p", "ok")] * 4, payer="earlier", usage=USED)
     assert run_spending(run, PRICES) is None
     made(run, ("1", "speak", "p", "ok"), usage=USED)
     assert run_spending(run, PRICES).cost == {"speak": 2.0}
 
 
-def test_a_run_of_its_own_made_all_calls_of_its_store(tmp_path):
+def test_a_run_of_its_own_made_all_calls_of_its_store(tmp_path: Path) -> None:
     run = write_run(tmp_path, "calls.sqlite", "m")
     made(run, ("1", "speak", "p", "ok"), payer="", file="calls.sqlite", usage=USED)
     assert run_spending(run, PRICES).cost == {"speak": 2.0}
 
 
-def test_cost_is_by_stage_of_failed_calls_too_and_names_the_models_without_a_price(run):
+def test_cost_is_by_stage_of_failed_calls_too_and_names_the_models_without_a_price(run: Path) -> None:
     usage = Usage(prompt_tokens=1_000_000, cached_tokens=500_000, completion_tokens=100_000)
     made(run, ("1", "speak", "p", "ok"), ("1", "speak", "p", "refused"), ("1", "judge", "p", "ok"), usage=usage)
     made(run, ("1", "speak", "p", "ok"), model="free", usage=usage)
@@ -94,7 +103,7 @@ def test_cost_is_by_stage_of_failed_calls_too_and_names_the_models_without_a_pri
     assert found.unpriced == ("free",)
 
 
-def test_where_no_call_is_recorded_nothing_is_known(run, tmp_path):
+def test_where_no_call_is_recorded_nothing_is_known(run: Path, tmp_path: Path) -> None:
     assert run_spending(run, PRICES) is None
     assert run_spending(tmp_path, PRICES) is None
     assert not (run / "../../calls.sqlite").exists()

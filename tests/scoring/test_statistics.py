@@ -15,13 +15,13 @@ SEVEN = [0.2, 0.9, 0.4, 0.4, 0.7, 0.1, 0.55]
     # Newcombe (1998), "Two-sided confidence intervals for the single proportion", table I, method 3.
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
-def test_wilson_as_newcombe_tabulates_it(hits, n, low, high):
+def test_wilson_as_newcombe_tabulates_it(hits: int, n: int, low: float, high: float) -> None:
     assert wilson(hits, n) == pytest.approx((low, high), abs=5e-5)
     found = estimate([1.0] * hits + [0.0] * (n - hits))
     assert (found.low, found.high, found.n) == (*wilson(hits, n), n)
 
 
-def test_memory_of_an_interval_does_not_grow_with_its_resamples():
+def test_memory_of_an_interval_does_not_grow_with_its_resamples() -> None:
     values = [n % 97 / 97 for n in range(20_000)]
     estimate(values[:10])
     tracemalloc.start()
@@ -32,13 +32,13 @@ def test_memory_of_an_interval_does_not_grow_with_its_resamples():
         tracemalloc.stop()
 
 
-def test_no_values_have_no_estimate_and_equal_ones_no_width():
+def test_no_values_have_no_estimate_and_equal_ones_no_width() -> None:
     assert estimate([]) is None
     found = estimate([0.4, 0.4])
     assert (found.value, found.low, found.high) == (0.4, 0.4, 0.4)
 
 
-def test_the_bootstrap_is_the_same_every_time_and_close_to_students_t():
+def test_the_bootstrap_is_the_same_every_time_and_close_to_students_t() -> None:
     values = SEVEN * 20
     found = estimate(values)
     student = ttest_1samp(values, 0).confidence_interval(0.95)
@@ -46,7 +46,7 @@ def test_the_bootstrap_is_the_same_every_time_and_close_to_students_t():
     assert (found.low, found.high) == pytest.approx((student.low, student.high), abs=0.005)
 
 
-def test_the_spread_is_over_means_of_repeats_on_the_same_questions():
+def test_the_spread_is_over_means_of_repeats_on_the_same_questions() -> None:
     questions = [{0: 1.0, 1: 1.0, 2: 0.0}, {0: 0.0, 1: 1.0, 2: 0.0}, {0: 1.0, 1: 0.0}]
     # The third lacks a repeat; the others' means are 0.5, 1, 0.
     found = between_repeats(questions)
@@ -55,7 +55,7 @@ def test_the_spread_is_over_means_of_repeats_on_the_same_questions():
     assert (found.low, found.high) == (0.0, 1.0)
 
 
-def test_the_interval_over_repeats_is_students():
+def test_the_interval_over_repeats_is_students() -> None:
     values = [0.62, 0.58, 0.6, 0.66]
     found = between_repeats([dict(enumerate(values))])
     student = ttest_1samp(values, 0).confidence_interval(0.95)
@@ -63,11 +63,11 @@ def test_the_interval_over_repeats_is_students():
 
 
 @pytest.mark.parametrize("questions", [[], [{0: 1.0}], [{0: 1.0}, {1: 0.0}]])
-def test_there_is_no_spread_without_two_repeats_of_some_question(questions):
+def test_there_is_no_spread_without_two_repeats_of_some_question(questions: list[dict[int, float]]) -> None:
     assert between_repeats(questions) is None
 
 
-def test_questions_with_repeats_are_drawn_with_all_of_them():
+def test_questions_with_repeats_are_drawn_with_all_of_them() -> None:
     # Nine questions always right, and one in two of three repeats. The bootstrap's draws of ten miss that one with
     # probability 0.9^10 = 0.35, and hold it three times or more with 0.07.
     values = [1.0] * 9 + [2 / 3]
@@ -76,12 +76,12 @@ def test_questions_with_repeats_are_drawn_with_all_of_them():
     assert found.low == pytest.approx(1 - 3 / 30)
 
 
-def test_counts_that_happen_to_be_one_are_no_rate():
+def test_counts_that_happen_to_be_one_are_no_rate() -> None:
     found = estimate([1.0, 1.0, 1.0], shares=False)
     assert (found.low, found.high) == (1.0, 1.0)
 
 
-def test_intervals_do_not_depend_on_the_order_in_which_debates_finished():
+def test_intervals_do_not_depend_on_the_order_in_which_debates_finished() -> None:
     from random import Random
 
     values = [n % 7 / 6 for n in range(60)]

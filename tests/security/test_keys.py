@@ -3,13 +3,17 @@
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from madke.core.errors import CallError
 from madke.llm import OpenAIChat, close
 from madke.llm.openai_client import AzureChat
+from madke.llm.transport import Transport
 from tests.support.canary import NAMES, Ended, forms, leaks, run
 from tests.support.chat_requests import chat_request
 from tests.support.dataset import debating, write_dataset
@@ -20,18 +24,18 @@ FROM_A_FILE = {name: f"{key}\n" for name, key in PLAIN.items()}
 UNUSUAL = {name: f"{name[:3]}+Zq8/x=='\"%&<{n}>\\y.q{n}5772156649" for n, name in enumerate(NAMES)}
 
 
-def arguments(folder, url, *more, n=2):
+def arguments(folder: Any, url: Any, *more: Any, n: int = 2) -> Any:
     questions, pools = write_dataset(folder, n)
     command = ("run", questions, "--pools", pools, "--model", "openai/m", "--out", folder / "out", *more)
     return (*command, "--base-url", url) if url else command
 
 
-def assert_no_leak(folder, ended, keys):
+def assert_no_leak(folder: Any, ended: Any, keys: Any) -> None:
     found = leaks(folder, ended, keys)
     assert not found, "\n".join(found)
 
 
-def said(content):
+def said(content: Any) -> Any:
     """Faults whose texts repeat what the client sent, as real servers' do."""
     page = f"<html><title>502</title><body>{content}</body></html>"
     return [
@@ -54,8 +58,8 @@ def said(content):
         pytest.param(UNUSUAL, id="unusual"),
     ],
 )
-def test_a_run_whose_server_repeats_keys_and_headers_in_its_errors(tmp_path, keys):
-    def answer(body, n):
+def test_a_run_whose_server_repeats_keys_and_headers_in_its_errors(tmp_path: Path, keys: Any) -> None:
+    def answer(body: Any, n: Any) -> Any:
         sent = server.requests[-1].headers["authorization"]
         faults = [*said(sent), *said(sent.removeprefix("Bearer "))]
         return faults[n // 2 % len(faults)] if n % 2 else debating(body, n)
@@ -71,8 +75,8 @@ def test_a_run_whose_server_repeats_keys_and_headers_in_its_errors(tmp_path, key
 
 
 @pytest.mark.slow
-def test_faults_that_are_tried_again_repeat_no_headers(tmp_path):
-    def answer(body, n):
+def test_faults_that_are_tried_again_repeat_no_headers(tmp_path: Path) -> None:
+    def answer(body: Any, n: Any) -> Any:
         if n > 3:
             return debating(body, n)
         echo = json.dumps(dict(server.requests[-1].headers))
@@ -93,7 +97,7 @@ def test_faults_that_are_tried_again_repeat_no_headers(tmp_path):
     ],
     ids=["a reply", "a refusal"],
 )
-def test_a_server_that_repeats_the_key_as_a_models_text(tmp_path, reply):
+def test_a_server_that_repeats_the_key_as_a_models_text(tmp_path: Path, reply: Callable[..., Any]) -> None:
     with openai_server(reply(PLAIN["OPENAI_API_KEY"])) as server:
         done = run(*arguments(tmp_path, server.url, n=1), folder=tmp_path, keys=PLAIN)
         assert server.requests
@@ -103,7 +107,9 @@ def test_a_server_that_repeats_the_key_as_a_models_text(tmp_path, reply):
 @pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("kind", ["openai", "azure"])
-def test_a_redirect_to_another_host_does_not_get_the_key(monkeypatch, kind, status, transport):
+def test_a_redirect_to_another_host_does_not_get_the_key(
+    monkeypatch: pytest.MonkeyPatch, kind: str, status: int, transport: Transport
+) -> None:
     for name, key in PLAIN.items():
         monkeypatch.setenv(name, key)
     with openai_server(chat()) as other:
@@ -114,7 +120,7 @@ def test_a_redirect_to_another_host_does_not_get_the_key(monkeypatch, kind, stat
             else:
                 model = AzureChat("m", endpoint=server.url, transport=transport)
 
-            async def complete():
+            async def complete() -> None:
                 with suppress(CallError):
                     await model.complete(chat_request())
                 await close(model)
@@ -125,7 +131,7 @@ def test_a_redirect_to_another_host_does_not_get_the_key(monkeypatch, kind, stat
 
 
 @pytest.mark.slow
-def test_a_server_that_is_gone(tmp_path):
+def test_a_server_that_is_gone(tmp_path: Path) -> None:
     with openai_server(chat()) as server:
         url = server.url
     done = run(*arguments(tmp_path, url, n=1), folder=tmp_path, keys=PLAIN)
@@ -136,7 +142,7 @@ def test_a_server_that_is_gone(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("url", ["http://user:{key}@{host}/v1", "http://{host}/v1?api_key={key}"])
-def test_a_key_inside_the_endpoint_is_refused_and_not_repeated(tmp_path, url):
+def test_a_key_inside_the_endpoint_is_refused_and_not_repeated(tmp_path: Path, url: str) -> None:
     with openai_server(debating) as server:
         host = server.url.removeprefix("http://").removesuffix("/v1")
         keys = {**PLAIN, "OPENAI_BASE_URL": url.format(key=PLAIN["OPENAI_API_KEY"], host=host)}
@@ -147,7 +153,7 @@ def test_a_key_inside_the_endpoint_is_refused_and_not_repeated(tmp_path, url):
 
 
 @pytest.mark.slow
-def test_doctor(tmp_path):
+def test_doctor(tmp_path: Path) -> None:
     """With an endpoint that is gone, and with one that answers."""
     sources = tmp_path / "sources.yaml"
     sources.write_text("wiki: {serper: {}}\ngoogle: {serper: {country: us}}\n")
@@ -164,8 +170,8 @@ def test_doctor(tmp_path):
 
 
 @pytest.mark.slow
-def test_azure(tmp_path):
-    def answer(body, n):
+def test_azure(tmp_path: Path) -> None:
+    def answer(body: Any, n: Any) -> Any:
         echo = json.dumps(dict(server.requests[-1].headers))
         return error(401, f"Access denied due to invalid subscription key: {echo}") if n == 2 else debating(body, n)
 
@@ -178,8 +184,8 @@ def test_azure(tmp_path):
     assert_no_leak(tmp_path, done, PLAIN)
 
 
-def test_searching_the_web(tmp_path):
-    def answer(body, n):
+def test_searching_the_web(tmp_path: Path) -> None:
+    def answer(body: Any, n: Any) -> Any:
         sent = server.requests[-1].headers["x-api-key"]
         found = {
             "organic": [{"title": "Lakes", "snippet": "Baikal is deep.", "link": "https://l.example"}],
@@ -207,10 +213,10 @@ def test_searching_the_web(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_made_of_a_run_afterwards(tmp_path):
+def test_what_is_made_of_a_run_afterwards(tmp_path: Path) -> None:
     key = PLAIN["OPENAI_API_KEY"]
 
-    def answer(body, n):
+    def answer(body: Any, n: Any) -> Any:
         prompt = json.dumps(body)
         if "[True]" in prompt:
             return error(401, f"Incorrect API key provided: {key}")
@@ -248,7 +254,7 @@ def test_what_is_made_of_a_run_afterwards(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_traceback(tmp_path):
+def test_a_traceback(tmp_path: Path) -> None:
     prelude = (
         "import openai\nasync def broken(*a, **k): raise ZeroDivisionError('a bug')\nopenai.AsyncOpenAI.post = broken"
     )
@@ -260,10 +266,10 @@ def test_a_traceback(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle(tmp_path):
+def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     reached = threading.Event()
 
-    def hanging(body, n):
+    def hanging(body: Any, n: Any) -> Any:
         if n > 2:
             reached.set()
             server.stopping.wait(60)
@@ -276,7 +282,7 @@ def test_ctrl_c_in_the_middle(tmp_path):
 
 
 @pytest.mark.parametrize("form", forms("x" * 20))
-def test_the_search_itself_finds_every_form(tmp_path, form):
+def test_the_search_itself_finds_every_form(tmp_path: Path, form: Any) -> None:
     key = UNUSUAL["HF_TOKEN"]
     (tmp_path / "file").write_bytes(b"head" + forms(key)[form] + b"tail")
     found = leaks(tmp_path, Ended(status=0, out="", err="", seen=""), {"HF_TOKEN": key})

@@ -1,6 +1,7 @@
 """No name in anybody's data becomes a path: everything that is written stays in the folders that were named."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ NAMES = [
 ]
 
 
-def test_ids_sources_titles_and_arms_of_data_are_no_paths(tmp_path):
+def test_ids_sources_titles_and_arms_of_data_are_no_paths(tmp_path: Path) -> None:
     work = tmp_path / "deep" / "work"
     work.mkdir(parents=True)
     rows = [{"id": name, "question": f"Which, {name}?", "golden_answers": ["x"]} for name in NAMES]
@@ -64,5 +65,5 @@ def test_ids_sources_titles_and_arms_of_data_are_no_paths(tmp_path):
     ],
     ids=" ".join,
 )
-def test_a_name_of_ours_is_no_path(tmp_path, arguments):
+def test_a_name_of_ours_is_no_path(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert "Traceback" not in refused(*arguments, cwd=tmp_path)

@@ -4,6 +4,8 @@ Each is one line that names the file, and nothing hangs.
 """
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Any:
     folder = tmp_path / "prompts" / "mine"
     folder.mkdir(parents=True)
     (folder / "protocol.yaml").write_text(PROTOCOL)
@@ -27,11 +29,11 @@ def folder(tmp_path):
     return folder
 
 
-def template(user, before=""):
+def template(user: Any, before: str = "") -> Any:
     return f"{before}{{% block system %}}s{{% endblock %}}\n{{% block user %}}{user}{{% endblock %}}"
 
 
-def why_not(folder):
+def why_not(folder: Any) -> Any:
     with pytest.raises(UserError) as raised:
         load_variant("mine", folder.parent)
     said = str(raised.value)
@@ -42,7 +44,7 @@ def why_not(folder):
 
 @pytest.mark.parametrize("name", ["protocol.yaml", "speak.j2", "part.j2", "notes.yaml"])
 @pytest.mark.parametrize("kind", ["link", "fifo", "device", "folder", "large", "not UTF-8"])
-def test_only_small_regular_files_inside_the_folder_are_read(folder, tmp_path, name, kind):
+def test_only_small_regular_files_inside_the_folder_are_read(folder: Any, tmp_path: Path, name: str, kind: str) -> None:
     (folder / "speak.j2").write_text(template('{% include "part.j2" %}'))
     (folder / "part.j2").write_text("part")
     path = folder / name
@@ -59,7 +61,7 @@ def test_only_small_regular_files_inside_the_folder_are_read(folder, tmp_path, n
     }
     makers[kind]()
 
-    def use():
+    def use() -> None:
         load_variant("mine", folder.parent).fingerprint()
 
     if name == "protocol.yaml" and kind == "folder":
@@ -80,14 +82,14 @@ def test_only_small_regular_files_inside_the_folder_are_read(folder, tmp_path, n
     assert expected[kind] in said
 
 
-def test_a_link_inside_the_folder_is_followed(folder):
+def test_a_link_inside_the_folder_is_followed(folder: Any) -> None:
     (folder.parent / "shared.j2").write_text(template("shared"))
     (folder / "speak.j2").unlink()
     (folder / "speak.j2").symlink_to("../shared.j2")
     assert load_variant("mine", folder.parent).fingerprint()
 
 
-def test_the_command_says_it_in_one_line(folder):
+def test_the_command_says_it_in_one_line(folder: Any) -> None:
     (folder / "speak.j2").unlink()
     os.mkfifo(folder / "speak.j2")
     assert "speak.j2: is no regular file" in refused("protocols", "--prompts", folder.parent)
@@ -112,21 +114,21 @@ YAML = {
 
 
 @pytest.mark.parametrize("name", YAML)
-def test_yaml_that_is_larger_than_it_looks_is_refused(folder, name):
+def test_yaml_that_is_larger_than_it_looks_is_refused(folder: Any, name: Any) -> None:
     text, said = YAML[name]
     (folder / "protocol.yaml").write_text("source: mine\n" + text)
     assert said in (found := why_not(folder))
     assert "protocol.yaml:" in found
 
 
-def test_a_few_aliases_and_merges_are_fine(folder):
+def test_a_few_aliases_and_merges_are_fine(folder: Any) -> None:
     (folder / "protocol.yaml").write_text(
         PROTOCOL.replace("debaters: 2", "debaters: [&a {name: A, persona: p}, {<<: *a, name: B}]")
     )
     assert len(load_variant("mine", folder.parent).protocol.cast) == 2
 
 
-def loops(depth, over, body):
+def loops(depth: Any, over: Any, body: Any) -> Any:
     opened = "".join(f"{{% for i{n} in {over} %}}" for n in range(depth))
     return opened + body + "{% endfor %}" * depth
 
@@ -210,7 +212,7 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_that_explodes_is_refused(folder, name):
+def test_a_template_that_explodes_is_refused(folder: Any, name: Any) -> None:
     text, said = TEMPLATES[name]
     (folder / "speak.j2").write_text(template(text))
     if said is None:
@@ -223,7 +225,7 @@ def test_a_template_that_explodes_is_refused(folder, name):
     assert "speak.j2" in found
 
 
-def test_files_that_include_each_other_twice_are_refused(folder):
+def test_files_that_include_each_other_twice_are_refused(folder: Any) -> None:
     for n in range(60):
         text = f'{{% include "{n + 1}.j2" %}}' * 2
         (folder / f"{n}.j2").write_text(text)
@@ -232,7 +234,7 @@ def test_files_that_include_each_other_twice_are_refused(folder):
     assert STEPS in why_not(folder)
 
 
-def test_blocks_that_show_each_other_twice_are_refused(folder):
+def test_blocks_that_show_each_other_twice_are_refused(folder: Any) -> None:
     blocks = "".join(
         f"{{% block b{n} %}}{{{{ self.b{n + 1}() }}}}{{{{ self.b{n + 1}() }}}}{{% endblock %}}" for n in range(40)
     )
@@ -240,7 +242,7 @@ def test_blocks_that_show_each_other_twice_are_refused(folder):
     assert STEPS in why_not(folder)
 
 
-def test_what_templates_need_is_there(folder):
+def test_what_templates_need_is_there(folder: Any) -> None:
     (folder / "speak.j2").write_text(
         template(
             "{% for name in debaters if name != debater %}{{ loop.index }}. {{ name | upper }}"
@@ -266,7 +268,7 @@ def test_what_templates_need_is_there(folder):
     assert user.content == "1. B, 2. C 2 of 6 Which lake! a and b 1/3 x\n  y<1!><2>010True"
 
 
-def test_every_shipped_variant_takes_a_small_part_of_what_it_may():
+def test_every_shipped_variant_takes_a_small_part_of_what_it_may() -> None:
     from madke.variants import sandbox as bounds
     from madke.variants import variant_folders
 

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,12 @@ FORBIDDEN = {
 }
 
 
-def test_the_source_is_read():
+def test_the_source_is_read() -> None:
     assert len(SOURCE) > 100
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_the_source_holds_none_of(what):
+def test_the_source_holds_none_of(what: Any) -> None:
     found = [
         f"{path.name}: {match[0]}" for path, text in SOURCE.items() for match in re.finditer(FORBIDDEN[what], text)
     ]
@@ -50,10 +51,10 @@ def test_the_source_holds_none_of(what):
         ("templates outside the sandbox", "Template(text)"),
     ],
 )
-def test_the_patterns_find_what_they_are_for(what, text):
+def test_the_patterns_find_what_they_are_for(what: str, text: str) -> None:
     assert re.search(FORBIDDEN[what], text)
 
 
-def test_every_yaml_loader_of_ours_is_a_safe_one():
+def test_every_yaml_loader_of_ours_is_a_safe_one() -> None:
     loaders = [match[1] for text in SOURCE.values() for match in re.finditer(r"class _Loader\((.*?)\)", text)]
     assert loaders == ["yaml.SafeLoader"]

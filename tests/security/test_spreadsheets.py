@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ FORMULAS = [
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_no_cell_begins_as_a_formula(text):
+def test_no_cell_begins_as_a_formula(text: Any) -> None:
     line = io.StringIO()
     csv.writer(line).writerow([csv_cell(text), csv_cell("1")])
     line.seek(0)
@@ -38,5 +39,5 @@ def test_no_cell_begins_as_a_formula(text):
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+3e-4", "Lake Baikal", "a=b", "1-2", "", 'ja, "so"', "日本"])
-def test_figures_and_words_stay_as_they_are(text):
+def test_figures_and_words_stay_as_they_are(text: str) -> None:
     assert csv_cell(text) == text

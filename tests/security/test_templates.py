@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ HOSTILE = (
 @pytest.mark.parametrize(
     "name", ["madke", "madke-reference", "mad", "madc", "liang", "chateval", "per-document", "rag"]
 )
-def test_no_text_is_rendered(name):
+def test_no_text_is_rendered(name: str) -> None:
     pool = KnowledgePool(passages=(passage(HOSTILE, HOSTILE, HOSTILE, HOSTILE),))
     question = Question(id=HOSTILE, question=HOSTILE, answers=(HOSTILE,))
     _, model = play(name, lambda request: f"[0] [No] [{HOSTILE}]", question=question, pool=pool)
@@ -52,7 +53,7 @@ def test_no_text_is_rendered(name):
         "{% import 'os' as os %}",
     ],
 )
-def test_a_template_of_somebody_reaches_nothing(tmp_path, template):
+def test_a_template_of_somebody_reaches_nothing(tmp_path: Path, template: str) -> None:
     folder = tmp_path / "own" / "mad"
     shutil.copytree(Path(asset("prompts", "mad")), folder)
     for file in folder.glob("*.j2"):
@@ -63,7 +64,7 @@ def test_a_template_of_somebody_reaches_nothing(tmp_path, template):
     assert "root:" not in str(raised.value)
 
 
-def _play_own(prompts, question):
+def _play_own(prompts: Any, question: Any) -> Any:
     variant = load_variant("mad", prompts)
     model = ScriptedChat(lambda request: "[x]")
     cast = dict.fromkeys(variant.protocol.roles, model)

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -34,24 +36,24 @@ HOSTILE = {
 ALL = "".join(HOSTILE.values())
 
 
-def steering(text):
+def steering(text: Any) -> Any:
     return {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") and c not in "\n\t"}
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_printable_leaves_nothing_that_steers(text):
+def test_printable_leaves_nothing_that_steers(text: Any) -> None:
     assert not steering(printable(f"before {text} after"))
     assert printable(f"\n{text}\t").startswith("\n")
 
 
 @pytest.mark.parametrize("text", [*HOSTILE.values(), "\ud800 half", "plain ü 日本語\n\t"])
-def test_json_for_a_terminal_says_the_same(text):
+def test_json_for_a_terminal_says_the_same(text: Any) -> None:
     line = printable_json(json.dumps({text: [text]}, ensure_ascii=False))
     assert not steering(line)
     assert json.loads(line) == {text: [text]}
 
 
-def test_a_log_line_neither_steers_nor_tells_a_key(monkeypatch):
+def test_a_log_line_neither_steers_nor_tells_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828\n")
     record = logging.LogRecord("httpx2", logging.INFO, "x", 1, "GET http://u:sk-canary-2718281828@h %s", (ALL,), None)
     line = PrintableFormatter("%(message)s").format(record)
@@ -60,11 +62,13 @@ def test_a_log_line_neither_steers_nor_tells_a_key(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run over hostile data, with a script that says hostile things, and what each command says of it."""
     folder = tmp_path_factory.mktemp("hostile")
     data = folder / "questions.jsonl"
-    lines = [{"id": f"{n}{ALL}", "question": f"Which {ALL}?", "golden_answers": [f"{ALL}x"]} for n in range(3)]
+    lines: list[dict[str, Any]] = [
+        {"id": f"{n}{ALL}", "question": f"Which {ALL}?", "golden_answers": [f"{ALL}x"]} for n in range(3)
+    ]
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     passages = [{"source": "wiki", "key": ALL, "title": f"T{ALL}", "text": f"t {ALL}", "url": f"https://x/{ALL}"}]
     pools = [
@@ -99,13 +103,13 @@ COMMANDS = {
 }
 
 
-def test_a_run_says_nothing_that_steers(run):
+def test_a_run_says_nothing_that_steers(run: Any) -> None:
     _, done, _ = run
     assert not steering(done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_nothing_that_steers(run, name):
+def test_a_command_says_nothing_that_steers(run: Any, name: Any) -> None:
     folder, _, _ = run
     places = {"OUT": folder / "out", "OUT2": folder / "out", "SCRIPT": f"scripted/{folder / 'script.json'}"}
     done = madke(*(places.get(word, word) for word in COMMANDS[name]), cwd=folder)
@@ -115,10 +119,12 @@ def test_a_command_says_nothing_that_steers(run, name):
     assert not steering(said)
 
 
-def test_a_bug_whose_message_is_hostile_does_not_steer(tmp_path, monkeypatch, capsys):
+def test_a_bug_whose_message_is_hostile_does_not_steer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from madke.cli import app
 
-    def broken(**_):
+    def broken(**_: Any) -> NoReturn:
         raise ZeroDivisionError(f"a bug {ALL} sk-canary-2718281828")
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828")
@@ -139,7 +145,7 @@ IN_A_NAME = ALL.replace("/", "")
 
 
 @pytest.fixture(scope="module")
-def stranger(tmp_path_factory):
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Files that a stranger sent: two run directories, an index, prompts, sources and a recipe, hostile throughout."""
     folder = tmp_path_factory.mktemp("stranger")
     debate = transcript(
@@ -206,7 +212,9 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_what_a_stranger_sent_does_not_steer(stranger, name, monkeypatch, capsys):
+def test_what_a_stranger_sent_does_not_steer(
+    stranger: Any, name: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     places = {
         "A": stranger / f"a{IN_A_NAME}",
         "B": stranger / f"b{IN_A_NAME}",
@@ -231,7 +239,9 @@ def test_what_a_stranger_sent_does_not_steer(stranger, name, monkeypatch, capsys
     assert not steering(said)
 
 
-def test_a_terminal_shows_styles_of_ours_and_none_of_the_datas(monkeypatch, capsys):
+def test_a_terminal_shows_styles_of_ours_and_none_of_the_datas(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -253,7 +263,7 @@ SOURCE = {path: path.read_text(encoding="utf-8") for path in Path(package.__file
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")
 
 
-def prints(text):
+def prints(text: Any) -> Iterator[Any]:
     """Calls that write to the terminal, or make something that does."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call):
@@ -268,7 +278,7 @@ def prints(text):
 FORBIDDEN_CALLS = ("echo", "secho", "Console", "StreamHandler", "print_exc", "print_json", "basicConfig")
 
 
-def test_only_one_place_prints():
+def test_only_one_place_prints() -> None:
     found = {path.name: called for path, text in SOURCE.items() if (called := sorted(prints(text)))}
     # basicConfig gets its handler from there.
     assert found.pop("app.py") == ["logging.basicConfig"]
@@ -279,12 +289,12 @@ def test_only_one_place_prints():
     "line",
     ["print(x)", "typer.echo(x)", "Console().print(x)", "sys.stderr.write(x)", "sys.stdout.buffer.write(x)"],
 )
-def test_the_test_of_the_source_finds_what_it_is_for(line):
+def test_the_test_of_the_source_finds_what_it_is_for(line: str) -> None:
     assert list(prints(line))
 
 
-def test_text_that_the_encoding_lacks_is_replaced_and_json_says_the_same(stranger):
-    ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+def test_text_that_the_encoding_lacks_is_replaced_and_json_says_the_same(stranger: Any) -> None:
+    ascii_only: dict[str, Any] = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     asked = ("ask", "Zürich, 日本?", "--sources", "none", "--protocol", "standard")
     done = madke(*asked, **ascii_only)
     assert (done.returncode, done.stderr) == (0, "")
@@ -299,14 +309,14 @@ OUTPUTS = [("datasets",), ("datasets", "--json")]
 
 
 @pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
-def test_a_reader_that_leaves_ends_the_command_quietly(words):
+def test_a_reader_that_leaves_ends_the_command_quietly(words: Any) -> None:
     read, write = os.pipe()
     os.close(read)
     assert redirected(words, write) == (141, "")
 
 
 @pytest.mark.parametrize("words", [*OUTPUTS, ("--help",)], ids=" ".join)
-def test_an_output_that_cannot_be_written_is_one_true_line(words):
+def test_an_output_that_cannot_be_written_is_one_true_line(words: Any) -> None:
     status, said = redirected(words, os.open("/dev/full", os.O_WRONLY))
     assert status == 2
     assert said.count("\n") == 1
@@ -315,12 +325,12 @@ def test_an_output_that_cannot_be_written_is_one_true_line(words):
 
 
 @pytest.mark.parametrize("words", [*OUTPUTS, ("--help",)], ids=" ".join)
-def test_a_closed_output_is_one_true_line(words):
+def test_a_closed_output_is_one_true_line(words: Any) -> None:
     shell = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command(*words)], capture_output=True, text=True)
     assert (shell.returncode, shell.stderr) == (2, "madke: standard output cannot be written: it is closed\n")
 
 
-def test_no_file_takes_the_number_of_a_closed_stream(stranger, tmp_path):
+def test_no_file_takes_the_number_of_a_closed_stream(stranger: Any, tmp_path: Path) -> None:
     """A run without standard streams writes what one with them writes."""
     words = ("run", stranger / f"data{IN_A_NAME}.jsonl", "--protocol", "standard", "--sources", "none", "--out")
     closed = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command(*words, tmp_path / "closed")])
@@ -331,7 +341,7 @@ def test_no_file_takes_the_number_of_a_closed_stream(stranger, tmp_path):
     assert (tmp_path / "closed" / "report.html").exists()
 
 
-def redirected(words, output):
+def redirected(words: Any, output: Any) -> Any:
     done = subprocess.run(command(*words), stdout=output, stderr=subprocess.PIPE, text=True)
     os.close(output)
     return done.returncode, done.stderr

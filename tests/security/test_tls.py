@@ -4,9 +4,12 @@ import hashlib
 import ssl
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from shutil import which
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ CONTENT = b"the published file"
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A certificate that nobody vouches for, with its key."""
     if which("openssl") is None:
         pytest.skip("openssl, which makes the certificate, is not installed")
@@ -32,12 +35,12 @@ def certificate(tmp_path_factory):
 
 
 @contextmanager
-def server(certificate=None, send_on=None):
+def server(certificate: Any = None, send_on: Any = None) -> Iterator[Any]:
     """Gives ``CONTENT``, or sends on to another address; over TLS where there is a certificate."""
     asked = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
+        def do_GET(self) -> None:
             asked.append(dict(self.headers))
             self.send_response(302 if send_on else 200)
             if send_on:
@@ -48,13 +51,13 @@ def server(certificate=None, send_on=None):
 
         do_POST = do_GET
 
-        def log_message(self, *_):
+        def log_message(self, *_: Any) -> None:
             pass
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
-        def handle_error(self, *_):  # a client that refuses the certificate
+        def handle_error(self, *_: Any) -> None:  # a client that refuses the certificate
             pass
 
     httpd = Server(("127.0.0.1", 0), Handler)
@@ -72,13 +75,13 @@ def server(certificate=None, send_on=None):
         thread.join()
 
 
-def fetched(url, folder):
+def fetched(url: Any, folder: Any) -> Any:
     with (folder / "part").open("a+b", buffering=0) as part:
         download(url, part, size=len(CONTENT), sleep=lambda seconds: None)
     return hashlib.sha256((folder / "part").read_bytes()).hexdigest()
 
 
-def test_a_download_checks_the_certificate(tmp_path, certificate, monkeypatch):
+def test_a_download_checks_the_certificate(tmp_path: Path, certificate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with server(certificate) as (url, asked):
         with pytest.raises(UserError, match="SSLError"):
             fetched(url, tmp_path)
@@ -87,7 +90,9 @@ def test_a_download_checks_the_certificate(tmp_path, certificate, monkeypatch):
         assert fetched(url, tmp_path) == hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_a_download_is_not_sent_on_out_of_tls(tmp_path, certificate, monkeypatch):
+def test_a_download_is_not_sent_on_out_of_tls(
+    tmp_path: Path, certificate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
     with (
         server() as (plain, asked),
@@ -99,7 +104,7 @@ def test_a_download_is_not_sent_on_out_of_tls(tmp_path, certificate, monkeypatch
     assert (tmp_path / "part").read_bytes() == b""
 
 
-def test_a_web_search_checks_the_certificate(tmp_path, certificate, monkeypatch):
+def test_a_web_search_checks_the_certificate(tmp_path: Path, certificate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
     with server(certificate) as (url, asked):
         options = {"base_url": url, "cache": tmp_path / "c.sqlite", "sleep": lambda seconds: None}
@@ -108,7 +113,7 @@ def test_a_web_search_checks_the_certificate(tmp_path, certificate, monkeypatch)
     assert not asked
 
 
-def test_a_web_search_follows_no_redirect(tmp_path, monkeypatch):
+def test_a_web_search_follows_no_redirect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
     with server() as (other, others), server(send_on=f"{other}/search") as (url, asked):
         (hits,) = SerperSource(name="google", base_url=url, cache=tmp_path / "c.sqlite").search(["q"], 3)
@@ -117,7 +122,9 @@ def test_a_web_search_follows_no_redirect(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["http://user:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
-def test_an_address_of_a_search_that_holds_a_secret_is_refused(tmp_path, monkeypatch, address):
+def test_an_address_of_a_search_that_holds_a_secret_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
     with pytest.raises(UserError, match="SERPER_BASE_URL") as raised:
         SerperSource(name="google", base_url=address, cache=tmp_path / "c.sqlite")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ CONSOLE_SCRIPT = "import sys\nfrom madke.__main__ import main\nsys.exit(main())\
 
 
 @pytest.fixture
-def cloned(tmp_path):
+def cloned(tmp_path: Path) -> Any:
     """Questions, and next to them everything that might be imported, read or run without being named."""
     folder = tmp_path / "cloned"
     folder.mkdir()
@@ -44,12 +45,12 @@ def cloned(tmp_path):
     return folder
 
 
-def write_questions(folder, task):
+def write_questions(folder: Any, task: Any) -> None:
     line = {"id": "q0", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"], "task": task}
     (folder / "q.jsonl").write_text(json.dumps(line) + "\n")
 
 
-def called(folder, program, *args):
+def called(folder: Any, program: Any, *args: Any) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     return subprocess.run(
         [sys.executable, *program, *args], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
@@ -57,7 +58,7 @@ def called(folder, program, *args):
 
 
 @pytest.fixture(params=["python -m madke", "madke"])
-def program(request, tmp_path):
+def program(request: Any, tmp_path: Path) -> Any:
     if request.param == "python -m madke":
         return ["-m", "madke"]
     script = tmp_path / "bin" / "madke"
@@ -74,7 +75,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_module_of_the_folder_is_imported(cloned, program, command):
+def test_no_module_of_the_folder_is_imported(cloned: Any, program: Any, command: Any) -> None:
     done = called(cloned, program, *COMMANDS[command])
 
     assert done.returncode == 0, done.stderr
@@ -83,7 +84,7 @@ def test_no_module_of_the_folder_is_imported(cloned, program, command):
 
 @pytest.mark.parametrize("key", ["python", "command"])
 @pytest.mark.parametrize("file", ["sources.yaml", "models.yaml"])
-def test_no_entry_of_a_file_that_was_not_named_is_run(cloned, file, key):
+def test_no_entry_of_a_file_that_was_not_named_is_run(cloned: Any, file: str, key: str) -> None:
     """Such an entry may be refused; it may not run."""
     ours = "google" if file == "sources.yaml" else "openai/gpt-4o-mini"
     run = "evil:it" if key == "python" else f"{sys.executable} {cloned / 'evil.py'}"
@@ -97,7 +98,7 @@ def test_no_entry_of_a_file_that_was_not_named_is_run(cloned, file, key):
 
 
 @pytest.mark.parametrize("args", [("run", "q.jsonl", "--protocol", "cot", "--model", "offline", "--out", "out")])
-def test_a_task_that_only_a_question_file_names_is_not_imported(cloned, args):
+def test_a_task_that_only_a_question_file_names_is_not_imported(cloned: Any, args: tuple[str, ...]) -> None:
     write_questions(cloned, "evil:it")
 
     done = called(cloned, ["-m", "madke"], *args)
@@ -107,7 +108,7 @@ def test_a_task_that_only_a_question_file_names_is_not_imported(cloned, args):
     assert not (cloned / "RAN").exists()
 
 
-def test_a_task_that_only_a_run_names_is_not_imported(cloned):
+def test_a_task_that_only_a_run_names_is_not_imported(cloned: Any) -> None:
     (cloned / "colours.py").write_text(COLOURS)
     write_questions(cloned, "colours:Colour")
     done = called(cloned, ["-m", "madke"], *COMMANDS["run"], "--task", "colours:Colour")
@@ -121,13 +122,13 @@ def test_a_task_that_only_a_run_names_is_not_imported(cloned):
     assert '"match"' in named.stdout
 
 
-def test_code_that_the_command_line_names_runs(cloned):
+def test_code_that_the_command_line_names_runs(cloned: Any) -> None:
     called(cloned, ["-m", "madke"], *COMMANDS["run"], "--task", "evil:it")
 
     assert (cloned / "RAN").read_text() == "evil"
 
 
-def test_a_checkout_that_is_not_installed_still_runs(tmp_path):
+def test_a_checkout_that_is_not_installed_still_runs(tmp_path: Path) -> None:
     """There the package is found in the working directory alone."""
     checkout = tmp_path / "checkout"
     checkout.mkdir()

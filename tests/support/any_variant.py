@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from madke.core.knowledge import Hits, KnowledgePool
+from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
@@ -43,9 +46,9 @@ def stating(protocol: Protocol, answer: str) -> str:
     return f"The answer is {_MARKED[protocol.marker].format(answer)}.\nConfidence: 0.9"
 
 
-async def _nothing(query, purpose):
+async def _nothing(query: Any, purpose: Any) -> Any:
     return Hits()
 
 
-async def _alike(question, candidates):
+async def _alike(question: Question, candidates: Sequence[str]) -> list[float]:
     return [0.0] * len(candidates)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from madke.core.chat import ChatRequest, Message, Purpose
 
 
-def purpose(**changes):
+def purpose(**changes: Any) -> Any:
     return Purpose(**{"question": "q1", "stage": "speak", "agent": "A", "round": 1, **changes})
 
 
-def chat_request(text="How deep is Lake Baikal?", *, system="Be brief.", about=None, **changes):
+def chat_request(
+    text: str = "How deep is Lake Baikal?", *, system: str = "Be brief.", about: Any = None, **changes: Any
+) -> Any:
     """A request with a system and a user message."""
     messages = [Message(role="user", content=text)]
     if system is not None:

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def command(*args: object) -> list[str]:
     return [sys.executable, "-m", "madke", *map(str, args)]
 
 
-def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
+def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: Any) -> subprocess.CompletedProcess[str]:
     """Run to the end; ``env`` is added to this process's environment."""
     return subprocess.run(
         command(*args), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout
@@ -39,7 +40,7 @@ def started(*args: object) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def refused(*args: object, cwd: Path | None = None, **env: str) -> str:
+def refused(*args: object, cwd: Path | None = None, **env: Any) -> str:
     """Run a command that must end as bad input: exit status 2, one line on stderr, nothing on stdout."""
     done = madke(*args, cwd=cwd, **env)
     assert (done.returncode, done.stdout) == (2, ""), done

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 NAMESPACES = {-2: "Medium", -1: "Spezial", 0: "", 1: "Diskussion", 6: "Datei", 10: "Vorlage", 14: "Kategorie"}
@@ -86,7 +87,7 @@ def write_dump(path: Path, pages: Iterable[Page], *, streams_of: int | None = No
                     block.clear()
             file.write(bz2.compress("".join(block).encode()) + bz2.compress(TAIL.encode()))
         return path
-    openers = {".bz2": bz2.open, ".gz": gzip.open}
+    openers: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open}
     with openers.get(path.suffix, open)(path, "wb") as out:
         out.write(HEAD.encode())
         for number, page in enumerate(pages, start=1):

@@ -50,8 +50,8 @@ class OpenAIServer:
     """Set at the end, so that a reply which waits for it hangs exactly as long as the test."""
 
 
-def chat(text: str | None = "Hello.", *, finish_reason: str = "stop", usage: Any = USAGE, **message: Any) -> Reply:
-    """A good reply with this text; further fields go into its message."""
+def chat(text: Any = "Hello.", *, finish_reason: str = "stop", usage: Any = USAGE, **message: Any) -> Reply:
+    """A good reply with this text (a server may send anything there); further fields go into its message."""
     choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", "content": text, **message}}
     body = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
     return 200, {}, body

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from madke.core.chat import Message
-from madke.core.knowledge import EMPTY_POOL
+from madke.core.chat import ChatRequest, Completion, Message
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.core.transcript import Stance, Turn
+from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.engine.view import Spoken
 from madke.llm import ScriptedChat
-from madke.tasks import TASKS
+from madke.tasks import TASKS, Task
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
 
@@ -35,7 +38,9 @@ BASE = {
 class PlainPrompts:
     """Shows every value that a stage is given, one a line."""
 
-    def render(self, stage, task, values, *, prompt=None):
+    def render(
+        self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
+    ) -> tuple[Message, ...]:
         shown = [f"passage {number}: {title} {text}" for number, title, text in values.get("knowledge", ())]
         for name in ("own", "critique", "digest"):
             if values.get(name) is not None:
@@ -54,21 +59,21 @@ class PlainPrompts:
         )
 
 
-def _who(spoken):
+def _who(spoken: Spoken) -> str:
     return "you" if spoken.own else spoken.agent or "somebody"
 
 
-def protocol(**settings):
+def protocol(**settings: Any) -> Protocol:
     return Protocol.model_validate({**BASE, **settings})
 
 
-def signed(answers="Lake Baikal", **stages):
+def signed(answers: dict[str, Any] | str | Callable[..., Any] = "Lake Baikal", **stages: Any) -> Callable[..., Any]:
     """Replies: a debater signs and gives its answer; other stages say what the keywords hold.
 
     ``answers`` is one for all, agent -> answer, or a function of (agent, round); None is a reply without an answer.
     """
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str | Completion:
         purpose = request.purpose
         if purpose.stage in stages:
             said = stages[purpose.stage]
@@ -83,11 +88,18 @@ def signed(answers="Lake Baikal", **stages):
     return reply
 
 
-def sign(agent, round_n, answer):
+def sign(agent: str, round_n: int, answer: Any) -> str:
     return f"{agent}@{round_n} is unsure." if answer is None else f"{agent}@{round_n} [{answer}]"
 
 
-def play(replies=None, *, question=QUESTION, pool=EMPTY_POOL, model=None, **settings):
+def play(
+    replies: Callable[..., Any] | None = None,
+    *,
+    question: Question = QUESTION,
+    pool: KnowledgePool = EMPTY_POOL,
+    model: Any = None,
+    **settings: Any,
+) -> tuple[Transcript, Any]:
     """One debate: (transcript, model). Keywords that ``debate`` knows go there, the others into the protocol."""
     options = {name: settings.pop(name) for name in _OPTIONS if name in settings}
     given = settings.pop("turns", ())
@@ -99,13 +111,15 @@ def play(replies=None, *, question=QUESTION, pool=EMPTY_POOL, model=None, **sett
     return asyncio.run(played), model
 
 
-def given_turn(agent, answer="Lake Baikal", text=None):
+def given_turn(agent: str, answer: str | None = "Lake Baikal", text: str | None = None) -> Turn:
     """A first-round turn from outside."""
-    status = "ok" if answer is not None else "abstained"
+    status: ParseStatus = "ok" if answer is not None else "abstained"
     return Turn(agent=agent, stance=Stance(text=text or sign(agent, 1, answer), answer=answer, status=status))
 
 
-def prompts(model, stage=None, round_n=None, agent=None):
+def prompts(
+    model: ScriptedChat, stage: str | None = None, round_n: int | None = None, agent: str | None = None
+) -> list[str]:
     """The user messages of the requests of a stage, round and agent."""
     return [
         "\n".join(message.content for message in request.messages if message.role != "system")
@@ -116,17 +130,17 @@ def prompts(model, stage=None, round_n=None, agent=None):
     ]
 
 
-def tokens(text):
+def tokens(text: str) -> list[str]:
     """The signatures in a text, in the order in which they stand: ``["A@1", "C@1"]``."""
     return re.findall(r"[\w-]+@\d+", text)
 
 
-def read_by(model, agent, round_n):
+def read_by(model: ScriptedChat, agent: str, round_n: int) -> list[str]:
     """The signatures in what a debater was shown before it spoke in a round."""
     (prompt,) = [p for stage in ("speak", "reply") for p in prompts(model, stage, round_n, agent)]
     return tokens(prompt)
 
 
-def calls(model):
+def calls(model: ScriptedChat) -> list[tuple[str, str, int]]:
     """(stage, agent, round) of every call, in order."""
     return [(r.purpose.stage, r.purpose.agent, r.purpose.round) for r in model.requests]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 TEMPLATE = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -10,7 +12,15 @@ NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system 
 CONTEXT = 256
 
 
-def save_tiny_model(folder, template=TEMPLATE, *, special=(), added=(), context=CONTEXT, words=()):
+def save_tiny_model(
+    folder: Any,
+    template: Any = TEMPLATE,
+    *,
+    special: Any = (),
+    added: Any = (),
+    context: Any = CONTEXT,
+    words: Any = (),
+) -> Any:
     """A chat model of two layers with random weights, over single bytes, or over these words and one for any other."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers

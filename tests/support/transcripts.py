@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from madke.core.transcript import Final, Round, Selection, StageUsage, Stance, Transcript, Turn, Verdict
+from typing import Any
+
+from madke.core.transcript import Final, ParseStatus, Round, Selection, StageUsage, Stance, Transcript, Turn, Verdict
 
 
-def stance(answer, status=None):
+def stance(answer: str | None, status: Any = None) -> Stance:
     return Stance(text=f"It is [{answer}].", answer=answer, status=status or ("ok" if answer else "abstained"))
 
 
-def transcript(id_, *, said, consensus, answer, golds=("Lake Baikal",), status=None, **changes):
+def transcript(
+    id_: str,
+    *,
+    said: list[Any],
+    consensus: bool | None,
+    answer: str | None,
+    golds: tuple[str, ...] = ("Lake Baikal",),
+    status: ParseStatus | None = None,
+    **changes: Any,
+) -> Transcript:
     """One round in which the debaters ``said`` these answers (None: unreadable), and what came of it."""
     turns = tuple(
         Turn(agent=f"Debater {n}", stance=stance(text), selection=Selection(ids=(0,), text="[0]"))

@@ -9,12 +9,12 @@ from madke.core.question import Question
 from madke.tasks import TASKS
 
 
-def accepts(answer, *golds, asked="?", task="short_answer"):
+def accepts(answer: str, *golds: str, asked: str = "?", task: str = "short_answer") -> bool:
     question = Question(id="q", question=asked, answers=golds, task=task, choices=("x", "y"))
     return TASKS[task].accepts(answer, question)
 
 
-def test_an_answer_is_accepted_if_it_is_the_same_as_any_gold():
+def test_an_answer_is_accepted_if_it_is_the_same_as_any_gold() -> None:
     assert accepts("21", "twenty", "twenty-one")
     assert accepts("REFUTES", "REFUTES", task="claim")
     assert accepts("B", "B", task="choice")
@@ -23,7 +23,7 @@ def test_an_answer_is_accepted_if_it_is_the_same_as_any_gold():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_nothing_is_accepted_where_there_is_no_gold_or_another_one(task):
+def test_nothing_is_accepted_where_there_is_no_gold_or_another_one(task: str) -> None:
     assert not accepts("A", task=task)
     assert not accepts("A", "B", task=task)
 
@@ -55,7 +55,7 @@ def test_nothing_is_accepted_where_there_is_no_gold_or_another_one(task):
         ("James Watson and Francis Crick", ["Watson", "Crick"]),
     ],
 )
-def test_a_sentence_is_accepted_if_it_states_a_gold(answer, golds):
+def test_a_sentence_is_accepted_if_it_states_a_gold(answer: str, golds: list[str]) -> None:
     assert accepts(answer, *golds)
 
 
@@ -93,24 +93,26 @@ def test_a_sentence_is_accepted_if_it_states_a_gold(answer, golds):
         ("5 ft 5 in", ["5 ft 6 in"]),
     ],
 )
-def test_a_sentence_that_states_something_else_is_not_accepted(answer, golds):
+def test_a_sentence_that_states_something_else_is_not_accepted(answer: str, golds: list[str]) -> None:
     assert not accepts(answer, *golds)
 
 
-def test_words_of_the_question_prove_nothing():
+def test_words_of_the_question_prove_nothing() -> None:
     asked = "Which alloy is a bearing steel?"
     assert not accepts("A bearing steel is an alloy.", "chrome steel", asked=asked)
     assert accepts("It is chrome.", "chrome steel", asked=asked)
 
 
-def test_a_gold_that_the_question_names_must_still_be_told():
+def test_a_gold_that_the_question_names_must_still_be_told() -> None:
     asked = "Was it France or Belgium?"
     assert accepts("It was Belgium.", "Belgium", asked=asked)
     assert not accepts("It was France.", "Belgium", asked=asked)
 
 
 @pytest.mark.parametrize(("task", "package"), [("math", "math_verify"), ("translation", "sacrebleu")])
-def test_a_missing_package_is_said_when_questions_are_checked(task, package, monkeypatch):
+def test_a_missing_package_is_said_when_questions_are_checked(
+    task: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     question = Question(id="q", question="?", answers=("1",), task=task)
     assert TASKS[task].check(question) is None
     monkeypatch.setitem(sys.modules, package, None)

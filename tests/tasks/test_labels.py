@@ -24,7 +24,7 @@ CHOICE = Question(id="m", question="?", task="choice", choices=("red", "blue"))
         ("", None),
     ],
 )
-def test_a_label_is_read_whatever_its_form_and_nothing_else_is(text, label):
+def test_a_label_is_read_whatever_its_form_and_nothing_else_is(text: str, label: str | None) -> None:
     assert TASKS["claim"].read(text, CLAIM) == label
 
 
@@ -48,7 +48,7 @@ def test_a_label_is_read_whatever_its_form_and_nothing_else_is(text, label):
         ("A or B", None),
     ],
 )
-def test_a_letter_is_read_where_there_is_such_an_option(text, letter):
+def test_a_letter_is_read_where_there_is_such_an_option(text: str, letter: str | None) -> None:
     assert TASKS["choice"].read(text, CHOICE) == letter
 
 
@@ -56,6 +56,6 @@ def test_a_letter_is_read_where_there_is_such_an_option(text, letter):
     ("text", "letter"),
     [("15.6", "B"), ("156", "A"), ("15.6.", "B"), ("-156", "C"), ("The Vatican", "D"), ("1.56", None)],
 )
-def test_an_options_own_text_is_told_from_another_number_of_the_same_digits(text, letter):
+def test_an_options_own_text_is_told_from_another_number_of_the_same_digits(text: str, letter: str | None) -> None:
     question = Question(id="n", question="?", task="choice", choices=("156", "15.6", "-156", "the Vatican."))
     assert TASKS["choice"].read(text, question) == letter

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,17 +13,17 @@ SCRIPT = Path(__file__).parents[2] / "eval" / "matcher.py"
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
-def item(answer, right, improper=False):
+def item(answer: str, right: bool | None, improper: bool = False) -> dict[str, Any]:
     judged = {f"answer_{name}": answer for name in SYSTEMS} | {f"judge_{name}": right for name in SYSTEMS}
     return {"question": "who?", "golden_answer": "John F. Kennedy/JFK", "improper": improper, **judged}
 
 
-def run(*arguments):
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     items = [item("Nixon", False), item("JFK", True), item("John Kennedy", True), item("Nixon", None, improper=True)]
     for name in ("NQ_1800", "TQ_1000"):
         with gzip.open(tmp_path / f"{name}.json.gz", "wt", encoding="utf-8") as file:
@@ -30,7 +31,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_page_compares_matchers_on_the_second_half(folder):
+def test_the_page_compares_matchers_on_the_second_half(folder: Path) -> None:
     done = run("--data", folder, "--out", folder / "page.md")
     assert done.returncode == 0, done.stderr
     page = (folder / "page.md").read_text(encoding="utf-8")
@@ -53,14 +54,14 @@ def test_the_page_compares_matchers_on_the_second_half(folder):
     ]
 
 
-def test_several_answers_to_one_question_are_one_observation(folder):
+def test_several_answers_to_one_question_are_one_observation(folder: Path) -> None:
     page = run("--data", folder).stdout.partition("## Agreement")[0]
     row = next(line for line in page.splitlines() if line.startswith("| both | the other four |"))
     # Eight right answers to two questions: Wilson's interval of 2 of 2, not of 8 of 8.
     assert (row.split(" | ")[2:4], row.split(" | ")[-1]) == (["8", "2"], "34.2 to 100.0 |")
 
 
-def test_a_grader_stands_beside_the_matchers_over_what_it_graded(folder):
+def test_a_grader_stands_beside_the_matchers_over_what_it_graded(folder: Path) -> None:
     rules = [
         {"question": "NQ-2", "reply": "Kennedy is meant.\n[True]"},
         {"question": "TriviaQA-2", "reply": "I cannot tell."},
@@ -92,19 +93,19 @@ def test_a_grader_stands_beside_the_matchers_over_what_it_graded(folder):
     assert again.stdout == done.stdout
 
 
-def test_options_of_a_grader_without_one(folder):
+def test_options_of_a_grader_without_one(folder: Path) -> None:
     done = run("--data", folder, "--limit", "1")
     assert done.returncode == 2
     assert "name its model with --grader" in done.stderr
 
 
-def test_disagreements_are_those_of_the_first_half(folder):
+def test_disagreements_are_those_of_the_first_half(folder: Path) -> None:
     done = run("--data", folder, "--disagreements")
     assert done.returncode == 0
     assert done.stdout.strip() == ""
 
 
-def test_a_missing_file_is_one_line(tmp_path):
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     done = run("--data", tmp_path)
     assert done.returncode == 2
     assert "NQ_1800.json.gz" in done.stderr
@@ -112,7 +113,14 @@ def test_a_missing_file_is_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_script_writes(shared_data, tmp_path):
-    arguments = [sys.executable, SCRIPT, "--data", shared_data / "recorded" / "evouna", "--out", tmp_path / "page.md"]
+def test_the_page_is_what_the_script_writes(shared_data: Path, tmp_path: Path) -> None:
+    arguments: list[str | Path] = [
+        sys.executable,
+        SCRIPT,
+        "--data",
+        shared_data / "recorded" / "evouna",
+        "--out",
+        tmp_path / "page.md",
+    ]
     subprocess.run(arguments, capture_output=True, timeout=280, check=True)
     assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

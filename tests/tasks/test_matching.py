@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -15,7 +16,7 @@ from madke.tasks import TASKS
 TASK = TASKS["short_answer"]
 
 
-def same(a, b):
+def same(a: str, b: str) -> bool:
     return TASK.same(a, b, Question(id="q", question="?"))
 
 
@@ -148,25 +149,25 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_two_forms_of_one_answer_are_the_same(one, other):
+def test_two_forms_of_one_answer_are_the_same(one: str, other: str) -> None:
     assert same(one, other)
     assert same(other, one)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_answers_that_name_different_things_are_not_the_same(one, other):
+def test_answers_that_name_different_things_are_not_the_same(one: str, other: str) -> None:
     assert not same(one, other)
     assert not same(other, one)
 
 
 @pytest.mark.parametrize("text", ["A", "+", "The The", "It", "C#", "#", "303", "\u00bd", "\u4e2d\u56fd"])
-def test_short_and_odd_answers_are_read_and_match_themselves(text):
+def test_short_and_odd_answers_are_read_and_match_themselves(text: str) -> None:
     assert TASK.read(f" {text}\n", ASKED) == text
     assert same(text, text)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "...", "-", "**", '""', "?!"])
-def test_marks_alone_are_no_answer(text):
+def test_marks_alone_are_no_answer(text: str) -> None:
     assert TASK.read(text, ASKED) is None
 
 
@@ -178,7 +179,7 @@ ANSWERS = st.text(max_size=60) | st.lists(st.sampled_from(PIECES.split()), max_s
 @example("0", "\u00b2")
 @example("'s", "'")
 @example("A", "a a")
-def test_any_two_texts_can_be_compared_in_either_order(one, other):
+def test_any_two_texts_can_be_compared_in_either_order(one: str, other: str) -> None:
     assert same(one, other) == same(other, one)
     assert same(one, one)
     assert isinstance(TASK.accepts(one, Question(id="q", question=other, answers=(other, one))), bool)
@@ -199,14 +200,14 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_long_hostile_text_is_compared_in_reasonable_time(text):
+def test_long_hostile_text_is_compared_in_reasonable_time(text: str) -> None:
     assert same(text, text)
     assert not same(text, "Edmund Hillary")
     assert not TASK.accepts(text, Question(id="q", question="?", answers=("Edmund Hillary", "5 May 2010")))
 
 
 @pytest.fixture
-def judged_short_answers(shared_data):
+def judged_short_answers(shared_data: Path) -> list[list[tuple[str, bool]]]:
     """By question of EVOUNA: (answer, whether a person found it right), answers of at most six words."""
     by_question = []
     for name in ("NQ_1800", "TQ_1000"):
@@ -218,8 +219,10 @@ def judged_short_answers(shared_data):
     return by_question
 
 
-def test_people_who_call_one_right_and_the_other_wrong_do_not_see_the_same_answer(judged_short_answers):
-    found = {True: [], False: []}
+def test_people_who_call_one_right_and_the_other_wrong_do_not_see_the_same_answer(
+    judged_short_answers: list[list[tuple[str, bool]]],
+) -> None:
+    found: dict[bool, list[bool]] = {True: [], False: []}
     for answers in judged_short_answers:
         for (one, one_right), (other, other_right) in combinations(answers, 2):
             if one_right or other_right:
@@ -229,9 +232,11 @@ def test_people_who_call_one_right_and_the_other_wrong_do_not_see_the_same_answe
     assert sum(found[False]) / len(found[False]) < 0.06
 
 
-def test_groups_of_real_answers_hardly_depend_on_their_order(judged_short_answers):
-    def groups(texts):
-        found = []
+def test_groups_of_real_answers_hardly_depend_on_their_order(
+    judged_short_answers: list[list[tuple[str, bool]]],
+) -> None:
+    def groups(texts: list[str]) -> set[frozenset[str]]:
+        found: list[list[str]] = []
         for text in texts:
             group = next((group for group in found if same(group[0], text)), None)
             found.append([text]) if group is None else group.append(text)
@@ -243,7 +248,7 @@ def test_groups_of_real_answers_hardly_depend_on_their_order(judged_short_answer
     assert len(differ) <= 5
 
 
-def test_normalised_equality_is_never_lost(shared_data):
+def test_normalised_equality_is_never_lost(shared_data: Path) -> None:
     """What plain exact match calls the same stays the same, over real golds and their lower-case forms."""
     path = shared_data / "questions" / "triviaqa_500.jsonl"
     golds = [gold for line in path.read_text(encoding="utf-8").splitlines() for gold in json.loads(line)["answers"]]

@@ -5,6 +5,7 @@ import random
 import re
 import threading
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from madke.tasks import TASKS
 TASK = TASKS["math"]
 
 
-def same(a, b):
+def same(a: str, b: str) -> bool:
     return TASK.same(a, b, Question(id="q", question="?"))
 
 
@@ -42,7 +43,7 @@ ASKED = Question(id="m", question="?", task="math")
         ("+", None),
     ],
 )
-def test_an_answer_is_read_without_the_marks_around_it(raw, answer):
+def test_an_answer_is_read_without_the_marks_around_it(raw: str, answer: str | None) -> None:
     assert TASK.read(raw, ASKED) == answer
 
 
@@ -85,7 +86,7 @@ def test_an_answer_is_read_without_the_marks_around_it(raw, answer):
         ("$1,250.00", "1250"),
     ],
 )
-def test_equal_expressions_are_the_same_in_either_order(one, other):
+def test_equal_expressions_are_the_same_in_either_order(one: str, other: str) -> None:
     assert same(one, other)
     assert same(other, one)
 
@@ -96,7 +97,7 @@ def test_equal_expressions_are_the_same_in_either_order(one, other):
      "5 square inches", "5 sq. in.", "5 cubic centimeters", "$5 per day", "$5/day", "\\$5 a day", "5 dollars per day",
      "5 red apples", "5 J", "5 square units", "5\u00a2", "x = 5 cm", "5 m s^{-2}", "5\\,\\mathrm{kg}"],
 )  # fmt: skip
-def test_a_unit_that_only_one_names_makes_no_difference(written):
+def test_a_unit_that_only_one_names_makes_no_difference(written: str) -> None:
     assert same(written, "5")
     assert not same(written, "25")
 
@@ -114,7 +115,7 @@ def test_a_unit_that_only_one_names_makes_no_difference(written):
         ("20 \u00b0C", "20 degrees Celsius"),
     ],
 )
-def test_two_spellings_of_a_unit_agree(one, other):
+def test_two_spellings_of_a_unit_agree(one: str, other: str) -> None:
     assert same(one, other)
 
 
@@ -152,7 +153,7 @@ def test_two_spellings_of_a_unit_agree(one, other):
         ("100, 200", "100200"),
     ],
 )
-def test_different_expressions_are_not_the_same(one, other):
+def test_different_expressions_are_not_the_same(one: str, other: str) -> None:
     assert not same(one, other)
     assert not same(other, one)
 
@@ -179,7 +180,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_text_neither_raises_nor_hangs(text):
+def test_hostile_text_neither_raises_nor_hangs(text: str) -> None:
     TASK.read(text, ASKED)
     assert same(text, text)
     assert not same(text, "x^{19}-17x^5+11=0")
@@ -190,13 +191,13 @@ def test_hostile_text_neither_raises_nor_hangs(text):
 @given(
     st.text(max_size=30) | st.text("0123456789xy+-*/^(){}[],.=<>\\$% !_", max_size=20), st.sampled_from(["5", "x+1"])
 )
-def test_any_text_can_be_compared(one, other):
+def test_any_text_can_be_compared(one: str, other: str) -> None:
     TASK.read(one, ASKED)
     assert same(one, one)
     assert same(one, other) == same(other, one)
 
 
-def test_it_works_off_the_main_thread():
+def test_it_works_off_the_main_thread() -> None:
     found = []
     thread = threading.Thread(target=lambda: found.append(same("\\sqrt{8}", "2\\sqrt{2}")))
     thread.start()
@@ -204,18 +205,18 @@ def test_it_works_off_the_main_thread():
     assert found == [True]
 
 
-def test_a_gold_must_be_readable():
+def test_a_gold_must_be_readable() -> None:
     assert TASK.check(Question(id="m", question="?", answers=("7",), task="math")) is None
     assert "'$$'" in TASK.check(Question(id="m", question="?", answers=("7", "$$"), task="math"))
 
 
 @pytest.fixture
-def math_golds(shared_data):
+def math_golds(shared_data: Path) -> list[str]:
     items = json.loads((shared_data / "questions" / "math500_250.json").read_text(encoding="utf-8"))
     return [item["answer"] for item in items]
 
 
-def test_every_gold_of_math_500_is_read_and_accepted(math_golds):
+def test_every_gold_of_math_500_is_read_and_accepted(math_golds: list[str]) -> None:
     assert len(math_golds) == 250
     for gold in math_golds:
         question = Question(id="m", question="?", answers=(gold,), task="math")
@@ -225,7 +226,7 @@ def test_every_gold_of_math_500_is_read_and_accepted(math_golds):
             assert TASK.accepts(answer, question), gold
 
 
-def test_different_golds_of_math_500_are_told_apart(math_golds):
+def test_different_golds_of_math_500_are_told_apart(math_golds: list[str]) -> None:
     # Equal by design: a unit or an unknown that only one of them names.
     equal = {frozenset({"5", "x=5"}), frozenset({"40", "40_9"})}
     equal |= {frozenset({number, f"{number}^\\circ"}) for number in ("30", "90", "120")}
@@ -237,14 +238,14 @@ def test_different_golds_of_math_500_are_told_apart(math_golds):
 @pytest.mark.parametrize(
     "form", ["{} cm", "{}\\text{{ cm}}^2", "{} \\mbox{{ square inches}}", "{}\\text{{ km/h}}", "{} dollars per day"]
 )
-def test_every_number_of_math_500_is_the_same_with_a_unit(form, math_golds):
+def test_every_number_of_math_500_is_the_same_with_a_unit(form: str, math_golds: list[str]) -> None:
     numbers = {gold for gold in math_golds if re.fullmatch(r"[-\d.]+|-?\\d?frac\{?\d+\}?\{?\d+\}?", gold)}
     assert len(numbers) > 80
     for gold in numbers:
         assert same(form.format(gold), gold.replace("\\frac", "\\dfrac"))
 
 
-def test_every_gold_of_gsm8k_matches_itself_and_not_its_neighbour(shared_data):
+def test_every_gold_of_gsm8k_matches_itself_and_not_its_neighbour(shared_data: Path) -> None:
     lines = (shared_data / "questions" / "gsm8k_300.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [json.loads(line)["answer"].rpartition("####")[2].strip() for line in lines]
     for gold, following in pairwise(golds):

@@ -1,5 +1,8 @@
 """A task of one's own: by inheriting, or as any object that has what a task needs."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import yaml
 
@@ -8,9 +11,9 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.scoring.metrics import METRICS, Metric, is_binary, metric, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
-from madke.tasks.base import completed
+from madke.tasks.base import Example, completed
 
-EXAMPLES = (
+EXAMPLES: tuple[Example, ...] = (
     {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
     {"question": "Which colour has blood?", "reasoning": "It carries iron.", "answer": "red"},
 )
@@ -31,32 +34,32 @@ class Length:
     instructions = "Answer with a number of metres."
     examples = (EXAMPLES[0] | {"answer": "12"}, EXAMPLES[1] | {"answer": "7"})
 
-    def read(self, text, question):
+    def read(self, text: Any, question: Any) -> Any:
         return text.strip() or None
 
-    def same(self, a, b, question):
+    def same(self, a: str, b: str, question: Question) -> bool:
         return abs(float(a) - float(b)) <= question.metadata.get("tolerance", 0)
 
-    def accepts(self, answer, question):
+    def accepts(self, answer: str, question: Question) -> bool:
         return any(self.same(answer, gold, question) for gold in question.answers)
 
 
-def warm(answer, question):
+def warm(answer: str, question: Question) -> float:
     return float(answer in ("red", "yellow"))
 
 
 @metric("loud", binary=True)
-def loud(answer, question):
+def loud(answer: str, question: Question) -> int:
     return len(answer)
 
 
 @pytest.fixture
-def named():
+def named() -> Callable[..., Any]:
     """Names of this module, as the command line gives them."""
     return lambda name: f"{__name__}:{name}"
 
 
-def test_a_task_with_choices_reads_them_in_its_own_spelling():
+def test_a_task_with_choices_reads_them_in_its_own_spelling() -> None:
     task = completed("colour", Colour)
 
     assert task.read(' **"RED".** ', ASKED) == "red"
@@ -66,7 +69,7 @@ def test_a_task_with_choices_reads_them_in_its_own_spelling():
     assert "'purple'" in task.check(Question(id="q", question="?", answers=("purple",)))
 
 
-def test_a_task_that_inherits_nothing_gets_the_rest():
+def test_a_task_that_inherits_nothing_gets_the_rest() -> None:
     task = completed("length", Length())
     asked = Question(id="q", question="How long?", answers=("12",), metadata={"tolerance": 1})
 
@@ -74,7 +77,7 @@ def test_a_task_that_inherits_nothing_gets_the_rest():
     assert (task.metrics, task.choices, task.check(asked)) == (("match",), (), None)
 
 
-def test_what_prompts_say_has_the_keys_of_our_own_tasks():
+def test_what_prompts_say_has_the_keys_of_our_own_tasks() -> None:
     wording = completed("colour", Colour).wording
     ours = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
 
@@ -97,12 +100,12 @@ def test_what_prompts_say_has_the_keys_of_our_own_tasks():
         ({"examples": ({"question": "?", "answer": "red"},)}, "an example lacks 'reasoning'"),
     ],
 )
-def test_what_is_missing_is_told(change, found):
+def test_what_is_missing_is_told(change: dict[str, Any], found: str) -> None:
     with pytest.raises(UserError, match=found):
         completed("colour", type("Other", (Colour,), change))
 
 
-def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named):
+def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named: Callable[..., Any]) -> None:
     for name in ("not_imported:Colour", "os:system", "tempfile:TemporaryDirectory", named("nothing.at.all")):
         with pytest.raises(UserError, match="if you trust it, give --task"):
             get_task(name)
@@ -115,7 +118,7 @@ def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named):
     assert code_of([name])[name].startswith(f"{name}#")
 
 
-def test_an_object_is_known_by_its_qualified_name(named):
+def test_an_object_is_known_by_its_qualified_name(named: Callable[..., Any]) -> None:
     task = Length()
 
     assert TASKS.name_of(task) == TASKS.name_of(task) == named("Length")
@@ -123,7 +126,7 @@ def test_an_object_is_known_by_its_qualified_name(named):
     assert TASKS.name_of("math") == "math"
 
 
-def test_a_task_holds_metrics_as_objects_which_scores_call_by_their_own_names(named):
+def test_a_task_holds_metrics_as_objects_which_scores_call_by_their_own_names(named: Callable[..., Any]) -> None:
     task = completed("colour", type("Own", (Colour,), {"metrics": (loud, named("loud"), warm, "em")}))
 
     assert metrics_of(task) == ("loud", "loud", named("warm"), "em")
@@ -133,14 +136,14 @@ def test_a_task_holds_metrics_as_objects_which_scores_call_by_their_own_names(na
 
 
 @pytest.mark.parametrize("value", [-0.5, 1.5, 70, float("nan")])
-def test_a_metric_outside_0_to_1_is_refused_since_scores_are_shown_in_percent(value):
+def test_a_metric_outside_0_to_1_is_refused_since_scores_are_shown_in_percent(value: float) -> None:
     with pytest.raises(
         UserError, match=rf"metric 'stars' is {value}.* for question 'q'; expected a number from 0 to 1"
     ):
         metric("stars")(lambda answer, question: value)("red", ASKED)
 
 
-def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named):
+def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named: Callable[..., Any]) -> None:
     assert METRICS[named("warm")]("red", ASKED) == 1
     assert not METRICS[named("warm")].binary and not is_binary(named("warm"))
     assert isinstance(loud, Metric) and METRICS[named("loud")] is loud

@@ -32,5 +32,5 @@ ASKED = Question(id="q", question="?")
         ("[]", None),
     ],
 )
-def test_an_answer_is_read_without_the_marks_around_it(raw, answer):
+def test_an_answer_is_read_without_the_marks_around_it(raw: str, answer: str | None) -> None:
     assert TASKS["short_answer"].read(raw, ASKED) == answer

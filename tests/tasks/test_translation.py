@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from madke.core.question import Question
@@ -7,7 +9,7 @@ from madke.tasks import TASKS
 TASK = TASKS["translation"]
 
 
-def same(a, b):
+def same(a: str, b: str) -> bool:
     return TASK.same(a, b, Question(id="q", question="?"))
 
 
@@ -26,16 +28,16 @@ ASKED = Question(id="t", question="?", task="translation")
         ("...", None),
     ],
 )
-def test_a_translation_is_read_without_the_marks_around_it_but_with_its_full_stop(raw, text):
+def test_a_translation_is_read_without_the_marks_around_it_but_with_its_full_stop(raw: str, text: str | None) -> None:
     assert TASK.read(raw, ASKED) == text
 
 
-def test_translations_are_the_same_but_for_case_punctuation_and_spacing():
+def test_translations_are_the_same_but_for_case_punctuation_and_spacing() -> None:
     assert same("He ate it.", "he  ate it")
     assert not same("He ate it.", "He has eaten it.")
 
 
-def test_recorded_translations_score_sanely_and_gpt_4_best(shared_data):
+def test_recorded_translations_score_sanely_and_gpt_4_best(shared_data: Path) -> None:
     references = (shared_data / "questions" / "commonmt_200.en").read_text(encoding="utf-8").splitlines()
     asked = [Question(id="t", question="?", answers=(reference,), task="translation") for reference in references]
     for name, low, high in (("chrf", 0.5, 0.6), ("bleu", 0.25, 0.35)):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from madke.core.knowledge import EMPTY_POOL, Hits
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
 from madke.tasks import TASKS
 from madke.variants import load_variant
@@ -21,7 +24,7 @@ from tests.support.debates import QUESTION, play, prompts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-MORE = {
+MORE: dict[str, dict[str, Any]] = {
     "chateval": {"talk": {"first": "simultaneous", "later": "simultaneous_with_summary"}, "rounds": 3},
     "lemmas": {"finish": "judge_pick"},
     "liang": {"debaters": 2, "extract": "always", "rounds": 1},
@@ -37,10 +40,10 @@ OF_TASK = {
 }
 
 
-def debating(marked, confidence=""):
+def debating(marked: Callable[..., Any], confidence: str = "") -> Callable[..., Any]:
     """Debaters who disagree in round 1 and agree in round 2, with the answer ``marked`` for them."""
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str:
         purpose = request.purpose
         match purpose.stage:
             case "select":
@@ -64,27 +67,27 @@ def debating(marked, confidence=""):
     return reply
 
 
-async def retrieve(query, purpose):
+async def retrieve(query: Any, purpose: Any) -> Any:
     return Hits()
 
 
-async def estimate(question, candidates):
+async def estimate(question: Question, candidates: list[str]) -> list[float]:
     return [0.0] * len(candidates)
 
 
-def debated(name, pool, settings):
+def debated(name: str, pool: KnowledgePool, settings: dict[str, Any]) -> str:
     """The last prompt of each stage in each round, up to the second."""
     variant = load_variant(name)
     confidence = "\nConfidence: 0.8" if variant.protocol.finish == "weighted" else ""
     reply = debating(variant.environment.filters["marked"], confidence)
     given = pool if variant.protocol.knowledge else EMPTY_POOL
-    options = {"retrieve": retrieve} if variant.protocol.needs_search else {}
+    options: dict[str, Any] = {"retrieve": retrieve} if variant.protocol.needs_search else {}
     _, model = play(name, reply, settings=settings, pool=given, score_answers=estimate, **options)
     last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
     return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))
 
 
-def check(name, found):
+def check(name: str, found: str) -> None:
     file = GOLDEN / f"{name}.txt"
     if os.environ.get("MADKE_UPDATE_GOLDEN"):
         file.write_text(found, encoding="utf-8")
@@ -92,14 +95,14 @@ def check(name, found):
 
 
 @pytest.mark.parametrize("name", sorted(variant_folders()))
-def test_the_prompts_of_a_protocol(name, pool):
+def test_the_prompts_of_a_protocol(name: str, pool: KnowledgePool) -> None:
     found = [debated(name, pool, {})]
     if name in MORE:
         found.append(f"##### with the settings {json.dumps(MORE[name])}\n\n{debated(name, pool, MORE[name])}")
     check(name, "\n".join(found))
 
 
-def test_the_prompts_of_every_task(pool):
+def test_the_prompts_of_every_task(pool: KnowledgePool) -> None:
     found = []
     for task in sorted(name for name in TASKS if TASKS.code(name) is None):
         _, model = play("madke", debating("[{}]".format), question=OF_TASK[task], pool=pool)

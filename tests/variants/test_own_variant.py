@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ STANCES = {"Proposer": "I say [Lena].", "Tester": "The weak step is the lake. Th
 
 
 @pytest.fixture
-def variant(tmp_path):
+def variant(tmp_path: Path) -> Path:
     page = Path(asset("prompts", "README.md")).read_text(encoding="utf-8")
     folder = tmp_path / "mine" / "second-look"
     folder.mkdir(parents=True)
@@ -25,18 +27,19 @@ def variant(tmp_path):
 
 
 @pytest.fixture
-def run(tmp_path, variant):
+def run(tmp_path: Path, variant: Path) -> list[str | Path]:
     (tmp_path / "data.jsonl").write_text(
         json.dumps({"id": "q", "question": "Which river leaves Lake Baikal?", "golden_answers": ["Angara"]}) + "\n"
     )
     rules = [{"agent": "Proposer", "round": 2, "reply": "You are right: [Angara]."}]
     rules += [{"agent": agent, "reply": said} for agent, said in STANCES.items()]
     (tmp_path / "script.yaml").write_text(json.dumps(rules))
-    options = ["--prompts", variant.parent, "-p", "second-look", "--model", f"scripted/{tmp_path / 'script.yaml'}"]
+    model = f"scripted/{tmp_path / 'script.yaml'}"
+    options: list[str | Path] = ["--prompts", variant.parent, "-p", "second-look", "--model", model]
     return ["run", tmp_path / "data.jsonl", *options, "--out", tmp_path / "out"]
 
 
-def test_the_page_example_debates_as_it_says(tmp_path, run):
+def test_the_page_example_debates_as_it_says(tmp_path: Path, run: list[str | Path]) -> None:
     done = madke(*run)
     assert done.returncode == 0, done.stderr
     (transcript,) = map(json.loads, (tmp_path / "out" / "transcripts.jsonl").read_text().splitlines())
@@ -69,7 +72,9 @@ def test_the_page_example_debates_as_it_says(tmp_path, run):
         ("speak.j2", lambda text: None, "speak.j2: missing"),
     ],
 )
-def test_what_is_wrong_in_a_folder_is_one_line(tmp_path, run, variant, name, change, said):
+def test_what_is_wrong_in_a_folder_is_one_line(
+    tmp_path: Path, run: list[str | Path], variant: Path, name: str, change: Callable[..., Any], said: str
+) -> None:
     text = change((variant / name).read_text())
     (variant / name).write_text(text) if text is not None else (variant / name).unlink()
     assert said in refused(*run)
@@ -94,7 +99,9 @@ def test_what_is_wrong_in_a_folder_is_one_line(tmp_path, run, variant, name, cha
         ),
     ],
 )
-def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(tmp_path, run, variant, name, text, said):
+def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(
+    tmp_path: Path, run: list[str | Path], variant: Path, name: str, text: str, said: str
+) -> None:
     (variant / "more.j2").write_text("{% if not options %}{{ missing }}{% endif %}")
     (variant / "faulty.j2").write_text("\n{{ round | nothing }}")
     template = (variant / name).read_text()
@@ -113,18 +120,20 @@ def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(tmp_path, run
         ("caf\u00e9".encode("latin-1"), "is not UTF-8 text"),
     ],
 )
-def test_a_file_that_is_no_usable_template_is_one_line(run, variant, text, said):
+def test_a_file_that_is_no_usable_template_is_one_line(
+    run: list[str | Path], variant: Path, text: bytes, said: str
+) -> None:
     (variant / "speak.j2").write_bytes(text)
     assert said in refused(*run)
 
 
 @pytest.mark.parametrize("text", ["rounds: \x1b", "rounds: 2026-99-99", "rounds: " + "[" * 3000])
-def test_a_protocol_that_is_no_yaml_is_one_line(run, variant, text):
+def test_a_protocol_that_is_no_yaml_is_one_line(run: list[str | Path], variant: Path, text: str) -> None:
     (variant / "protocol.yaml").write_text(text)
     assert "protocol.yaml: is not YAML" in refused(*run)
 
 
-def test_an_editors_files_do_not_make_it_another_run(tmp_path, run, variant):
+def test_an_editors_files_do_not_make_it_another_run(tmp_path: Path, run: list[str | Path], variant: Path) -> None:
     assert madke(*run).returncode == 0
     (variant / ".reply.j2.swp").write_bytes(b"\xff")
     assert madke(*run).returncode == 0

@@ -1,6 +1,7 @@
 """What a template may reach is decided anew for each type and name, and remembered for them alone."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from jinja2.exceptions import SecurityError
@@ -14,7 +15,7 @@ class _Record:
     _secret: str = "closed"
 
 
-def test_a_refused_attribute_is_refused_every_time(tmp_path):
+def test_a_refused_attribute_is_refused_every_time(tmp_path: Path) -> None:
     (tmp_path / "t.j2").write_text("{{ record[wanted] }}")
     template = Sandbox(tmp_path).get_template("t.j2")
     for _ in range(2):
@@ -23,12 +24,12 @@ def test_a_refused_attribute_is_refused_every_time(tmp_path):
             template.render(record=_Record(), wanted="_secret")
 
 
-def test_a_name_that_one_type_may_show_is_refused_of_another(tmp_path):
+def test_a_name_that_one_type_may_show_is_refused_of_another(tmp_path: Path) -> None:
     (tmp_path / "t.j2").write_text("{{ value.pop() }}")
     template = Sandbox(tmp_path).get_template("t.j2")
 
     class Bottle:
-        def pop(self):
+        def pop(self) -> str:
             return "plop"
 
     assert template.render(value=Bottle()) == "plop"
@@ -37,7 +38,7 @@ def test_a_name_that_one_type_may_show_is_refused_of_another(tmp_path):
     assert template.render(value=Bottle()) == "plop"
 
 
-def test_the_first_folder_wins(tmp_path):
+def test_the_first_folder_wins(tmp_path: Path) -> None:
     for folder in ("mine", "shared"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "t.j2").write_text(folder)

@@ -1,4 +1,6 @@
 import shutil
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +17,7 @@ QUESTION = Question(id="q", question="Which metal is liquid?", task="choice", ch
 VALUES = {"question": QUESTION, "round": 1, "rounds": 3}
 
 
-def test_madkes_defaults_are_the_papers():
+def test_madkes_defaults_are_the_papers() -> None:
     protocol = load_variant("madke").protocol
     assert (len(protocol.cast), protocol.rounds, protocol.temperature) == (2, 3, 0.5)
     knowledge = protocol.knowledge
@@ -28,13 +30,13 @@ def test_madkes_defaults_are_the_papers():
     assert (protocol.stop, protocol.finish) == ("judge", "summarizer")
 
 
-def test_a_setting_is_a_path_and_a_yaml_value():
+def test_a_setting_is_a_path_and_a_yaml_value() -> None:
     variant = load_variant("madke").with_settings(dict(map(setting, ["knowledge.per_source=3", "sees={peers: none}"])))
     assert variant.protocol.knowledge.per_source == 3
     assert variant.protocol.sees.peers == "none"
 
 
-def test_sources_can_be_chosen_dropped_and_given_back():
+def test_sources_can_be_chosen_dropped_and_given_back() -> None:
     variant = load_variant("madke").with_sources(["google"])
     assert variant.protocol.knowledge.sources == ("google",)
     without = variant.with_sources([])
@@ -43,12 +45,12 @@ def test_sources_can_be_chosen_dropped_and_given_back():
     assert variant.with_settings({"knowledge": "none"}).protocol == without.protocol
 
 
-def test_options_are_lettered_and_stand_with_the_question():
+def test_options_are_lettered_and_stand_with_the_question() -> None:
     (_, user) = load_variant("madke").render("judge", "choice", {**VALUES, "stances": ()})
     assert "\nQuestion: Which metal is liquid?\n(A) tin\n(B) mercury\n\nReason step by step.\n" in user.content
 
 
-def test_a_persona_is_part_of_the_system_text():
+def test_a_persona_is_part_of_the_system_text() -> None:
     settings = {"debaters": [{"name": "Ada", "persona": "You are a chemist."}, {"name": "Bo"}]}
     variant = load_variant("madke").with_settings(settings)
     assert [debater.name for debater in variant.protocol.cast] == ["Ada", "Bo"]
@@ -71,17 +73,19 @@ def test_a_persona_is_part_of_the_system_text():
         ({"temperature": -1}, "greater than or equal to 0"),
     ],
 )
-def test_impossible_protocols_are_refused(settings, said):
+def test_impossible_protocols_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         load_variant("madke").with_settings(settings)
 
 
-def test_the_fingerprint_names_every_prompt_file():
+def test_the_fingerprint_names_every_prompt_file() -> None:
     names = load_variant("madke").fingerprint()
     assert {"madke/protocol.yaml", "madke/select.j2", "_shared/question.j2", "tasks/claim.yaml"} <= set(names)
 
 
-def test_templates_are_compiled_and_checked_once_for_every_protocol_over_them(tmp_path, monkeypatch):
+def test_templates_are_compiled_and_checked_once_for_every_protocol_over_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine = tmp_path / "mine"
     shutil.copytree(asset("prompts", "madke"), mine)
     compiled = []
@@ -108,7 +112,7 @@ class Haiku(ShortAnswer):
     name = "haiku"
 
 
-def test_a_task_may_bring_its_own_wording():
+def test_a_task_may_bring_its_own_wording() -> None:
     task = Haiku()
     variant = load_variant("madke")
     values = {**VALUES, "stances": ()}

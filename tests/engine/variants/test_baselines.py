@@ -1,15 +1,21 @@
 """The baselines of Wang et al., section 4.2, as configurations of the same engine."""
 
+from typing import Any
+
 import pytest
 
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import KnowledgePool
+from madke.core.transcript import Transcript
+from madke.llm.scripted import ScriptedChat
 from madke.variants import load_variant
 from tests.support.debates import play
 
 
-def run(name, answers=("Lake Baikal",), **options):
+def run(name: str, answers: tuple[str, ...] = ("Lake Baikal",), **options: Any) -> tuple[Transcript, ScriptedChat]:
     agents = [debater.name for debater in load_variant(name).protocol.cast]
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str:
         agent = request.purpose.agent
         answer = answers[agents.index(agent) % len(answers)] if agent in agents else answers[0]
         return f"{agent}: the answer is [{answer}]."
@@ -27,13 +33,13 @@ def run(name, answers=("Lake Baikal",), **options):
         ("self-consistency", {"debaters": 9}, 9),
     ],
 )
-def test_calls_per_question(pool, name, settings, calls):
+def test_calls_per_question(pool: KnowledgePool, name: str, settings: dict[str, Any], calls: int) -> None:
     transcript, model = run(name, pool=pool, settings=settings)
     assert model.calls == calls
     assert (transcript.stop_reason, transcript.answer) == ("rounds", "Lake Baikal")
 
 
-def test_rag_gets_the_whole_pool_and_the_others_none(pool):
+def test_rag_gets_the_whole_pool_and_the_others_none(pool: KnowledgePool) -> None:
     for name, shown in (
         ("rag", True),
         ("cot", False),
@@ -46,20 +52,20 @@ def test_rag_gets_the_whole_pool_and_the_others_none(pool):
         assert all(("<knowledge>" in prompt) == shown for prompt in prompts), name
 
 
-def test_any_of_them_can_be_given_a_pool(pool):
+def test_any_of_them_can_be_given_a_pool(pool: KnowledgePool) -> None:
     for name in ("standard", "cot", "self-consistency"):
         transcript, model = run(name, pool=pool, sources=("wiki", "google"))
         assert all("Knowledge 2 - Deep lakes:" in request.messages[-1].content for request in model.requests), name
         assert transcript.rounds[0].turns[0].selection is None
 
 
-def test_standard_prompting_asks_for_no_reasoning():
+def test_standard_prompting_asks_for_no_reasoning() -> None:
     (_, standard), (_, cot) = run("standard"), run("cot")
     assert "step by step" not in standard.requests[0].messages[-1].content
     assert "step by step" in cot.requests[0].messages[-1].content
 
 
-def test_self_consistency_is_a_vote_under_the_tasks_matcher():
+def test_self_consistency_is_a_vote_under_the_tasks_matcher() -> None:
     transcript, model = run("self-consistency", answers=("Lake Tanganyika", "Lake Baikal", "the lake baikal", "x", "y"))
     assert (transcript.answer, transcript.final.tie) == ("Lake Baikal", False)
     assert len({request.purpose.agent for request in model.requests}) == 5

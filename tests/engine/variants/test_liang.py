@@ -3,9 +3,14 @@
 import gzip
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.runs.cast import role_models
 from madke.tasks import TASKS
@@ -17,10 +22,10 @@ OPEN = {"reason": "Both have a point.", "settled": False, "side": "", "answer": 
 SETTLED = {"reason": "The figures decide it.", "settled": True, "side": "Negative", "answer": "Lake Baikal"}
 
 
-def settled_in(last=None, verdict=SETTLED):
+def settled_in(last: int | None = None, verdict: dict[str, Any] = SETTLED) -> Callable[..., Any]:
     """The judge settles in iteration ``last`` (None: never); debaters say who they are and when."""
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str:
         purpose = request.purpose
         match purpose.stage:
             case "judge":
@@ -32,13 +37,15 @@ def settled_in(last=None, verdict=SETTLED):
     return reply
 
 
-def said(n, agent):
+def said(n: int, agent: str) -> str:
     return f"{agent} in iteration {n}:"
 
 
 @pytest.mark.parametrize("debaters", [None, 3])
 @pytest.mark.parametrize("last", [1, 2, 3, None])
-def test_an_iteration_takes_n_plus_1_calls_and_one_more_extracts_what_was_never_settled(last, debaters):
+def test_an_iteration_takes_n_plus_1_calls_and_one_more_extracts_what_was_never_settled(
+    last: int | None, debaters: int | None
+) -> None:
     transcript, model = play("liang", settled_in(last), settings={"debaters": debaters} if debaters else {})
     n, iterations = debaters or 2, last or 3
     assert len(transcript.rounds) == iterations
@@ -47,7 +54,7 @@ def test_an_iteration_takes_n_plus_1_calls_and_one_more_extracts_what_was_never_
     assert len(asked(model, stage="extract")) == (last is None)
 
 
-def test_a_debater_reads_all_that_was_said_before_it_even_in_its_own_iteration():
+def test_a_debater_reads_all_that_was_said_before_it_even_in_its_own_iteration() -> None:
     transcript, model = play("liang", settled_in())
     assert [[turn.reads for turn in entry.turns] for entry in transcript.rounds] == [
         [(), ("Affirmative",)],
@@ -64,7 +71,7 @@ def test_a_debater_reads_all_that_was_said_before_it_even_in_its_own_iteration()
         assert [turn for turn in spoken if said(*turn) in text] == spoken[:place]
 
 
-def test_they_speak_in_a_fixed_order_each_iteration():
+def test_they_speak_in_a_fixed_order_each_iteration() -> None:
     transcript, model = play("liang", settled_in())
     assert [entry.order for entry in transcript.rounds] == [SIDES] * 3
     assert [request.purpose.agent for request in model.requests] == [*SIDES, "judge"] * 3 + ["judge"]
@@ -72,7 +79,7 @@ def test_they_speak_in_a_fixed_order_each_iteration():
 
 
 @pytest.mark.parametrize("debaters", [2, 3])
-def test_the_history_is_a_chat_own_turns_as_assistant_the_others_as_user(debaters):
+def test_the_history_is_a_chat_own_turns_as_assistant_the_others_as_user(debaters: int) -> None:
     transcript, model = play("liang", settled_in(), settings={"debaters": debaters})
     names = [f"Debater {number}" for number in range(1, debaters + 1)]
     for request in asked(model, stage="speak") + asked(model, stage="reply"):
@@ -88,7 +95,7 @@ def test_the_history_is_a_chat_own_turns_as_assistant_the_others_as_user(debater
             assert (f"{name}: <reply>{name} in iteration" in heard) == (said(1, name) in heard)
 
 
-def test_the_judge_reads_the_whole_history_and_decides_after_each_iteration():
+def test_the_judge_reads_the_whole_history_and_decides_after_each_iteration() -> None:
     _, model = play("liang", settled_in())
     for n in (1, 2, 3):
         (request,) = asked(model, stage="judge", round=n)
@@ -100,7 +107,7 @@ def test_the_judge_reads_the_whole_history_and_decides_after_each_iteration():
     assert all(line in shown(request) for line in lines)
 
 
-def test_the_verdict_keeps_side_reason_and_answer_and_is_the_final_answer():
+def test_the_verdict_keeps_side_reason_and_answer_and_is_the_final_answer() -> None:
     transcript, _ = play("liang", settled_in(2))
     first, last = (entry.verdict for entry in transcript.rounds)
     assert (first.consensus, first.side, first.answer) == (False, None, None)
@@ -110,12 +117,12 @@ def test_the_verdict_keeps_side_reason_and_answer_and_is_the_final_answer():
     assert (transcript.final.rule, transcript.final.text) == (last.rule, last.text)
 
 
-def test_what_was_never_settled_is_extracted_from_the_whole_history():
+def test_what_was_never_settled_is_extracted_from_the_whole_history() -> None:
     transcript, _ = play("liang", settled_in())
     assert (transcript.answer, transcript.final.by, transcript.final.agent) == ("Lake Tanganyika", "judge", None)
 
 
-def test_an_unreadable_verdict_settles_nothing():
+def test_an_unreadable_verdict_settles_nothing() -> None:
     base = settled_in(1)
     transcript, model = play(
         "liang", lambda r: "The negative side did well." if r.purpose.stage == "judge" else base(r)
@@ -124,18 +131,18 @@ def test_an_unreadable_verdict_settles_nothing():
     assert (transcript.stop_reason, model.calls) == ("rounds", 3 * 3 + 1)
 
 
-def test_a_verdict_without_a_readable_answer_settles_and_the_answer_is_extracted():
+def test_a_verdict_without_a_readable_answer_settles_and_the_answer_is_extracted() -> None:
     transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": ""}))
     assert (transcript.stop_reason, transcript.rounds[0].verdict.side) == ("settled", "Negative")
     assert (transcript.answer, model.calls) == ("Lake Tanganyika", 3 + 1)
 
 
-def test_the_extraction_can_be_asked_for_always():
+def test_the_extraction_can_be_asked_for_always() -> None:
     transcript, model = play("liang", settled_in(1), settings={"extract": "always"})
     assert (transcript.stop_reason, transcript.answer, model.calls) == ("settled", "Lake Tanganyika", 3 + 1)
 
 
-def test_without_adaptive_break_every_iterations_forced_extraction_is_recorded():
+def test_without_adaptive_break_every_iterations_forced_extraction_is_recorded() -> None:
     transcript, model = play("liang", settled_in(1), settings={"stop": "never", "extract": "each_round"})
     assert model.calls == (2 + 1) * 3
     assert [entry.extracted.text for entry in transcript.rounds] == [
@@ -146,7 +153,7 @@ def test_without_adaptive_break_every_iterations_forced_extraction_is_recorded()
     assert said(2, "Affirmative") not in shown(asked(model, stage="extract", round=1)[0])
 
 
-def test_the_level_changes_the_debaters_system_text_and_nothing_else():
+def test_the_level_changes_the_debaters_system_text_and_nothing_else() -> None:
     by_level = []
     for level in (0, 1, 2, 3):
         _, model = play("liang", settled_in(), settings={"level": level})
@@ -159,7 +166,7 @@ def test_the_level_changes_the_debaters_system_text_and_nothing_else():
     assert default.requests[0].messages == by_level[2][0].messages
 
 
-def test_debaters_without_sides_share_their_system_text():
+def test_debaters_without_sides_share_their_system_text() -> None:
     _, model = play("liang", settled_in(), settings={"debaters": 3})
     systems = {request.messages[0].content for request in model.requests if request.purpose.agent != "judge"}
     assert len(systems) == 1
@@ -170,7 +177,7 @@ def test_debaters_without_sides_share_their_system_text():
     assert "disagree" not in affirmative.partition("\n\n")[2]
 
 
-def test_after_a_failed_affirmative_the_negative_opens_and_is_told_nothing_that_does_not_hold():
+def test_after_a_failed_affirmative_the_negative_opens_and_is_told_nothing_that_does_not_hold() -> None:
     _, model = play("liang", failing(settled_in(), agent="Affirmative", round=1))
     (opening,) = asked(model, agent="Negative", round=1)
     assert opening.purpose.stage == "speak"
@@ -178,7 +185,7 @@ def test_after_a_failed_affirmative_the_negative_opens_and_is_told_nothing_that_
     assert "in your first turn" not in shown(opening).casefold()
 
 
-def test_meta_prompts_name_topic_debaters_and_iteration_limit():
+def test_meta_prompts_name_topic_debaters_and_iteration_limit() -> None:
     _, model = play("liang", settled_in(), settings={"rounds": 5})
     for request in model.requests:
         system = request.messages[0].content
@@ -188,7 +195,7 @@ def test_meta_prompts_name_topic_debaters_and_iteration_limit():
         assert (QUESTION.question in system) == (request.purpose.agent != "judge")
 
 
-def test_a_failed_turn_leaves_one_voice_which_is_no_verdict():
+def test_a_failed_turn_leaves_one_voice_which_is_no_verdict() -> None:
     transcript, model = play("liang", failing(settled_in(2), agent="Negative", round=1))
     assert transcript.degraded
     assert (transcript.rounds[0].verdict.consensus, asked(model, stage="judge", round=1)) == (None, [])
@@ -200,25 +207,25 @@ def test_a_failed_turn_leaves_one_voice_which_is_no_verdict():
     assert (transcript.status, transcript.answer) == ("ok", "Lake Baikal")
 
 
-def test_who_has_nobody_to_respond_to_opens_the_debate():
+def test_who_has_nobody_to_respond_to_opens_the_debate() -> None:
     _, model = play("liang", failing(settled_in(2), agent="Affirmative", round=1))
     assert [request.purpose.stage for request in model.requests[:2]] == ["speak", "speak"]
 
 
-def test_it_can_be_given_a_pool_that_the_judge_does_not_see(pool):
+def test_it_can_be_given_a_pool_that_the_judge_does_not_see(pool: KnowledgePool) -> None:
     _, model = play("liang", settled_in(), sources=("wiki", "google"), pool=pool)
     assert model.calls == 3 * 3 + 1
     for request in model.requests:
         assert ("Knowledge 1 - Lake Tanganyika:" in shown(request)) == (request.purpose.agent != "judge")
 
 
-def test_different_models_can_play_the_roles():
+def test_different_models_can_play_the_roles() -> None:
     protocol = load_variant("liang").protocol
     named = role_models(protocol, "offline", {"affirmative": "openai/a", "negative": "openai/b", "judge": "openai/c"})
     assert named == {"Affirmative": "openai/a", "Negative": "openai/b", "judge": "openai/c"}
 
 
-def test_defaults_are_those_of_the_released_code():
+def test_defaults_are_those_of_the_released_code() -> None:
     protocol = load_variant("liang").protocol
     assert (protocol.rounds, protocol.temperature, protocol.level) == (3, 0, 2)
     _, model = play("liang", settled_in(1))
@@ -226,14 +233,14 @@ def test_defaults_are_those_of_the_released_code():
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_it_debates_every_task(task):
+def test_it_debates_every_task(task: str) -> None:
     question = Question(id="q", question="Which?", task=task, choices=("one", "two") if task == "choice" else ())
     answer = {"choice": "B", "claim": "REFUTES", "math": "3/2"}.get(task, "two")
     transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": answer}), question=question)
     assert (transcript.answer, model.calls) == (answer, 3)
 
 
-def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data):
+def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data: Path) -> None:
     lines = gzip.decompress((shared_data / "recorded" / "mad_commonmt_debates_100.jsonl.gz").read_bytes()).splitlines()
     assert len(lines) == 100
     for record in map(json.loads, lines):
@@ -250,8 +257,8 @@ def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data):
         assert letters(transcript.answer) == letters(record["debate translation"])
 
 
-def replaying(said):
-    def reply(request):
+def replaying(said: dict[str, list[str]]) -> Callable[..., Any]:
+    def reply(request: ChatRequest) -> str:
         n = request.purpose.round
         match request.purpose.stage, request.purpose.agent:
             case "judge", _:
@@ -265,6 +272,6 @@ def replaying(said):
     return reply
 
 
-def letters(answer):
+def letters(answer: str) -> str:
     """The file has lost some apostrophes."""
     return re.sub(r"\W", "", answer)

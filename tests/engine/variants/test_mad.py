@@ -1,17 +1,21 @@
 """``mad`` against Du et al.: simultaneous rounds, each reads the others' of the round before, the majority answers."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import KnowledgePool
 from madke.variants import load_variant
 from tests.support.debates import asked, failing, play, shown
 
 NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 
 
-def holding(*answers):
-    def reply(request):
+def holding(*answers: str) -> Callable[..., Any]:
+    def reply(request: ChatRequest) -> str:
         agent, n = request.purpose.agent, request.purpose.round
         return f"{agent} in round {n}: the answer is [{answers[NAMES.index(agent)]}]."
 
@@ -19,20 +23,20 @@ def holding(*answers):
 
 
 @pytest.mark.parametrize(("debaters", "rounds", "calls"), [(3, 2, 6), (2, 3, 6), (3, 1, 3), (1, 2, 2)])
-def test_a_question_takes_n_times_r_calls_even_where_all_agree(debaters, rounds, calls):
+def test_a_question_takes_n_times_r_calls_even_where_all_agree(debaters: int, rounds: int, calls: int) -> None:
     settings = {"debaters": debaters, "rounds": rounds}
     transcript, model = play("mad", holding("x", "x", "x"), settings=settings)
     assert model.calls == calls
     assert (transcript.stop_reason, len(transcript.rounds)) == ("rounds", rounds)
 
 
-def test_the_papers_settings_are_the_defaults():
+def test_the_papers_settings_are_the_defaults() -> None:
     protocol = load_variant("mad").protocol
     assert (len(protocol.cast), protocol.rounds, protocol.knowledge, protocol.stop) == (3, 2, None, "never")
     assert (protocol.talk.first, protocol.talk.later, protocol.order.by) == ("simultaneous", "simultaneous", "fixed")
 
 
-def test_everybody_reads_the_others_of_the_round_before_and_its_own_answer():
+def test_everybody_reads_the_others_of_the_round_before_and_its_own_answer() -> None:
     transcript, model = play("mad", holding("Rome", "Oslo", "Bern"), settings={"rounds": 3})
     for entry in transcript.rounds:
         for turn in entry.turns:
@@ -47,17 +51,17 @@ def test_everybody_reads_the_others_of_the_round_before_and_its_own_answer():
     assert [turn.stance.stage for turn in transcript.rounds[1].turns] == ["reply"] * 3
 
 
-def test_the_answer_is_the_majoritys_under_the_tasks_matcher():
+def test_the_answer_is_the_majoritys_under_the_tasks_matcher() -> None:
     transcript, _ = play("mad", holding("Oslo", "Lake Baikal", "the lake baikal"))
     assert (transcript.final.by, transcript.answer, transcript.final.tie) == ("majority", "Lake Baikal", False)
 
 
-def test_a_tie_goes_to_the_earliest_agent_and_is_recorded():
+def test_a_tie_goes_to_the_earliest_agent_and_is_recorded() -> None:
     transcript, _ = play("mad", holding("Oslo", "Rome", "Bern"))
     assert (transcript.answer, transcript.final.tie) == ("Oslo", True)
 
 
-def test_a_failed_agent_is_left_out_of_its_round():
+def test_a_failed_agent_is_left_out_of_its_round() -> None:
     transcript, _ = play("mad", failing(holding("Oslo", "Rome", "Rome"), agent="Debater 1", round=2))
     assert (transcript.answer, transcript.degraded, transcript.status) == ("Rome", True, "ok")
 
@@ -67,7 +71,9 @@ def test_a_failed_agent_is_left_out_of_its_round():
     [((), ()), (("wiki",), (0, 1)), (("google",), (0,)), (("wiki", "google"), (0, 1, 2))],
     ids=["w/o", "w wiki", "w google", "w all"],
 )
-def test_the_rows_with_and_without_knowledge_differ_in_the_sources_alone(pool, sources, numbers):
+def test_the_rows_with_and_without_knowledge_differ_in_the_sources_alone(
+    pool: KnowledgePool, sources: tuple[str, ...], numbers: tuple[int, ...]
+) -> None:
     kept = tuple(passage for passage in pool.passages if passage.source in sources)
     transcript, model = play("mad", holding("x", "x", "x"), sources=sources, pool=replace(pool, passages=kept))
     assert model.calls == 6

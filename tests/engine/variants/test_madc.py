@@ -1,9 +1,13 @@
 """``madc`` against Zhang et al.; the orders themselves are tested in ``test_order``."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.tasks import TASKS
 from madke.variants import load_variant
@@ -14,8 +18,8 @@ FIRST = ["Lake Chad"] * 2 + ["Lake Baikal"] * 3 + ["Lake Como"] + ["Lake Geneva"
 """What the ten hold in round 1: the order of round 2 is Como, Chad, Baikal, Geneva."""
 
 
-def debating(first=FIRST, then="Lake Baikal"):
-    def reply(request):
+def debating(first: list[str] = FIRST, then: str = "Lake Baikal") -> Callable[..., Any]:
+    def reply(request: ChatRequest) -> str:
         n = request.purpose.round
         answer = first[NAMES.index(request.purpose.agent)] if n == 1 else then
         return f"{request.purpose.agent} in round {n}: the answer is ({answer})."
@@ -24,18 +28,18 @@ def debating(first=FIRST, then="Lake Baikal"):
 
 
 @pytest.mark.parametrize(("debaters", "rounds"), [(10, 2), (10, 3), (4, 2), (2, 4)])
-def test_a_question_takes_n_times_r_calls(debaters, rounds):
+def test_a_question_takes_n_times_r_calls(debaters: int, rounds: int) -> None:
     settings = {"debaters": debaters, "rounds": rounds}
     transcript, model = play("madc", debating(), settings=settings)
     assert model.calls == debaters * rounds
     assert (transcript.stop_reason, transcript.final.by) == ("rounds", "majority")
 
 
-def test_without_settings_ten_agents_debate_once():
+def test_without_settings_ten_agents_debate_once() -> None:
     assert play("madc", debating())[1].calls == 20
 
 
-def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer():
+def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer() -> None:
     _, model = play("madc", debating())
     for request in asked(model, round=1):
         prompt = shown(request)
@@ -44,7 +48,7 @@ def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer():
     assert not any("<example>" in shown(request) for request in asked(model, round=2))
 
 
-def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last():
+def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last() -> None:
     transcript, model = play("madc", debating())
     order = [NAMES[n] for n in (5, 0, 1, 2, 3, 4, 6, 7, 8, 9)]
     second = transcript.rounds[1]
@@ -59,19 +63,19 @@ def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last(
         assert said == list(turn.reads)
 
 
-def test_the_majority_of_the_last_round_is_the_answer():
+def test_the_majority_of_the_last_round_is_the_answer() -> None:
     transcript, _ = play("madc", debating(then="Lake Como"))
     assert (transcript.answer, transcript.final.tie) == ("Lake Como", False)
 
 
-def test_a_tie_goes_to_the_earliest_agent_and_is_recorded():
+def test_a_tie_goes_to_the_earliest_agent_and_is_recorded() -> None:
     transcript, _ = play(
         "madc", debating(["x", "y", "y", "x"]), settings={"debaters": 4, "rounds": 1, "order": "fixed"}
     )
     assert (transcript.answer, transcript.final.tie) == ("x", True)
 
 
-def test_a_failed_agent_is_read_by_nobody_and_speaks_again():
+def test_a_failed_agent_is_read_by_nobody_and_speaks_again() -> None:
     transcript, model = play("madc", failing(debating(), agent="Debater 10", round=1))
     assert transcript.degraded
     assert not any("Debater 10" in turn.reads for turn in transcript.rounds[1].turns)
@@ -81,7 +85,7 @@ def test_a_failed_agent_is_read_by_nobody_and_speaks_again():
 
 
 @pytest.mark.parametrize("by", ["fixed", "random", "truth_first", "truth_last"])
-def test_another_order_is_one_setting(by):
+def test_another_order_is_one_setting(by: str) -> None:
     transcript, model = play("madc", debating(), settings={"order": by}, seed=1)
     assert model.calls == 20
     assert sorted(transcript.rounds[1].order) == sorted(NAMES)
@@ -91,7 +95,7 @@ def test_another_order_is_one_setting(by):
         assert right == sorted(right, reverse=by == "truth_first")
 
 
-def test_personas_rotate_and_stand_in_the_prompts():
+def test_personas_rotate_and_stand_in_the_prompts() -> None:
     debaters = [{"name": name, "persona": f"You are {name}."} for name in ("a chemist", "a poet")]
     settings = {"debaters": debaters, "order.rotate_personas": True}
     _, model = play("madc", lambda r: "It is (x).", settings=settings)
@@ -102,12 +106,12 @@ def test_personas_rotate_and_stand_in_the_prompts():
     assert shown_to["a poet", 1] == shown_to["a chemist", 2] == "a poet."
 
 
-def test_a_pool_can_be_given(pool):
+def test_a_pool_can_be_given(pool: KnowledgePool) -> None:
     _, model = play("madc", debating(), sources=("wiki", "google"), pool=pool)
     assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
 
 
-def test_an_answer_may_hold_parentheses_of_its_own():
+def test_an_answer_may_hold_parentheses_of_its_own() -> None:
     question = Question(id="m2", question="Where does its centre go?", answers=("(2, -2)",), task="math")
     transcript, model = play("madc", lambda r: "The answer is: ((2,-2)).", question=question, settings={"debaters": 2})
     assert TASKS["math"].accepts(transcript.answer, question)
@@ -115,7 +119,7 @@ def test_an_answer_may_hold_parentheses_of_its_own():
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_every_task_has_four_examples_in_the_papers_form(task):
+def test_every_task_has_four_examples_in_the_papers_form(task: str) -> None:
     question = Question(id="q", question="Which?", answers=("A",), task=task, choices=("x", "y"))
     variant = load_variant("madc")
     values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": [], "prepared": {}}

@@ -1,21 +1,24 @@
 """``madke-live``: a debater may ask for one search a round; the pool grows, and says where it grew from."""
 
 import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
+from madke.core.chat import ChatRequest, Purpose
 from madke.core.errors import UserError
-from madke.core.knowledge import Hits
+from madke.core.knowledge import Hits, KnowledgePool, Passage
 from tests.conftest import passage
 from tests.support.debates import asked, play, shown
 
 ONE, TWO = "Debater 1", "Debater 2"
 
 
-def asking(queries, agree_in=2):
+def asking(queries: dict[tuple[str, int], str], agree_in: int = 2) -> Callable[..., Any]:
     """Debaters choose passage 0 and ask for ``queries[agent, round]``, where there is one."""
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str:
         purpose = request.purpose
         match purpose.stage:
             case "select":
@@ -31,21 +34,21 @@ def asking(queries, agree_in=2):
 class Library:
     """Answers searches from a mapping of queries to passages or error texts, and remembers what it was asked."""
 
-    def __init__(self, found):
+    def __init__(self, found: Mapping[str, Any]) -> None:
         self.found = found
-        self.asked = []
+        self.asked: list[Any] = []
 
-    async def __call__(self, query, purpose):
+    async def __call__(self, query: str, purpose: Purpose) -> Hits:
         self.asked.append((query, purpose.stage, purpose.agent, purpose.round))
         found = self.found[query]
         return Hits(error=found) if isinstance(found, str) else Hits(passages=tuple(found))
 
 
-def book(key, text=None):
+def book(key: str, text: Any = None) -> Passage:
     return passage("google", key, f"Title of {key}", text or f"A new text {key}.")
 
 
-def test_what_a_search_finds_joins_the_pool_with_its_provenance(pool):
+def test_what_a_search_finds_joins_the_pool_with_its_provenance(pool: KnowledgePool) -> None:
     library = Library({"deepest lake": [book("a"), book("b")], "lake depths": [book("c")]})
     queries = {(ONE, 1): "deepest lake", (TWO, 2): "lake depths"}
     transcript, _ = play("madke-live", asking(queries), pool=pool, retrieve=library)
@@ -63,7 +66,9 @@ def test_what_a_search_finds_joins_the_pool_with_its_provenance(pool):
     assert library.asked == [("deepest lake", "search", ONE, 1), ("lake depths", "search", TWO, 2)]
 
 
-def test_its_debater_reads_it_in_the_same_turn_and_everybody_may_choose_it_in_the_next_round(pool):
+def test_its_debater_reads_it_in_the_same_turn_and_everybody_may_choose_it_in_the_next_round(
+    pool: KnowledgePool,
+) -> None:
     library = Library({"deepest lake": [book("a")]})
     _, model = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)
     new = "Knowledge 3 - Title of a: A new text a."
@@ -75,10 +80,10 @@ def test_its_debater_reads_it_in_the_same_turn_and_everybody_may_choose_it_in_th
     assert not any(new in shown(request) for request in asked(model, stage="reply", round=2))
 
 
-def test_numbers_go_by_the_debaters_whoever_was_answered_first(pool):
+def test_numbers_go_by_the_debaters_whoever_was_answered_first(pool: KnowledgePool) -> None:
     second_answered = asyncio.Event()
 
-    async def slow_for_the_first(query, purpose):
+    async def slow_for_the_first(query: str, purpose: Purpose) -> Hits:
         if purpose.agent == ONE:
             await second_answered.wait()
         else:
@@ -95,7 +100,7 @@ def test_numbers_go_by_the_debaters_whoever_was_answered_first(pool):
     ]
 
 
-def test_a_passage_that_the_pool_holds_keeps_its_number(pool):
+def test_a_passage_that_the_pool_holds_keeps_its_number(pool: KnowledgePool) -> None:
     library = Library({"baikal": [pool.passages[2], book("a")], "again": [book("a"), pool.passages[0]]})
     queries = {(ONE, 1): "baikal", (TWO, 1): "again"}
     transcript, model = play("madke-live", asking(queries), pool=pool, retrieve=library)
@@ -105,7 +110,7 @@ def test_a_passage_that_the_pool_holds_keeps_its_number(pool):
     assert shown(request).count("Knowledge 0 - Lake Baikal:") == 1
 
 
-def test_a_failed_search_is_recorded_and_its_error_becomes_no_knowledge(pool):
+def test_a_failed_search_is_recorded_and_its_error_becomes_no_knowledge(pool: KnowledgePool) -> None:
     library = Library({"deepest lake": "the search engine is gone"})
     transcript, model = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)
     search = transcript.rounds[0].turns[0].search
@@ -116,14 +121,14 @@ def test_a_failed_search_is_recorded_and_its_error_becomes_no_knowledge(pool):
     assert "Knowledge 0 - Lake Baikal:" in shown(request)
 
 
-def test_a_search_that_finds_nothing_changes_nothing(pool):
+def test_a_search_that_finds_nothing_changes_nothing(pool: KnowledgePool) -> None:
     transcript, _ = play("madke-live", asking({(ONE, 1): "q"}), pool=pool, retrieve=Library({"q": []}))
     search = transcript.rounds[0].turns[0].search
     assert (search.ids, search.error, len(transcript.pool), transcript.degraded) == ((), None, 3, False)
 
 
 @pytest.mark.parametrize(("agree_in", "rounds"), [(1, 1), (2, 2), (9, 3)])
-def test_searches_are_no_calls_of_a_model(pool, agree_in, rounds):
+def test_searches_are_no_calls_of_a_model(pool: KnowledgePool, agree_in: int, rounds: int) -> None:
     queries = {(agent, n): f"{agent} {n}" for agent in (ONE, TWO) for n in (1, 2, 3)}
     library = Library({query: [] for query in queries.values()})
     transcript, model = play("madke-live", asking(queries, agree_in), pool=pool, retrieve=library)
@@ -132,7 +137,7 @@ def test_searches_are_no_calls_of_a_model(pool, agree_in, rounds):
     assert "search" not in transcript.usage
 
 
-def test_an_empty_pool_can_be_filled():
+def test_an_empty_pool_can_be_filled() -> None:
     library = Library({"deepest lake": [book("a")]})
     transcript, model = play("madke-live", asking({(TWO, 1): "deepest lake"}), retrieve=library)
     assert model.calls == 4 * 2 + 2 + 1
@@ -140,24 +145,24 @@ def test_an_empty_pool_can_be_filled():
     assert "No passages have been found so far." in shown(model.requests[0])
 
 
-def test_of_two_searches_in_one_reply_one_is_made(pool):
+def test_of_two_searches_in_one_reply_one_is_made(pool: KnowledgePool) -> None:
     library = Library({"lake depths": []})
     queries = {(ONE, 1): "deepest lake] or better [Search: lake depths"}
     play("madke-live", asking(queries), pool=pool, retrieve=library)
     assert [query for query, *_ in library.asked] == ["lake depths"]
 
 
-def test_an_echoed_placeholder_is_no_search(pool):
+def test_an_echoed_placeholder_is_no_search(pool: KnowledgePool) -> None:
     library = Library({})
     transcript, _ = play("madke-live", asking({(ONE, 1): "..."}), pool=pool, retrieve=library)
     assert library.asked == []
     assert transcript.rounds[0].turns[0].search is None
 
 
-def test_who_declines_the_pool_may_still_search(pool):
+def test_who_declines_the_pool_may_still_search(pool: KnowledgePool) -> None:
     base = asking({})
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str:
         return "[No Found] [Search: deepest lake]" if request.purpose.stage == "select" else base(request)
 
     transcript, model = play("madke-live", reply, pool=pool, retrieve=Library({"deepest lake": [book("a")]}))
@@ -169,7 +174,7 @@ def test_who_declines_the_pool_may_still_search(pool):
     ]
 
 
-def test_under_sequential_talk_who_comes_later_can_choose_what_the_earlier_found(pool):
+def test_under_sequential_talk_who_comes_later_can_choose_what_the_earlier_found(pool: KnowledgePool) -> None:
     settings = {"talk.later": "sequential", "sees.peers": "latest"}
     library = Library({"deepest lake": [book("a")]})
     _, model = play("madke-live", asking({(ONE, 2): "deepest lake"}), pool=pool, settings=settings, retrieve=library)
@@ -177,19 +182,19 @@ def test_under_sequential_talk_who_comes_later_can_choose_what_the_earlier_found
     assert "Knowledge 3 - Title of a: A new text a." in shown(request)
 
 
-def test_without_anybody_to_search_it_is_refused(pool):
+def test_without_anybody_to_search_it_is_refused(pool: KnowledgePool) -> None:
     with pytest.raises(UserError, match="needs sources that can be searched"):
         play("madke-live", asking({}), pool=pool)
 
 
-def test_only_here_is_a_search_offered(pool):
+def test_only_here_is_a_search_offered(pool: KnowledgePool) -> None:
     _, live = play("madke-live", asking({}), pool=pool, retrieve=Library({}))
     _, plain = play("madke", asking({}), pool=pool)
     offers = [["[Search: ...]" in shown(r) for r in asked(m, stage="select")] for m in (live, plain)]
     assert offers == [[True] * 4, [False] * 4]
 
 
-def test_a_passage_that_the_pool_holds_under_another_key_gets_no_second_number(pool):
+def test_a_passage_that_the_pool_holds_under_another_key_gets_no_second_number(pool: KnowledgePool) -> None:
     again = passage("google", "mirror", "A mirror", pool.passages[1].text.upper())
     library = Library({"deepest lake": [again]})
     transcript, _ = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)

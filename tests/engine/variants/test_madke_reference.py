@@ -2,25 +2,27 @@
 
 import pytest
 
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import KnowledgePool
 from madke.variants import load_variant
 from tests.support.debates import asked, disagreeing_until, play, shown
 
 
-def seen(request):
+def seen(request: ChatRequest) -> list[tuple[int, ...]]:
     """The stances that a prompt shows."""
     turns = [(d, n) for n in (1, 2, 3) for d in (1, 2)]
     return [(d, n) for d, n in turns if f"Debater {d} in round {n}:" in shown(request)]
 
 
 @pytest.mark.parametrize(("last", "rounds"), [(1, 1), (2, 2), (3, 3), (9, 3)])
-def test_a_question_takes_2nr_plus_r_plus_1_calls(pool, last, rounds):
+def test_a_question_takes_2nr_plus_r_plus_1_calls(pool: KnowledgePool, last: int, rounds: int) -> None:
     transcript, model = play("madke-reference", disagreeing_until(last), pool=pool)
     assert (len(transcript.rounds), model.calls) == (rounds, 4 * rounds + rounds + 1)
     assert transcript.stop_reason == ("consensus" if last <= 3 else "rounds")
     assert (transcript.final.by, transcript.answer) == ("summarizer", "Lake Baikal")
 
 
-def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone():
+def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone() -> None:
     here, there = (load_variant(name).protocol.model_dump() for name in ("madke-reference", "madke"))
     differing = {name for name in here if here[name] != there[name]}
     assert differing == {"source", "knowledge", "talk", "sees"}
@@ -29,9 +31,9 @@ def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone():
     assert here["sees"] == {**there["sees"], "peers": "latest"}
 
 
-def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(pool):
+def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(pool: KnowledgePool) -> None:
     transcript, model = play("madke-reference", disagreeing_until(9), pool=pool)
-    expected = {(1, 1): [], (2, 1): []}
+    expected: dict[tuple[int, int], list[tuple[int, int]]] = {(1, 1): [], (2, 1): []}
     expected |= {(1, n): [(1, n - 1), (2, n - 1)] for n in (2, 3)}
     expected |= {(2, n): [(2, n - 1), (1, n)] for n in (2, 3)}
     for (debater, n), stances in expected.items():
@@ -44,7 +46,7 @@ def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(po
     ]
 
 
-def test_later_turns_follow_each_other_selection_included(pool):
+def test_later_turns_follow_each_other_selection_included(pool: KnowledgePool) -> None:
     _, model = play("madke-reference", disagreeing_until(9), pool=pool)
     second = [(r.purpose.agent, r.purpose.stage) for r in asked(model, round=2)]
     assert second == [
@@ -56,13 +58,13 @@ def test_later_turns_follow_each_other_selection_included(pool):
     ]
 
 
-def test_a_selection_sees_its_own_previous_answer_alone(pool):
+def test_a_selection_sees_its_own_previous_answer_alone(pool: KnowledgePool) -> None:
     _, model = play("madke-reference", disagreeing_until(9), pool=pool)
     for n in (2, 3):
         assert [seen(request) for request in asked(model, stage="select", round=n)] == [[(1, n - 1)], [(2, n - 1)]]
 
 
-def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool):
+def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool: KnowledgePool) -> None:
     (judge,), (plain,) = (
         asked(play(name, disagreeing_until(1), pool=pool)[1], stage="judge") for name in ("madke-reference", "madke")
     )
@@ -71,7 +73,7 @@ def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool):
     assert "it is correct" not in shown(plain)
 
 
-def test_judge_and_summarizer_read_the_rounds_stances_and_no_pool(pool):
+def test_judge_and_summarizer_read_the_rounds_stances_and_no_pool(pool: KnowledgePool) -> None:
     _, model = play("madke-reference", disagreeing_until(2), pool=pool)
     for request in (*asked(model, stage="judge", round=2), *asked(model, stage="summarize")):
         assert seen(request) == [(1, 2), (2, 2)]

@@ -1,7 +1,10 @@
-"""MAPS, a baseline of Liang et al., 2023, section 4.1: analyse, make candidates, let an answer scorer pick."""
+"""MAPS, a baseline of Liang et al., 2023, section 4.1: analyse, then make candidates, let an answer scorer pick."""
 
 import pytest
 
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import KnowledgePool
+from madke.core.question import Question
 from tests.support.debates import SENTENCE, asked, failing, play, shown
 
 NOTES = {"Keywords": "keywords", "Topics": "topics", "Example": "example"}
@@ -13,18 +16,18 @@ ANSWERS = {
 }
 
 
-def reply(request):
+def reply(request: ChatRequest) -> str:
     purpose = request.purpose
     if purpose.stage != "speak":
         return f"Notes of {purpose.agent}."
     return f"So [{ANSWERS[purpose.agent]}]"
 
 
-async def longest(question, candidates):
+async def longest(question: Question, candidates: list[str]) -> list[float]:
     return [float(len(candidate)) for candidate in candidates]
 
 
-def test_three_prepare_once_and_four_make_candidates():
+def test_three_prepare_once_and_four_make_candidates() -> None:
     transcript, model = play("maps", reply, question=SENTENCE, score_answers=longest)
     assert model.calls == 3 + 4
     assert {stage: used.calls for stage, used in transcript.usage.items()} == {
@@ -39,7 +42,7 @@ def test_three_prepare_once_and_four_make_candidates():
     assert list(transcript.final.scores) == list(ANSWERS)
 
 
-def test_each_sees_its_own_notes_alone():
+def test_each_sees_its_own_notes_alone() -> None:
     transcript, model = play("maps", reply, question=SENTENCE, score_answers=longest)
     assert transcript.prepared == {agent: {stage: f"Notes of {agent}."} for agent, stage in NOTES.items()}
     for request in asked(model, stage="speak"):
@@ -53,7 +56,7 @@ def test_each_sees_its_own_notes_alone():
 
 
 @pytest.mark.parametrize("agent", NOTES)
-def test_who_could_not_prepare_makes_no_candidate(agent):
+def test_who_could_not_prepare_makes_no_candidate(agent: str) -> None:
     transcript, model = play("maps", failing(reply, stage=NOTES[agent]), question=SENTENCE, score_answers=longest)
     assert model.calls == 3 + 3
     assert asked(model, stage="speak", agent=agent) == []
@@ -61,6 +64,6 @@ def test_who_could_not_prepare_makes_no_candidate(agent):
     assert (transcript.status, transcript.degraded) == ("ok", True)
 
 
-def test_it_can_be_given_a_pool(pool):
+def test_it_can_be_given_a_pool(pool: KnowledgePool) -> None:
     _, model = play("maps", reply, sources=("wiki", "google"), pool=pool, score_answers=longest)
     assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in asked(model, stage="speak"))

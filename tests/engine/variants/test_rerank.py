@@ -1,9 +1,14 @@
 """Reranking, a baseline of Liang et al., 2023, section 4.1: four samples and an answer scorer."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
 import pytest
 
 from madke.core.chat import Completion
 from madke.core.errors import UserError
+from madke.core.knowledge import KnowledgePool
+from madke.core.question import Question
 from tests.support.debates import SENTENCE, failing, play, shown
 
 NAMES = [f"Debater {number}" for number in (1, 2, 3, 4)]
@@ -12,22 +17,22 @@ NAMES = [f"Debater {number}" for number in (1, 2, 3, 4)]
 class Estimator:
     """Scores candidates by their length, and remembers what it was asked."""
 
-    def __init__(self):
-        self.calls = []
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
 
-    async def __call__(self, question, candidates):
+    async def __call__(self, question: Question, candidates: Sequence[str]) -> list[float]:
         self.calls.append((question, list(candidates)))
         return [float(len(candidate)) for candidate in candidates]
 
 
-def sampled(*answers):
+def sampled(*answers: str) -> Callable[..., Any]:
     return lambda request: f"I would say [{answers[NAMES.index(request.purpose.agent)]}]."
 
 
 FOUR = sampled("He is late", "He never turns up", "He lets pigeons go", "He never comes")
 
 
-def test_four_samples_of_one_prompt_and_one_estimate():
+def test_four_samples_of_one_prompt_and_one_estimate() -> None:
     estimator = Estimator()
     transcript, model = play("rerank", FOUR, question=SENTENCE, score_answers=estimator, seed=3)
     assert model.calls == 4
@@ -46,19 +51,19 @@ def test_four_samples_of_one_prompt_and_one_estimate():
     assert [turn.reads for turn in transcript.rounds[0].turns] == [()] * 4
 
 
-def test_another_number_of_samples():
+def test_another_number_of_samples() -> None:
     _, model = play(
         "rerank", lambda r: "[It is so.]", question=SENTENCE, score_answers=Estimator(), settings={"debaters": 7}
     )
     assert model.calls == 7
 
 
-def test_the_earliest_of_equals_is_taken_and_the_tie_recorded():
+def test_the_earliest_of_equals_is_taken_and_the_tie_recorded() -> None:
     transcript, _ = play("rerank", sampled("aa", "bbbb", "cccc", "d"), question=SENTENCE, score_answers=Estimator())
     assert (transcript.answer, transcript.final.agent, transcript.final.tie) == ("bbbb", "Debater 2", True)
 
 
-def test_only_samples_with_an_answer_are_candidates():
+def test_only_samples_with_an_answer_are_candidates() -> None:
     estimator = Estimator()
     reply = failing(lambda r: "I cannot say." if r.purpose.agent == "Debater 3" else FOUR(r), agent="Debater 2")
     transcript, _ = play("rerank", reply, question=SENTENCE, score_answers=estimator)
@@ -66,20 +71,20 @@ def test_only_samples_with_an_answer_are_candidates():
     assert (transcript.answer, transcript.degraded) == ("He never comes", True)
 
 
-def test_without_a_candidate_nothing_is_estimated():
+def test_without_a_candidate_nothing_is_estimated() -> None:
     estimator = Estimator()
     transcript, _ = play("rerank", lambda r: "I cannot say.", question=SENTENCE, score_answers=estimator)
     assert (transcript.status, transcript.answer, estimator.calls) == ("abstained", None, [])
 
 
-def test_with_nobody_left_the_question_failed():
+def test_with_nobody_left_the_question_failed() -> None:
     gone = Completion(outcome="failed", error="the server is gone")
     transcript, _ = play("rerank", lambda r: gone, question=SENTENCE, score_answers=Estimator())
     assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
 
 
-def test_an_estimator_that_fails_fails_the_question_not_the_run():
-    async def broken(question, candidates):
+def test_an_estimator_that_fails_fails_the_question_not_the_run() -> None:
+    async def broken(question: Question, candidates: list[str]) -> NoReturn:
         raise UserError("no such model")
 
     transcript, _ = play("rerank", FOUR, question=SENTENCE, score_answers=broken)
@@ -87,13 +92,13 @@ def test_an_estimator_that_fails_fails_the_question_not_the_run():
     assert "no such model" in transcript.final.error
 
 
-def test_without_an_estimator_nobody_is_asked():
+def test_without_an_estimator_nobody_is_asked() -> None:
     model_calls = []
     with pytest.raises(UserError, match="needs an answer scorer"):
         play("rerank", lambda r: model_calls.append(r), question=SENTENCE)
     assert model_calls == []
 
 
-def test_it_can_be_given_a_pool(pool):
+def test_it_can_be_given_a_pool(pool: KnowledgePool) -> None:
     _, model = play("rerank", FOUR, sources=("wiki", "google"), pool=pool, score_answers=Estimator())
     assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)

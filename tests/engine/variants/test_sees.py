@@ -1,7 +1,10 @@
 """What ``sees`` lets a debater read stands in its prompt, in every variant whose debaters read each other."""
 
+from typing import Any
+
 import pytest
 
+from madke.core.chat import ChatRequest
 from tests.support.debates import asked, play, shown
 
 VARIANTS = (
@@ -19,10 +22,10 @@ VARIANTS = (
 NAMES = ("Ada", "Bo", "Cy")
 
 
-def third_round(variant, **sees):
+def third_round(variant: str, **sees: Any) -> str:
     """What Bo is shown in round 3, where all speak at once and always disagree."""
 
-    def reply(request):
+    def reply(request: ChatRequest) -> str:
         agent, n = request.purpose.agent, request.purpose.round
         return f"I am {agent} in round {n}: the answer is [{agent} {n}]."
 
@@ -41,7 +44,7 @@ def third_round(variant, **sees):
     return shown(request)
 
 
-def stances(prompt):
+def stances(prompt: str) -> list[tuple[str, int]]:
     return [(name, n) for n in (1, 2, 3) for name in NAMES if f"I am {name} in round {n}:" in prompt]
 
 
@@ -58,14 +61,14 @@ def stances(prompt):
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
-def test_whose_stances_stand_in_the_prompt(variant, sees, expected):
+def test_whose_stances_stand_in_the_prompt(variant: str, sees: dict[str, str], expected: list[tuple[str, int]]) -> None:
     prompt = third_round(variant, **sees)
     assert stances(prompt) == expected
     assert prompt.count("I am Bo in round 2:") == (sees["own"] != "none"), "shown once, whichever way"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_answers_alone(variant):
+def test_answers_alone(variant: str) -> None:
     prompt = third_round(variant, peers="answers", own="none")
     assert stances(prompt) == []
     assert [f"{name}: <reply>The answer is [{name} 2].</reply>" in prompt for name in NAMES] == [True, False, True]
@@ -73,7 +76,7 @@ def test_answers_alone(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("grouped", [True, False])
-def test_no_names(variant, grouped):
+def test_no_names(variant: str, grouped: bool) -> None:
     prompt = third_round(variant, anonymous=True, grouped=grouped, own="none")
     assert stances(prompt) == [("Ada", 2), ("Cy", 2)]
     assert prompt.count("One agent's solution: <reply>I am ") == 2

@@ -1,14 +1,17 @@
 """How a stance is shown: its text, else its answer, else that it has none; and which rounds stand above it."""
 
+from typing import Any
+
 import pytest
 
+from madke.core.chat import ChatRequest
 from madke.core.transcript import Stance, Turn
 from tests.support.debates import asked, play, prompts, shown
 
 READERS = ("madke", "lemmas", "chateval", "reconcile", "per-document", "mad")
 
 
-def reply(request):
+def reply(request: ChatRequest) -> str:
     agent, n = request.purpose.agent, request.purpose.round
     match request.purpose.stage:
         case "judge":
@@ -18,7 +21,7 @@ def reply(request):
     return f"{agent} in round {n}: the answer is [{agent} {n}]."
 
 
-def mute(request):
+def mute(request: ChatRequest) -> str:
     """As ``reply``, but Cy gives no answer that can be read."""
     return "I would rather not say." if request.purpose.agent == "Cy" else reply(request)
 
@@ -26,14 +29,14 @@ def mute(request):
 NAMES = [{"name": "Ada"}, {"name": "Bo"}, {"name": "Cy"}]
 
 
-def settings(**more):
+def settings(**more: Any) -> dict[str, Any]:
     return {"debaters": NAMES, "knowledge": None, "rounds": 2, "talk": {}, "marker": "brackets", "stop": "never"} | more
 
 
 @pytest.mark.parametrize("variant", READERS)
 @pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("anonymous", [True, False])
-def test_without_a_readable_answer_none_is_put_into_a_mouth(variant, grouped, anonymous):
+def test_without_a_readable_answer_none_is_put_into_a_mouth(variant: str, grouped: bool, anonymous: bool) -> None:
     sees = {"peers": "answers", "own": "last", "grouped": grouped, "anonymous": anonymous}
     _, model = play(variant, mute, settings=settings(sees=sees))
     prompt = shown(asked(model, agent="Bo", round=2, stage="reply")[0])
@@ -45,7 +48,7 @@ def test_without_a_readable_answer_none_is_put_into_a_mouth(variant, grouped, an
     assert "rather not say" not in prompt
 
 
-def given(agent, text="", answer=None):
+def given(agent: str, text: str = "", answer: str | None = None) -> Turn:
     return Turn(agent=agent, stance=Stance(text=text, answer=answer, status="ok" if answer else "abstained"))
 
 
@@ -54,7 +57,7 @@ OUTSIDE = (given("X", "Because of this: [Oslo]", "Oslo"), given("Y", answer="Ber
 
 @pytest.mark.parametrize("variant", READERS)
 @pytest.mark.parametrize("peers", ["last_round", "history"])
-def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(variant, peers):
+def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(variant: str, peers: str) -> None:
     _, model = play(
         variant, reply, settings=settings(first_round_given=True, sees={"peers": peers}), first_round=OUTSIDE
     )
@@ -65,7 +68,7 @@ def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(vari
     assert "Z" not in prompt
 
 
-def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none():
+def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none() -> None:
     said = settings(
         first_round_given=True, stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"}
     )
@@ -75,7 +78,7 @@ def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none():
     assert "Z (round 1) gave no readable answer.\n" in prompt
 
 
-def test_rounds_are_named_where_there_are_several():
+def test_rounds_are_named_where_there_are_several() -> None:
     said = settings(stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
     _, model = play("madke", reply, settings=said)
     first, second = (shown(request) for request in asked(model, stage="judge"))

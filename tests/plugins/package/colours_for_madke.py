@@ -1,6 +1,8 @@
 """Questions about colours: one of each thing that a plugin can bring."""
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from madke.core.chat import Completion
 from madke.core.knowledge import Hits, Passage
@@ -14,7 +16,7 @@ class Parrot:
 
     name = "parrot"
 
-    async def complete(self, request):
+    async def complete(self, request: Any) -> Any:
         text = request.messages[-1].content
         if request.purpose.stage == "judge":
             return Completion(text="Verdict: [SAME]")
@@ -28,7 +30,7 @@ class Almanac:
     name = "almanac"
     description = "an almanac of colours"
 
-    def search(self, queries, k):
+    def search(self, queries: Any, k: Any) -> Any:
         passage = Passage(
             source=self.name, key="1", title="Sky", text="The sky is RED in the evening.", score=1.0, rank=0
         )
@@ -49,12 +51,12 @@ class Colour(BaseTask):
 
 
 @metric("plugin-metric", binary=True)
-def warm(answer, question):
+def warm(answer: Any, question: Any) -> Any:
     """Whether the answer is a warm colour."""
     return float(answer == "red")
 
 
-def read(path):
+def read(path: Any) -> Iterator[Any]:
     """Lines of question and colour, with a tab between them."""
     for number, line in enumerate(path.read_text().splitlines()):
         question, answer = line.split("\t")
