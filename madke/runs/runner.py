@@ -114,7 +114,7 @@ async def play(
         if before is not None and not named_only and (line := moved(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
         directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
-        with CallStore(files.calls) as store, _rare_collections():
+        with CallStore(files.calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
             run.listen = tell
             run.serve(live, estimator)
@@ -176,6 +176,8 @@ class _Run:
         self.directory.resume(options)
         meter.resumed = len(self.directory.done)
         told = asyncio.create_task(self._tell_now_and_then())
+        collections = gc.get_threshold()
+        gc.set_threshold(20_000, 20, 20)  # debates leave few reference cycles, and the search takes a tenth of a run
         try:
             await self._played(pending, signals=signals)
         except BaseException as error:
@@ -184,6 +186,7 @@ class _Run:
                 self._end(pending)
             raise
         finally:
+            gc.set_threshold(*collections)
             told.cancel()
         self._end(pending)
         self.tell()
@@ -286,17 +289,6 @@ async def run_batch(
         for worker in at_work:
             worker.cancel()
         await asyncio.gather(*at_work, return_exceptions=True)
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Python looks for reference cycles less often. A run leaves few, and the search takes a tenth of its time."""
-    before = gc.get_threshold()
-    gc.set_threshold(20_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @contextmanager
