@@ -33,7 +33,8 @@ MAX_STEPS = 1_000_000
 MAX_CHARACTERS = 20_000_000
 _BODY = 20
 _MAX_RANGE = 1000
-_MAX_INLINED = 30
+_MAX_INLINED = 20_000
+"""Characters of included files that one template takes in; each file counts for 500 more."""
 _MAX_NUMBER = 1e15
 
 _GROWING = frozenset((
@@ -133,8 +134,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def parsed(self, name: str) -> nodes.Template:
         """The syntax tree of a template, a new one each time."""
+        return self.parse(self.source(name), name)
+
+    def source(self, name: str) -> str:
+        """The text of a template."""
         assert self.loader is not None
-        return self.parse(self.loader.get_source(self, name)[0], name)
+        return self.loader.get_source(self, name)[0]
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's own globals: no template has any of its own."""
@@ -242,7 +247,7 @@ class _Bounding(NodeTransformer):
 
     def __init__(self, environment: Sandbox) -> None:
         self._environment = environment
-        self._inlined = 0
+        self._room = _MAX_INLINED
 
     def _body(self, node: Any) -> nodes.Node:
         inside = list(node.find_all(nodes.Node))
@@ -261,12 +266,15 @@ class _Bounding(NodeTransformer):
     def visit_Include(self, node: nodes.Include) -> nodes.Node:
         """What is included takes the place of its name, which renders in two thirds of the time."""
         self.generic_visit(node)
-        if self._inlined >= _MAX_INLINED or not isinstance(node.template, nodes.Const) or not node.with_context:
+        if not isinstance(node.template, nodes.Const) or not node.with_context:
             return node
+        size = len(self._environment.source(node.template.value)) + 500
+        if size > self._room:
+            return node
+        self._room -= size
         tree = self._environment.parsed(node.template.value)
         if tree.find((nodes.Block, nodes.Extends)) is not None:
             return node
-        self._inlined += 1
         return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
