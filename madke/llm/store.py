@@ -238,6 +238,7 @@ def _opened(path: Path) -> sqlite3.Connection:
             raise UserError(f"is a call store of another madke (format {written}, not {_FORMAT}); {todo}", file=path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; a checkpoint waits for the disk
         if not tables:
             header = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_FORMAT}"
             db.executescript(f"BEGIN IMMEDIATE; {header}; {call_rows.SCHEMA} COMMIT")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -175,6 +176,8 @@ class _Run:
         self.directory.resume(options)
         meter.resumed = len(self.directory.done)
         told = asyncio.create_task(self._tell_now_and_then())
+        collections = gc.get_threshold()
+        gc.set_threshold(20_000, 20, 20)  # debates leave few reference cycles, and the search takes a tenth of a run
         try:
             await self._played(pending, signals=signals)
         except BaseException as error:
@@ -183,6 +186,7 @@ class _Run:
                 self._end(pending)
             raise
         finally:
+            gc.set_threshold(*collections)
             told.cancel()
         self._end(pending)
         self.tell()

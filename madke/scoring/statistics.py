@@ -1,11 +1,11 @@
-"""Intervals of means, and the smallest differences that could be seen. scipy computes them."""
+"""Intervals of means, and the smallest differences that could be seen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
 
 _RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
@@ -64,27 +64,24 @@ def bootstrap(values: Sequence[float], resamples: int) -> tuple[float, float]:
     if len(set(values)) == 1:
         return values[0], values[0]
     import numpy
-    from scipy import stats
 
-    found = stats.bootstrap(
-        # Sorted: the interval is of what was found, not of the order in which debates finished.
-        (numpy.asarray(sorted(values)),),
-        numpy.mean,
-        n_resamples=resamples,
-        batch=RESAMPLES_AT_ONCE,
-        method="percentile",
-        rng=numpy.random.default_rng(BOOTSTRAP_SEED),
-    ).confidence_interval
-    return float(found.low), float(found.high)
+    # Sorted: the interval is of what was found, not of the order in which debates finished.
+    found, random = numpy.asarray(sorted(values)), numpy.random.default_rng(BOOTSTRAP_SEED)
+    sizes = [min(RESAMPLES_AT_ONCE, resamples - done) for done in range(0, resamples, RESAMPLES_AT_ONCE)]
+    # As scipy.stats.bootstrap does it; but the import of scipy.stats takes almost a second, in every run.
+    drawn = [found[random.integers(0, len(found), (size, len(found)))].mean(axis=-1) for size in sizes]
+    low, high = numpy.percentile(numpy.concatenate(drawn), [100 * _ALPHA / 2, 100 * (1 - _ALPHA / 2)])
+    return float(low), float(high)
 
 
 def wilson(hits: int, n: int) -> tuple[float, float]:
     """The 95 % score interval of a rate (Wilson, 1927), without continuity correction, of at least one question."""
-    from scipy.stats import binomtest
-
-    found = binomtest(hits, n).proportion_ci(method="wilson")
+    z, rate = NormalDist().inv_cdf(1 - _ALPHA / 2), hits / n
+    scale = 1 + z**2 / n
+    middle = (rate + z**2 / (2 * n)) / scale
+    half = z / scale * math.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
     # Rounding would leave an end that is 0 or 1 a little beside it.
-    return float(found.low) if hits else 0.0, float(found.high) if hits < n else 1.0
+    return middle - half if hits else 0.0, middle + half if hits < n else 1.0
 
 
 def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:

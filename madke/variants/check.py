@@ -102,10 +102,10 @@ def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
     """The values that a template needs, in itself and in what it includes or extends; all of these are compiled."""
     if not os.path.lexists(path):
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
-    left, seen, used, made = [path.name], set[str](), set[str](), set[str]()
+    left, seen, used, made = [path.name], list[str](), set[str](), set[str]()
     try:
         while left:
-            seen.add(name := left.pop())
+            seen.append(name := left.pop())
             tree = environment.parsed(name)
             used |= meta.find_undeclared_variables(tree)
             # What one template sets, those that it includes can use; and what has a default need not be there.
@@ -113,6 +113,7 @@ def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
             optional = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
             made |= {node.name for node in optional if isinstance(node, nodes.Name)}
             left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
+        for name in reversed(seen):  # what is included first, so that a mistake is reported where it stands
             environment.get_template(name)
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all

@@ -2,10 +2,12 @@
 
 import tracemalloc
 
+import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import binomtest, ttest_1samp
+from scipy.stats import bootstrap as scipy_bootstrap
 
-from madke.scoring.statistics import between_repeats, estimate, wilson
+from madke.scoring.statistics import BOOTSTRAP_SEED, between_repeats, bootstrap, estimate, wilson
 
 SEVEN = [0.2, 0.9, 0.4, 0.4, 0.7, 0.1, 0.55]
 
@@ -19,6 +21,18 @@ def test_wilson_as_newcombe_tabulates_it(hits: int, n: int, low: float, high: fl
     assert wilson(hits, n) == pytest.approx((low, high), abs=5e-5)
     found = estimate([1.0] * hits + [0.0] * (n - hits))
     assert (found.low, found.high, found.n) == (*wilson(hits, n), n)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (3, 7), (499, 500)])
+def test_wilson_as_scipy_computes_it(hits: int, n: int) -> None:
+    assert wilson(hits, n) == pytest.approx(binomtest(hits, n).proportion_ci(method="wilson"), abs=1e-12)
+
+
+def test_the_bootstrap_draws_what_scipy_draws() -> None:
+    theirs = scipy_bootstrap(
+        (sorted(SEVEN),), np.mean, n_resamples=2050, batch=100, method="percentile", rng=BOOTSTRAP_SEED
+    ).confidence_interval
+    assert bootstrap(SEVEN, 2050) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 def test_memory_of_an_interval_does_not_grow_with_its_resamples() -> None:
