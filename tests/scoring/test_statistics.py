@@ -3,7 +3,6 @@
 import tracemalloc
 
 import pytest
-from scipy.stats import ttest_1samp
 
 from madke.scoring.statistics import between_repeats, estimate, wilson
 
@@ -39,6 +38,8 @@ def test_no_values_have_no_estimate_and_equal_ones_no_width():
 
 
 def test_the_bootstrap_is_the_same_every_time_and_close_to_students_t():
+    from scipy.stats import ttest_1samp
+
     values = SEVEN * 20
     found = estimate(values)
     student = ttest_1samp(values, 0).confidence_interval(0.95)
@@ -56,6 +57,8 @@ def test_the_spread_is_over_means_of_repeats_on_the_same_questions():
 
 
 def test_the_interval_over_repeats_is_students():
+    from scipy.stats import ttest_1samp
+
     values = [0.62, 0.58, 0.6, 0.66]
     found = between_repeats([dict(enumerate(values))])
     student = ttest_1samp(values, 0).confidence_interval(0.95)

@@ -12,10 +12,11 @@ from madke.core.errors import UserError
 from madke.llm import close
 from madke.llm.transformers_chat import HFChat
 from tests.support.chat_requests import chat_request
+from tests.support.installed import needs
 from tests.support.tiny_model import save_tiny_model
 
-pytest.importorskip("torch", reason="torch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+needs("torch", "offline")
+needs("transformers", "offline")
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|end|>{% endfor %}"
@@ -43,6 +44,8 @@ def path(tmp_path_factory):
 
 def read_as(path, monkeypatch, request):
     """The tokens that the model reads of a request, as strings."""
+    import transformers
+
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     read = []
     pad = transformers.PreTrainedTokenizerBase.pad

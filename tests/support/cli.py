@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support import forked
+
 
 def command(*args: object) -> list[str]:
     return [sys.executable, "-m", "madke", *map(str, args)]
@@ -16,9 +18,12 @@ def command(*args: object) -> list[str]:
 
 def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
     """Run to the end; ``env`` is added to this process's environment."""
-    return subprocess.run(
-        command(*args), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout
-    )
+    return forked.run("madke", [str(arg) for arg in args], cwd=cwd, env={**os.environ, **env}, timeout=timeout)
+
+
+def script(path: Path, *args: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a Python file to the end."""
+    return forked.run(path, [str(arg) for arg in args], cwd=None, env=os.environ, timeout=timeout)
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.cli import script
 
 SCRIPT = Path(__file__).parents[2] / "eval" / "matcher.py"
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
@@ -18,7 +18,7 @@ def item(answer, right, improper=False):
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return script(SCRIPT, *arguments)
 
 
 @pytest.fixture
@@ -113,6 +113,7 @@ def test_a_missing_file_is_one_line(tmp_path):
 
 @pytest.mark.slow
 def test_the_page_is_what_the_script_writes(shared_data, tmp_path):
-    arguments = [sys.executable, SCRIPT, "--data", shared_data / "recorded" / "evouna", "--out", tmp_path / "page.md"]
-    subprocess.run(arguments, capture_output=True, timeout=280, check=True)
+    data = shared_data / "recorded" / "evouna"
+    done = script(SCRIPT, "--data", data, "--out", tmp_path / "page.md", timeout=280)
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()
