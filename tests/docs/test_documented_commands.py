@@ -12,7 +12,7 @@ import typer
 
 from madke.cli import app
 from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, blocks, commands, madke_calls, missing
-from tests.docs.page_runner import CHECKOUT, model_reply, page_runner
+from tests.docs.page_runner import CHECKOUT, installed_programs, model_reply, page_runner
 from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
@@ -38,10 +38,16 @@ def tours():
             yield pytest.param(page, False, id=page.stem, marks=[pytest.mark.slow] if page.stem in LONG else [])
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    with installed_programs(tmp_path_factory.mktemp("programs")) as folder:
+        yield folder
+
+
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("page", "whole"), list(tours()))
-def test_what_a_page_shows_works(page, whole, tmp_path):
-    with openai_server(model_reply) as server, page_runner(tmp_path, server.url) as runner:
+def test_what_a_page_shows_works(page, whole, tmp_path, programs):
+    with openai_server(model_reply) as server, page_runner(tmp_path, server.url, programs) as runner:
         printed = ""
         for block in runnable(page):
             if block.slow and not whole:
@@ -164,7 +170,7 @@ def test_shown_lines_come_in_order(shown, first_missing):
     assert missing(shown, "one\none   and 2\nthree\n") == first_missing
 
 
-def test_a_page_is_followed_like_a_reader(tmp_path):
+def test_a_page_is_followed_like_a_reader(tmp_path, programs):
     page = """
 ```bash
 export NAME=value
@@ -185,7 +191,7 @@ first = 2
 print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
 ```
 """
-    with page_runner(tmp_path, "http://127.0.0.1:9/v1") as runner:
+    with page_runner(tmp_path, "http://127.0.0.1:9/v1", programs) as runner:
         assert [runner.run(block) for block in blocks(page)] == ["", "value in inner\n", "", "3 True\n"]
 
 
@@ -198,7 +204,7 @@ print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
         "```console\n$ echo a\nb\n```",
     ],
 )
-def test_a_block_that_fails_is_told(block, tmp_path):
+def test_a_block_that_fails_is_told(block, tmp_path, programs):
     (only,) = blocks(block)
-    with page_runner(tmp_path, "http://127.0.0.1:9/v1") as runner, pytest.raises(AssertionError):
+    with page_runner(tmp_path, "http://127.0.0.1:9/v1", programs) as runner, pytest.raises(AssertionError):
         runner.run(only)

@@ -18,12 +18,14 @@ def command(*args: object) -> list[str]:
 
 def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
     """Run to the end; ``env`` is added to this process's environment."""
-    return forked.run("madke", [str(arg) for arg in args], cwd=cwd, env={**os.environ, **env}, timeout=timeout)
+    return forked.run("madke", args, cwd=cwd, env={**os.environ, **env}, timeout=timeout)
 
 
-def script(path: Path, *args: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def script(
+    path: Path, *args: object, cwd: Path | None = None, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
     """Run a Python file to the end."""
-    return forked.run(path, [str(arg) for arg in args], cwd=None, env=os.environ, timeout=timeout)
+    return forked.run(path, args, cwd=cwd, env=os.environ, timeout=timeout)
 
 
 @contextmanager

@@ -13,13 +13,14 @@ import json
 import os
 import runpy
 import selectors
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -31,99 +32,148 @@ _ANEW = ("__", "jnius", "pyserini", "ray", "tests")
 _FIXED = ("HF_", "HOME", "LD_", "MPL", "PYTHON", "TRANSFORMERS_", "XDG_")
 """Beginnings of the names of variables that Python and packages read only once."""
 
-_ENVIRONMENT = dict(os.environ)
 _CHECKOUT = Path(__file__).parents[2]
+_ENVIRONMENT = dict(os.environ)
+
+
+class ForkServer:
+    """A process that forks others, until it is closed.
+
+    Args:
+        env: Its environment. A program has its own, but what is read at import is read from this one.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.address = f"{self._folder.name}/socket"
+        self._fixed = _fixed(env)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as requests:
+            requests.bind(self.address)
+            requests.listen(16)
+            command = [sys.executable, "-m", "tests.support.forked", str(requests.fileno())]
+            fds = [requests.fileno()]
+            self._process = subprocess.Popen(
+                command, cwd=_CHECKOUT, env=env, pass_fds=fds, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            )
+
+    def close(self) -> None:
+        """End the server; programs that it started go on."""
+        self._process.communicate()
+        self._folder.cleanup()
+
+    def suits(self, env: Mapping[str, str]) -> bool:
+        """Whether a program with this environment would import the same way."""
+        return _fixed(env) == self._fixed
+
+    def run(
+        self, program: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a module (by its name) or a script (by its path) to the end, as :func:`subprocess.run` does."""
+        request = {"program": program, "args": args, "cwd": str(cwd), "env": dict(env)}
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+            open(os.devnull, "rb") as nothing,
+        ):
+            server.settimeout(timeout)
+            server.connect(self.address)
+            socket.send_fds(server, [json.dumps(request).encode()], [nothing.fileno(), out.fileno(), err.fileno()])
+            pid = int(server.recv(64))
+            try:
+                status = int(server.recv(64))
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired([program, *args], timeout) from None
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
+
+    def install(self, path: Path, program: Path) -> None:
+        """Make ``path`` a program that is forked and runs a Python file, such as an installed ``madke``."""
+        words = [sys.executable, "-IS", str(Path(__file__).with_name("fork_client.py")), self.address, str(program)]
+        path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        path.chmod(0o755)
+
+
+@contextmanager
+def fork_server(env: Mapping[str, str]) -> Iterator[ForkServer]:
+    """A server that ends with the block."""
+    server = ForkServer(env)
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 def run(
-    program: str | Path, args: Sequence[str], *, cwd: Path | None, env: Mapping[str, str], timeout: float
+    program: str | Path, args: Sequence[object], *, cwd: Path | None, env: Mapping[str, str], timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module (by its name) or a script (by its path) to the end, as :func:`subprocess.run` does."""
-    words = [program, *args] if isinstance(program, Path) else ["-m", program, *args]
-    if _fixed(env) != _fixed(_ENVIRONMENT):
-        command = [sys.executable, *map(str, words)]
-        return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
-    request = {"program": str(program), "script": isinstance(program, Path), "args": args, "env": dict(env)}
-    request["cwd"] = str(cwd or Path.cwd())
-    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-    with ours, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with theirs:
-            fds = [theirs.fileno(), out.fileno(), err.fileno()]
-            socket.send_fds(_server(), [json.dumps(request).encode()], fds)
-        ours.settimeout(timeout)
-        pid = int(ours.recv(64))
-        try:
-            status = int(ours.recv(64))
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(words, timeout) from None
-        out.seek(0)
-        err.seek(0)
-        return subprocess.CompletedProcess(words, status, out.read().decode(), err.read().decode())
+    """Run a module or a script to the end: forked, unless its environment says something else about imports."""
+    words = [str(arg) for arg in args]
+    if _server().suits(env):
+        return _server().run(str(program), words, cwd=cwd or Path.cwd(), env=env, timeout=timeout)
+    command = [sys.executable, *([] if isinstance(program, Path) else ["-m"]), str(program), *words]
+    return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
+
+
+@cache
+def _server() -> ForkServer:
+    server = ForkServer(_ENVIRONMENT)
+    atexit.register(server.close)
+    return server
 
 
 def _fixed(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name.startswith(_FIXED)}
 
 
-@cache
-@cache
-def _server() -> socket.socket:
-    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-    with theirs:
-        command = [sys.executable, "-m", "tests.support.forked", str(theirs.fileno())]
-        fds = [theirs.fileno()]
-        server = subprocess.Popen(command, cwd=_CHECKOUT, env=_ENVIRONMENT, pass_fds=fds, stdout=subprocess.DEVNULL)
-
-    def stop() -> None:
-        ours.close()
-        server.wait()
-
-    atexit.register(stop)
-    return ours
-
-
 def _serve(requests: socket.socket) -> None:
-    """Fork a process for each request; return in that process, and end when nobody is left to ask."""
+    """Fork a process for each request; return in that process, and end when standard input does."""
     events = selectors.DefaultSelector()
     events.register(requests, selectors.EVENT_READ)
+    events.register(0, selectors.EVENT_READ)
     while True:
         for key, _ in events.select():
+            if key.fd == 0:
+                sys.exit()
             if key.fileobj is not requests:
                 events.unregister(key.fileobj)
-                _ended(int(key.fd), *key.data)
+                _ended(key.fd, *key.data)
                 continue
-            message, fds, *_ = socket.recv_fds(requests, 1 << 20, 3)
-            if not message:
-                sys.exit()
-            reading, writing = os.pipe()
+            asking, _ = requests.accept()
+            message, fds, *_ = socket.recv_fds(asking, 1 << 20, 3)
+            report, reported = os.pipe()
             pid = os.fork()
             if not pid:
                 events.close()
                 requests.close()
-                return _become(json.loads(message), *fds[1:], report=writing)
-            answer, *handed = fds
-            for fd in (writing, *handed):
+                asking.close()
+                return _become(json.loads(message), fds, reported)
+            for fd in (reported, *fds):
                 os.close(fd)
-            os.write(answer, str(pid).encode())
-            events.register(reading, selectors.EVENT_READ, (pid, answer))
+            asking.send(str(pid).encode())
+            events.register(report, selectors.EVENT_READ, (pid, asking))
 
 
-def _become(request: dict[str, Any], out: int, err: int, *, report: int) -> None:
+def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> None:
     """Be the program that was asked for."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for fd, number in ((nothing, 0), (out, 1), (err, 2)):
+    for number, fd in enumerate(streams):
         os.dup2(fd, number)
         os.close(fd)
+    # Those of the server know what kind of file its own streams were.
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
     program = request["program"]
     sys.argv = [program, *request["args"]]
-    sys.path[0] = str(Path(program).parent) if request["script"] else request["cwd"]
+    is_script = os.sep in program
+    sys.path[0] = str(Path(program).parent) if is_script else request["cwd"]
     try:
-        if request["script"]:
+        if is_script:
             runpy.run_path(program, run_name="__main__")
         else:
             runpy.run_module(program, run_name="__main__", alter_sys=True)
@@ -139,13 +189,13 @@ def _shared(name: str, module: object) -> bool:
     return not name.startswith(_ANEW) and not name.endswith("__main__") and place.startswith(ours)
 
 
-def _ended(report: int, pid: int, answer: int) -> None:
+def _ended(report: int, pid: int, asking: socket.socket) -> None:
     with open(report) as file:
-        known = file.read().split()
+        names = file.read().split()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.write(answer, str(status).encode())
-    os.close(answer)
-    for name in known:
+    with asking, suppress(OSError):  # whoever asked may be gone
+        asking.send(str(status).encode())
+    for name in names:
         if name not in sys.modules:
             with suppress(ImportError):
                 import_module(name)
