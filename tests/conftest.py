@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+# Two test processes with two threads each, on two cores, spend three quarters of an encoder's time waiting in turn.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from madke.core.knowledge import KnowledgePool, Passage
 
 

@@ -16,9 +16,15 @@ def command(*args: object) -> list[str]:
     return [sys.executable, "-m", "madke", *map(str, args)]
 
 
-def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run to the end; ``env`` is added to this process's environment."""
-    return forked.run("madke", args, cwd=cwd, env={**os.environ, **env}, timeout=timeout)
+def madke(
+    *args: object, cwd: Path | None = None, timeout: float = 120, figures: bool = False, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end; ``env`` is added to this process's environment.
+
+    Reports have no figures, as where matplotlib is not installed: drawing them is half the time of a small run.
+    """
+    lacks = "" if figures else "matplotlib"
+    return forked.run("madke", args, cwd=cwd, env={**os.environ, **env}, timeout=timeout, lacks=lacks)
 
 
 def script(

@@ -66,10 +66,10 @@ class ForkServer:
         return _fixed(env) == self._fixed
 
     def run(
-        self, program: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float
+        self, program: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float, lacks: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a module (by its name) or a script (by its path) to the end, as :func:`subprocess.run` does."""
-        request = {"program": program, "args": args, "cwd": str(cwd), "env": dict(env)}
+        """See :func:`run`."""
+        request = {"program": program, "args": args, "cwd": str(cwd), "env": dict(env), "lacks": lacks}
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server,
             tempfile.TemporaryFile() as out,
@@ -107,12 +107,22 @@ def fork_server(env: Mapping[str, str]) -> Iterator[ForkServer]:
 
 
 def run(
-    program: str | Path, args: Sequence[object], *, cwd: Path | None, env: Mapping[str, str], timeout: float
+    program: str | Path,
+    args: Sequence[object],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str],
+    timeout: float,
+    lacks: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module or a script to the end: forked, unless its environment says something else about imports."""
+    """Run a module (by its name) or a script (by its path) to the end, as :func:`subprocess.run` does.
+
+    It is forked, unless its environment says something else about imports. A forked one finds the package ``lacks`` not
+    installed.
+    """
     words = [str(arg) for arg in args]
     if _server().suits(env):
-        return _server().run(str(program), words, cwd=cwd or Path.cwd(), env=env, timeout=timeout)
+        return _server().run(str(program), words, cwd=cwd or Path.cwd(), env=env, timeout=timeout, lacks=lacks)
     command = [sys.executable, *([] if isinstance(program, Path) else ["-m"]), str(program), *words]
     return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
 
@@ -170,6 +180,8 @@ def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> 
     os.chdir(request["cwd"])
     program = request["program"]
     sys.argv = [program, *request["args"]]
+    if lacks := request.get("lacks"):
+        sys.modules[lacks] = None  # type: ignore[assignment]
     is_script = os.sep in program
     sys.path[0] = str(Path(program).parent) if is_script else request["cwd"]
     try:

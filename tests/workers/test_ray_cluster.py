@@ -200,7 +200,9 @@ def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
 
 
 @pytest.mark.slow
-def test_work_that_uses_all_cores_gets_as_many_as_the_smallest_node_has() -> None:
+def test_work_that_uses_all_cores_gets_as_many_as_the_smallest_node_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
+
     def threads(_: int) -> str | None:
         return os.environ.get("OMP_NUM_THREADS")
 
