@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,17 @@ def madke(
 
     Reports have no figures, as where matplotlib is not installed: drawing them is half the time of a small run.
     """
-    lacks = "" if figures else "matplotlib"
+    return _run(args, env, cwd=cwd, timeout=timeout, lacks="" if figures else "matplotlib")
+
+
+def _run(
+    args: Sequence[object],
+    env: Mapping[str, str],
+    *,
+    cwd: Path | None,
+    timeout: float = 120,
+    lacks: str = "matplotlib",
+) -> subprocess.CompletedProcess[str]:
     return forked.run("madke", args, cwd=cwd, env={**os.environ, **env}, timeout=timeout, lacks=lacks)
 
 
@@ -54,7 +64,7 @@ def started(*args: object) -> Iterator[subprocess.Popen[str]]:
 
 def refused(*args: object, cwd: Path | None = None, **env: str) -> str:
     """Run a command that must end as bad input: exit status 2, one line on stderr, nothing on stdout."""
-    done = madke(*args, cwd=cwd, **env)
+    done = _run(args, env, cwd=cwd)
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.startswith("madke: ")
     assert done.stderr.count("\n") == 1, done.stderr
