@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+# Two test processes with two threads each, on two cores, spend three quarters of an encoder's time waiting in turn.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from madke.core.knowledge import KnowledgePool, Passage
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoders import Similarity, load_encoder
+from tests.support.installed import needs
 
-pytest.importorskip("sentence_transformers", reason="needs the extra madke[offline]")
+needs("sentence_transformers", "offline")
 
 TITLES = [f"Title {n}" for n in range(70)]
 TEXTS = [f"Passage number {n} " + "is about rivers and their mouths. " * (n % 7) for n in range(70)]

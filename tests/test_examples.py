@@ -1,15 +1,13 @@
 """The example programs run as they are, and print what they promise."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-CHECKOUT = Path(__file__).parent.parent
-EXAMPLES = CHECKOUT / "examples"
+from tests.support.cli import script
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
 
 SAID = {
     "own_model": ["round 1: Debater 1 says Canberra, Debater 2 says Sydney", "answer: Canberra"],
@@ -32,9 +30,7 @@ def test_every_example_is_run_here() -> None:
 )
 def test_an_example_runs_and_prints_what_it_shows(name: Any, tmp_path: Path) -> None:
     # From a folder of its own, as a program that is started anywhere.
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=240)
+    done = script(EXAMPLES / f"{name}.py", cwd=tmp_path, timeout=240)
     assert done.returncode == 0, done.stderr
     places = [done.stdout.find(line) for line in SAID[name]]
     assert -1 not in places, done.stdout

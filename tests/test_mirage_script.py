@@ -2,12 +2,12 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.cli import script
 
 SCRIPT = Path(__file__).parents[1] / "eval" / "mirage.py"
 FILES = ("gpt-35-turbo-16k_cot", "gpt-35-turbo-16k_rag_32", "gpt-4-32k_cot", "gpt-4-32k_rag_32")
@@ -22,7 +22,7 @@ GOLD = "BAAC"
 
 
 def run(*arguments: Any) -> Any:
-    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return script(SCRIPT, *arguments)
 
 
 def reply(choice: Any) -> Any:

@@ -22,7 +22,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     done = madke("pool", "build", questions, *sources, "--out", folder / "pools.jsonl", timeout=300)
     assert done.returncode == 0, done.stderr
     for arm, chosen in (("none", ()), ("wiki,google", ("--pools", folder / "pools.jsonl"))):
-        done = madke("run", questions, *chosen, "--sources", arm, "--limit", 12, "--out", folder / arm, timeout=300)
+        done = madke(
+            "run", questions, *chosen, "--sources", arm, "--limit", 12, "--out", folder / arm, timeout=300, figures=True
+        )
         assert done.returncode == 0, done.stderr
     return folder
 

@@ -2,20 +2,18 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.cli import script
+
 SCRIPT = Path(__file__).parent.parent / "eval" / "parser.py"
 
 
 def run(*arguments: Any) -> Any:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
+    return script(SCRIPT, *arguments)
 
 
 def write_labels(folder: Any, *finishes: Any) -> None:
@@ -67,13 +65,6 @@ def test_a_folder_without_the_files_or_with_others_is_one_line(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_the_page_is_what_the_script_writes(shared_data: Path, tmp_path: Path) -> None:
-    arguments: list[str | Path] = [
-        sys.executable,
-        SCRIPT,
-        "--data",
-        shared_data / "recorded",
-        "--out",
-        tmp_path / "page.md",
-    ]
-    subprocess.run(arguments, capture_output=True, timeout=280, check=True)
+    done = script(SCRIPT, "--data", shared_data / "recorded", "--out", tmp_path / "page.md", timeout=280)
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

@@ -9,8 +9,9 @@ import pytest
 
 from eval.benchmarks import prefix
 from eval.benchmarks.shared_prefix import shared_prefix
+from tests.support.installed import needs
 
-pytest.importorskip("scipy")
+needs("scipy", "report")
 
 
 @pytest.fixture(autouse=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.cli import script
 from tests.support.corpus import write_corpus
+from tests.support.installed import needs
 
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+needs("jnius_config", "wiki")
 
 SCRIPT = Path(__file__).parent.parent / "eval" / "retrieval.py"
 
@@ -23,14 +23,7 @@ def judged(tmp_path: Path) -> list[str]:
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, questions)))
     lines = [f"{d}\t{qid}\t{passage}\t{rel}\t1" for d, qid, _, passage, rel in rows]
     (tmp_path / "qrels.tsv").write_text("\n".join(["dataset\tqid\tpassage_id\trel\thas_answer", *lines]))
-    return [
-        sys.executable,
-        str(SCRIPT),
-        "--questions",
-        str(tmp_path / "q.jsonl"),
-        "--qrels",
-        str(tmp_path / "qrels.tsv"),
-    ]
+    return ["--questions", str(tmp_path / "q.jsonl"), "--qrels", str(tmp_path / "qrels.tsv")]
 
 
 def test_hits_are_counted_over_judged_questions(judged: list[str], tmp_path: Path) -> None:
@@ -38,9 +31,7 @@ def test_hits_are_counted_over_judged_questions(judged: list[str], tmp_path: Pat
 
     build_index(write_corpus(tmp_path / "c.jsonl"), tmp_path / "index")
 
-    done = subprocess.run(
-        [*judged, "--index", str(tmp_path / "index"), "--k", "1,5"], capture_output=True, text=True, timeout=120
-    )
+    done = script(SCRIPT, *judged, "--index", tmp_path / "index", "--k", "1,5")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split("\t")[1:3] == ["d", "n 2 (+1 unjudged)"]
@@ -48,7 +39,7 @@ def test_hits_are_counted_over_judged_questions(judged: list[str], tmp_path: Pat
 
 
 def test_questions_are_written_in_our_form(judged: list[str], tmp_path: Path) -> None:
-    done = subprocess.run([*judged, "--write-questions", "d", "2", str(tmp_path / "out.jsonl")], timeout=120)
+    done = script(SCRIPT, *judged, "--write-questions", "d", "2", tmp_path / "out.jsonl")
 
     assert done.returncode == 0
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()][1] == {
@@ -61,6 +52,6 @@ def test_questions_are_written_in_our_form(judged: list[str], tmp_path: Path) ->
 
 
 def test_bad_input_is_one_line(judged: list[str]) -> None:
-    done = subprocess.run([*judged, "--index", "nowhere"], capture_output=True, text=True, timeout=120)
+    done = script(SCRIPT, *judged, "--index", "nowhere")
 
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nowhere" in done.stderr

@@ -5,8 +5,6 @@ import csv
 import importlib
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.variants import load_variant
+from tests.support.cli import script
 from tests.support.openai_server import chat, openai_server
 
 EVAL = Path(__file__).parent.parent / "eval"
@@ -246,10 +245,10 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "questions.jsonl").write_text(json.dumps(line))
 
     def run(url: Any, *more: Any) -> Any:
-        words = [sys.executable, EVAL / "threshold.py", tmp_path / "questions.jsonl", "--out", tmp_path / "out"]
+        words = [tmp_path / "questions.jsonl", "--out", tmp_path / "out"]
         words += ["--model", "openai/m", "--base-url", url, "--each", EACH, "--draws", DRAWS, "--replies", REPLIES]
         words += ["--samples", SAMPLES, *more]
-        return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
+        return script(EVAL / "threshold.py", *words)
 
     return run
 

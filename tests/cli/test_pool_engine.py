@@ -14,10 +14,11 @@ import pytest
 from madke.indexing.build import build_index
 from tests.support.cli import madke
 from tests.support.corpus import PLACES, write_corpus
+from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, running_cluster
 
-pytest.importorskip("ray", reason="needs the extra madke[ray]")
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+needs("ray", "ray")
+needs("jnius_config", "wiki")
 pytestmark = pytest.mark.slow
 
 

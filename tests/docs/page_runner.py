@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.blocks import SHELL, Block, commands, missing
+from tests.support.forked import fork_server
 from tests.support.openai_server import Reply, chat
 
 CHECKOUT = Path(__file__).parents[2]
@@ -45,6 +46,8 @@ class PageRunner:
     """The address of the server in place of every ``localhost`` address, and of OpenAI's."""
     state: Path
     """A folder for what the shell keeps between blocks: exported variables and the working directory."""
+    programs: Path
+    """A folder of :func:`installed_programs`, which comes first on the PATH."""
     python: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def run(self, block: Block) -> str:
@@ -94,9 +97,8 @@ class PageRunner:
 
     def _python(self, source: str, name: str) -> str:
         if self.python is None:
-            program = [sys.executable, str(Path(__file__).with_name("python_blocks.py"))]
             self.python = subprocess.Popen(
-                program,
+                self.programs / "python-blocks",
                 cwd=self.folder,
                 env=self._environment(),
                 stdin=subprocess.PIPE,
@@ -116,9 +118,9 @@ class PageRunner:
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(CHECKOUT),
-            "HOME": str(self.state),
+            "HOME": str(self.programs),
+            "PATH": os.pathsep.join([str(self.programs), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "COLUMNS": "100",
             "NO_COLOR": "1",
             "OPENAI_BASE_URL": self.server,
@@ -127,13 +129,22 @@ class PageRunner:
 
 
 @contextmanager
-def page_runner(folder: Path, server: str) -> Iterator[PageRunner]:
+def installed_programs(folder: Path) -> Iterator[Path]:
+    """``madke`` and what runs Python blocks, forked from a process whose imports are done; ``folder`` is their home."""
+    with fork_server({**os.environ, "PYTHONPATH": str(CHECKOUT), "HOME": str(folder)}) as server:
+        server.install(folder / "madke", Path(sys.executable).with_name("madke"))
+        server.install(folder / "python-blocks", Path(__file__).with_name("python_blocks.py"))
+        yield folder
+
+
+@contextmanager
+def page_runner(folder: Path, server: str, programs: Path) -> Iterator[PageRunner]:
     """A runner with an empty page behind it; its Python process ends with the block."""
     work, state = folder / "work", folder / "state"
     state.mkdir(parents=True)
     for part in ("eval/samples", "examples", "prompts"):
         shutil.copytree(CHECKOUT / part, work / part, ignore=shutil.ignore_patterns("__pycache__"))
-    runner = PageRunner(folder=work, server=server, state=state)
+    runner = PageRunner(folder=work, server=server, state=state, programs=programs)
     try:
         yield runner
     finally:

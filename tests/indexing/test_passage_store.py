@@ -7,8 +7,9 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.index_folder import PassageStore, StoredPassage, write_passages
+from tests.support.installed import needs
 
-pytest.importorskip("pyarrow", reason="needs the extra madke[wiki]")
+needs("pyarrow", "wiki")
 
 
 @pytest.mark.parametrize("count", [1, 999, 1_000, 1_001, 2_000, 2_500])

@@ -17,11 +17,12 @@ from madke.indexing.build import build_index
 from madke.indexing.index_folder import Manifest
 from madke.workers import InProcess, Workers, open_workers
 from tests.support.corpus import WordEncoder, write_corpus
+from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, kill, running_cluster
 from tests.support.rendezvous import arrive, meet, prepare, release
 
-pytest.importorskip("ray", reason="needs the extra madke[ray]")
-pytest.importorskip("faiss", reason="needs the extra madke[dense]")
+needs("ray", "ray")
+needs("faiss", "dense")
 pytestmark = pytest.mark.slow
 
 

@@ -15,10 +15,11 @@ from madke.indexing.build import build_index
 from madke.indexing.index_folder import verify
 from madke.knowledge.index_sources import Bm25Source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+from tests.support.installed import needs
 from tests.support.small_disk import fill_up
 
-pytest.importorskip("faiss", reason="needs the extra madke[dense]")
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+needs("faiss", "dense")
+needs("jnius_config", "wiki")
 
 
 @pytest.fixture

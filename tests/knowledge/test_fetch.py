@@ -26,10 +26,11 @@ from madke.knowledge.index_sources import Bm25Source, DenseSource
 from madke.knowledge.named import open_source
 from tests.knowledge.published_server import Behaviour, PublishedServer, published_server
 from tests.support.corpus import PASSAGES, WordEncoder
+from tests.support.installed import needs
 from tests.support.pyserini_format import faiss_folder, lucene_folder
 
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-pytest.importorskip("faiss", reason="needs the extra madke[wiki]")
+needs("jnius_config", "wiki")
+needs("faiss", "wiki")
 
 QUERIES = [passage["title"] for passage in PASSAGES]
 

@@ -19,10 +19,11 @@ from madke.knowledge.pools import build_pools
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec, open_spec
 from madke.workers import R, T, Workers, open_workers
 from tests.support.corpus import PASSAGES, PLACES, TOPICS, write_corpus
+from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, running_cluster
 
-pytest.importorskip("ray", reason="needs the extra madke[ray]")
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+needs("ray", "ray")
+needs("jnius_config", "wiki")
 pytestmark = pytest.mark.slow
 
 CORES = os.cpu_count() or 1

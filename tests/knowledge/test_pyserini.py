@@ -19,10 +19,11 @@ from madke.indexing.pyserini import DocIds, describe, fingerprint_of, stored_pas
 from madke.knowledge.asking import search
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from tests.support.corpus import PASSAGES, WordEncoder
+from tests.support.installed import needs
 from tests.support.pyserini_format import dpr_document, faiss_folder, lucene_folder
 
-pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-pytest.importorskip("faiss", reason="needs the extra madke[wiki]")
+needs("jnius_config", "wiki")
+needs("faiss", "wiki")
 
 QUERIES = [passage["title"] for passage in PASSAGES]
 

@@ -14,11 +14,11 @@ from madke.llm.transformers_chat import HFChat, LocalModel, _Sampler
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose
+from tests.support.installed import needs
 from tests.support.tiny_model import CONTEXT, NO_SYSTEM, save_tiny_model
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-PreTrainedTokenizerBase = transformers.PreTrainedTokenizerBase
+needs("torch", "offline")
+needs("transformers", "offline")
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +103,14 @@ def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(
     assert seen == [requests[:8], requests[8:]]
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError("Allocator: can't allocate memory: you")])
+@pytest.mark.parametrize("of_torch", [True, False])
 def test_where_memory_runs_out_half_the_batch_is_tried_again(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Any
+    tiny: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, of_torch: bool
 ) -> None:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+    error = torch.OutOfMemoryError() if of_torch else RuntimeError("Allocator: can't allocate memory: you")
     requests = [greedy(str(i), max_tokens=4) for i in range(8)]
     alone = ask(tiny, *requests, batch_size=1)
     sizes = []
@@ -125,6 +129,9 @@ def test_where_memory_runs_out_half_the_batch_is_tried_again(
 
 
 def test_a_request_that_finds_no_memory_alone_fails(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
     def no_room(*_: Any, **__: Any) -> NoReturn:
         raise torch.OutOfMemoryError
 
@@ -200,6 +207,8 @@ def test_without_a_seed_samples_differ(tiny: Any) -> None:
 
 
 def test_samples_follow_the_models_distribution_at_the_temperature() -> None:
+    import torch
+
     logits = torch.tensor([[2.0, 1.0, 0.0, -float("inf")]]).repeat(4000, 1)
     drawn = _Sampler([0.5] * 4000, list(range(4000)), "cpu")(None, logits).argmax(dim=1)
     shares = torch.bincount(drawn, minlength=4) / 4000

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib
 import pytest
 
 from madke.core.errors import UserError
@@ -355,6 +354,8 @@ def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
 
 
 def test_settings_of_matplotlib_neither_count_nor_change() -> None:
+    import matplotlib
+
     arms = [arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))]
     usual = figures.draw(arms, scored(arms))
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):

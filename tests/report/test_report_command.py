@@ -32,7 +32,7 @@ def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path: Path, run: Any) 
 
 def test_figures_are_written_for_papers_too(tmp_path: Path, run: Any) -> None:
     pytest.importorskip("matplotlib")
-    done = madke("report", run, "--out", tmp_path / "page.html", "--figures", "pdf")
+    done = madke("report", run, "--out", tmp_path / "page.html", "--figures", "pdf", figures=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.html").is_file()
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".pdf"}
@@ -42,7 +42,9 @@ def test_that_there_is_no_figure_is_said(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (tmp_path / "questions.jsonl").write_text(json.dumps({"id": "q", "question": "?", "golden_answers": ["a"]}))
     (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "a"}\n')
-    done = madke("report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl", "--figures", "svg")
+    done = madke(
+        "report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl", "--figures", "svg", figures=True
+    )
     assert done.returncode == 0, done.stderr
     assert "no figure" in done.stdout
     assert not (tmp_path / "figures").exists()

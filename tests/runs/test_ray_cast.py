@@ -20,12 +20,13 @@ from madke.llm import Retrying, RetryPolicy, open_model
 from madke.runs.meter import Meter
 from madke.runs.ray_cast import ray_models
 from tests.support.dataset import debating
+from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, Seen, chat, error, openai_server
 from tests.support.ray_debates import CONCURRENCY, ROLES, debated
 from tests.support.ray_nodes import another_node, kill, running_cluster, workers
 from tests.support.tiny_model import save_tiny_model
 
-ray = pytest.importorskip("ray", reason="needs the extra madke[ray]")
+needs("ray", "ray")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 ONE = {"judge": "openai/m"}
@@ -299,6 +300,8 @@ def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Pa
 
     def tell() -> None:
         changing.write_text("- reply: here\n")
+        import ray
+
         until(ray.is_initialized)
         changing.write_text("- reply: there\n")
 

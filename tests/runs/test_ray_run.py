@@ -16,10 +16,11 @@ import pytest
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
+from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, openai_server
 from tests.support.ray_nodes import another_node, kill, running_cluster, workers
 
-ray = pytest.importorskip("ray", reason="needs the extra madke[ray]")
+needs("ray", "ray")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 

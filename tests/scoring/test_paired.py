@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from scipy.stats import ttest_rel
 
 from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, only, read_arm
@@ -126,6 +125,8 @@ def test_five_hundred_questions_are_four_points() -> None:
 
 
 def test_graded_values_are_permuted_and_have_the_bootstraps_interval() -> None:
+    from scipy.stats import ttest_rel
+
     left, right = ([0.5, 0.2, 0.9, 0.4, 0.0, 0.6, 0.3, 0.8] * 10, [0.7, 0.2, 0.8, 0.9, 0.3, 0.6, 0.5, 0.9] * 10)
     found = paired_test(arm("left", left), arm("right", right), "em")
     student = ttest_rel(right, left)
@@ -139,6 +140,8 @@ def test_graded_values_are_permuted_and_have_the_bootstraps_interval() -> None:
 
 
 def test_the_permutations_p_is_close_to_students_where_both_are_fit() -> None:
+    from scipy.stats import ttest_rel
+
     left = [n % 7 / 7 for n in range(140)]
     right = [value + (n % 11 - 4.4) / 20 for n, value in enumerate(left)]
     found = paired_test(arm("left", left), arm("right", right), "em")

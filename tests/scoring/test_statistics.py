@@ -4,8 +4,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, ttest_1samp
-from scipy.stats import bootstrap as scipy_bootstrap
 
 from madke.scoring.statistics import BOOTSTRAP_SEED, between_repeats, bootstrap, estimate, wilson
 
@@ -25,10 +23,14 @@ def test_wilson_as_newcombe_tabulates_it(hits: int, n: int, low: float, high: fl
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (3, 7), (499, 500)])
 def test_wilson_as_scipy_computes_it(hits: int, n: int) -> None:
+    from scipy.stats import binomtest
+
     assert wilson(hits, n) == pytest.approx(binomtest(hits, n).proportion_ci(method="wilson"), abs=1e-12)
 
 
 def test_the_bootstrap_draws_what_scipy_draws() -> None:
+    from scipy.stats import bootstrap as scipy_bootstrap
+
     theirs = scipy_bootstrap(
         (sorted(SEVEN),), np.mean, n_resamples=2050, batch=100, method="percentile", rng=BOOTSTRAP_SEED
     ).confidence_interval
@@ -53,6 +55,8 @@ def test_no_values_have_no_estimate_and_equal_ones_no_width() -> None:
 
 
 def test_the_bootstrap_is_the_same_every_time_and_close_to_students_t() -> None:
+    from scipy.stats import ttest_1samp
+
     values = SEVEN * 20
     found = estimate(values)
     student = ttest_1samp(values, 0).confidence_interval(0.95)
@@ -70,6 +74,8 @@ def test_the_spread_is_over_means_of_repeats_on_the_same_questions() -> None:
 
 
 def test_the_interval_over_repeats_is_students() -> None:
+    from scipy.stats import ttest_1samp
+
     values = [0.62, 0.58, 0.6, 0.66]
     found = between_repeats([dict(enumerate(values))])
     student = ttest_1samp(values, 0).confidence_interval(0.95)

@@ -13,10 +13,11 @@ from madke.core.errors import UserError
 from madke.llm import close
 from madke.llm.transformers_chat import HFChat
 from tests.support.chat_requests import chat_request
+from tests.support.installed import needs
 from tests.support.tiny_model import save_tiny_model
 
-pytest.importorskip("torch", reason="torch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+needs("torch", "offline")
+needs("transformers", "offline")
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|end|>{% endfor %}"
@@ -44,6 +45,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def read_as(path: Any, monkeypatch: pytest.MonkeyPatch, request: Any) -> Any:
     """The tokens that the model reads of a request, as strings."""
+    import transformers
+
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     read = []
     pad = transformers.PreTrainedTokenizerBase.pad

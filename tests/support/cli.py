@@ -5,21 +5,44 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.support import forked
 
 
 def command(*args: object) -> list[str]:
     return [sys.executable, "-m", "madke", *map(str, args)]
 
 
-def madke(*args: object, cwd: Path | None = None, timeout: float = 120, **env: Any) -> subprocess.CompletedProcess[str]:
-    """Run to the end; ``env`` is added to this process's environment."""
-    return subprocess.run(
-        command(*args), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout
-    )
+def madke(
+    *args: object, cwd: Path | None = None, timeout: float = 120, figures: bool = False, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end; ``env`` is added to this process's environment.
+
+    Reports have no figures, as where matplotlib is not installed: drawing them is half the time of a small run.
+    """
+    return _run(args, env, cwd=cwd, timeout=timeout, lacks="" if figures else "matplotlib")
+
+
+def _run(
+    args: Sequence[object],
+    env: Mapping[str, str],
+    *,
+    cwd: Path | None,
+    timeout: float = 120,
+    lacks: str = "matplotlib",
+) -> subprocess.CompletedProcess[str]:
+    return forked.run("madke", args, cwd=cwd, env={**os.environ, **env}, timeout=timeout, lacks=lacks)
+
+
+def script(
+    path: Path, *args: object, cwd: Path | None = None, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run a Python file to the end."""
+    return forked.run(path, args, cwd=cwd, env=os.environ, timeout=timeout)
 
 
 @contextmanager
@@ -42,7 +65,7 @@ def started(*args: object) -> Iterator[subprocess.Popen[str]]:
 
 def refused(*args: object, cwd: Path | None = None, **env: Any) -> str:
     """Run a command that must end as bad input: exit status 2, one line on stderr, nothing on stdout."""
-    done = madke(*args, cwd=cwd, **env)
+    done = _run(args, env, cwd=cwd)
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.startswith("madke: ")
     assert done.stderr.count("\n") == 1, done.stderr

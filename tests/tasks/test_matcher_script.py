@@ -3,11 +3,12 @@
 import gzip
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.cli import script
 
 SCRIPT = Path(__file__).parents[2] / "eval" / "matcher.py"
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
@@ -19,7 +20,7 @@ def item(answer: str, right: bool | None, improper: bool = False) -> dict[str, A
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return script(SCRIPT, *arguments)
 
 
 @pytest.fixture
@@ -114,13 +115,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_page_is_what_the_script_writes(shared_data: Path, tmp_path: Path) -> None:
-    arguments: list[str | Path] = [
-        sys.executable,
-        SCRIPT,
-        "--data",
-        shared_data / "recorded" / "evouna",
-        "--out",
-        tmp_path / "page.md",
-    ]
-    subprocess.run(arguments, capture_output=True, timeout=280, check=True)
+    data = shared_data / "recorded" / "evouna"
+    done = script(SCRIPT, "--data", data, "--out", tmp_path / "page.md", timeout=280)
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

@@ -18,11 +18,12 @@ import pytest
 from madke.core.errors import UserError
 from madke.versions import versions
 from madke.workers import Workers, open_workers
+from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, kill, running_cluster
 from tests.support.rendezvous import meet, prepare, release
 from tests.workers.work import NoModel, die, meet_test_on_node, node, refuse, square, stumble
 
-ray = pytest.importorskip("ray", reason="needs the extra madke[ray]")
+needs("ray", "ray")
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
@@ -169,6 +170,8 @@ def test_a_result_that_is_lost_with_its_node_is_made_again(cluster: Any, tmp_pat
     ):
         results = workers.map(large, [1, 2])
         assert next(results) == b"\x01" * 1_000_000
+        import ray
+
         behind = ray.remote(num_gpus=1)(lambda: log.read_text())
         while "2" not in ray.get(behind.remote()):
             pass
@@ -181,6 +184,8 @@ def test_a_result_that_is_lost_with_its_node_is_made_again(cluster: Any, tmp_pat
 @pytest.mark.slow
 def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
     def seen(_: int) -> tuple[str, list[int]]:
+        import ray
+
         return node(), ray.get_gpu_ids()
 
     with another_node(cluster, num_cpus=2, num_gpus=2) as gpus:
@@ -195,7 +200,9 @@ def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
 
 
 @pytest.mark.slow
-def test_work_that_uses_all_cores_gets_as_many_as_the_smallest_node_has() -> None:
+def test_work_that_uses_all_cores_gets_as_many_as_the_smallest_node_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
+
     def threads(_: int) -> str | None:
         return os.environ.get("OMP_NUM_THREADS")
 
@@ -207,6 +214,8 @@ def test_work_that_uses_all_cores_gets_as_many_as_the_smallest_node_has() -> Non
 
 
 def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
+    import ray
+
     with open_workers("ray", address=cluster.address):
         with open_workers("ray") as workers:
             assert list(workers.map(square, [2])) == [4]
@@ -215,6 +224,8 @@ def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
 
 
 def test_another_version_of_ray_is_one_clear_line(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
     monkeypatch.setattr(ray, "__version__", "1.0.0")
     refused = pytest.raises(UserError, match=r"Version mismatch: .* started with: Ray: .* Ray: 1\.0\.0")
     with refused, open_workers("ray", address=cluster.address):

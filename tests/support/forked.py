@@ -1,0 +1,220 @@
+"""Programs in processes of their own whose imports are already done: forked from a server that did them once.
+
+Importing takes one to nine seconds of a command's time, and the tests run hundreds of commands. The server starts no
+JVM and does nothing but import. What a program imported, the server imports afterwards, so that the next one finds it.
+All programs of one server share a hash seed; those that :func:`tests.support.cli.started` starts have their own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import selectors
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_ANEW = ("__", "jnius", "pyserini", "ray", "tests")
+"""Beginnings of the names of modules that each process imports itself: those that start something."""
+
+_FIXED = ("HF_", "HOME", "LD_", "MPL", "PYTHON", "TRANSFORMERS_", "XDG_")
+"""Beginnings of the names of variables that Python and packages read only once."""
+
+_CHECKOUT = Path(__file__).parents[2]
+_ENVIRONMENT = dict(os.environ)
+
+
+class ForkServer:
+    """A process that forks others, until it is closed.
+
+    Args:
+        env: Its environment. A program has its own, but what is read at import is read from this one.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.address = f"{self._folder.name}/socket"
+        self._fixed = _fixed(env)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as requests:
+            requests.bind(self.address)
+            requests.listen(16)
+            command = [sys.executable, "-m", "tests.support.forked", str(requests.fileno())]
+            fds = [requests.fileno()]
+            self._process = subprocess.Popen(
+                command, cwd=_CHECKOUT, env=env, pass_fds=fds, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            )
+
+    def close(self) -> None:
+        """End the server; programs that it started go on."""
+        self._process.communicate()
+        self._folder.cleanup()
+
+    def suits(self, env: Mapping[str, str]) -> bool:
+        """Whether a program with this environment would import the same way."""
+        return _fixed(env) == self._fixed
+
+    def run(
+        self, program: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float, lacks: str
+    ) -> subprocess.CompletedProcess[str]:
+        """See :func:`run`."""
+        request = {"program": program, "args": args, "cwd": str(cwd), "env": dict(env), "lacks": lacks}
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+            open(os.devnull, "rb") as nothing,
+        ):
+            server.settimeout(timeout)
+            server.connect(self.address)
+            socket.send_fds(server, [json.dumps(request).encode()], [nothing.fileno(), out.fileno(), err.fileno()])
+            pid = int(server.recv(64))
+            try:
+                status = int(server.recv(64))
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired([program, *args], timeout) from None
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
+
+    def install(self, path: Path, program: Path) -> None:
+        """Make ``path`` a program that is forked and runs a Python file, such as an installed ``madke``."""
+        words = [sys.executable, "-IS", str(Path(__file__).with_name("fork_client.py")), self.address, str(program)]
+        path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        path.chmod(0o755)
+
+
+@contextmanager
+def fork_server(env: Mapping[str, str]) -> Iterator[ForkServer]:
+    """A server that ends with the block."""
+    server = ForkServer(env)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def run(
+    program: str | Path,
+    args: Sequence[object],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str],
+    timeout: float,
+    lacks: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Run a module (by its name) or a script (by its path) to the end, as :func:`subprocess.run` does.
+
+    It is forked, unless its environment says something else about imports. A forked one finds the package ``lacks`` not
+    installed.
+    """
+    words = [str(arg) for arg in args]
+    if _server().suits(env):
+        return _server().run(str(program), words, cwd=cwd or Path.cwd(), env=env, timeout=timeout, lacks=lacks)
+    command = [sys.executable, *([] if isinstance(program, Path) else ["-m"]), str(program), *words]
+    return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
+
+
+@cache
+def _server() -> ForkServer:
+    server = ForkServer(_ENVIRONMENT)
+    atexit.register(server.close)
+    return server
+
+
+def _fixed(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(_FIXED)}
+
+
+def _serve(requests: socket.socket) -> None:
+    """Fork a process for each request; return in that process, and end when standard input does."""
+    events = selectors.DefaultSelector()
+    events.register(requests, selectors.EVENT_READ)
+    events.register(0, selectors.EVENT_READ)
+    while True:
+        for key, _ in events.select():
+            if key.fd == 0:
+                sys.exit()
+            if key.fileobj is not requests:
+                events.unregister(key.fileobj)
+                _ended(key.fd, *key.data)
+                continue
+            asking, _ = requests.accept()
+            message, fds, *_ = socket.recv_fds(asking, 1 << 20, 3)
+            report, reported = os.pipe()
+            pid = os.fork()
+            if not pid:
+                events.close()
+                requests.close()
+                asking.close()
+                return _become(json.loads(message), fds, reported)
+            for fd in (reported, *fds):
+                os.close(fd)
+            asking.send(str(pid).encode())
+            events.register(report, selectors.EVENT_READ, (pid, asking))
+
+
+def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> None:
+    """Be the program that was asked for."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, fd in enumerate(streams):
+        os.dup2(fd, number)
+        os.close(fd)
+    # Those of the server know what kind of file its own streams were.
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    program = request["program"]
+    sys.argv = [program, *request["args"]]
+    if lacks := request.get("lacks"):
+        sys.modules[lacks] = None
+    is_script = os.sep in program
+    sys.path[0] = str(Path(program).parent) if is_script else request["cwd"]
+    try:
+        if is_script:
+            runpy.run_path(program, run_name="__main__")
+        else:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+    finally:
+        with open(report, "w") as file:
+            file.writelines(f"{name}\n" for name, module in list(sys.modules.items()) if _shared(name, module))
+
+
+def _shared(name: str, module: object) -> bool:
+    """Whether the next process may find it imported; what a test wrote is not."""
+    ours = (str(_CHECKOUT / "madke"), sys.prefix, sys.base_prefix)
+    place = getattr(module, "__file__", None) or ""
+    return not name.startswith(_ANEW) and not name.endswith("__main__") and place.startswith(ours)
+
+
+def _ended(report: int, pid: int, asking: socket.socket) -> None:
+    with open(report) as file:
+        names = file.read().split()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with asking, suppress(OSError):  # whoever asked may be gone
+        asking.send(str(status).encode())
+    for name in names:
+        if name not in sys.modules:
+            with suppress(ImportError):
+                import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _serve(socket.socket(fileno=int(sys.argv[1])))
