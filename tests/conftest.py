@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 # Two test processes with two threads each, on two cores, spend three quarters of an encoder's time waiting in turn.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from madke.core.knowledge import KnowledgePool, Passage
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

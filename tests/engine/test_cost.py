@@ -79,6 +79,10 @@ def test_settings_change_the_calls_as_they_change_the_debate(settings: dict[str,
     check(load_variant("madke").with_settings(settings))
 
 
+def test_an_answer_extracted_after_every_round_costs_a_call_a_round() -> None:
+    check(load_variant("liang").with_settings({"extract": "each_round"}))
+
+
 def test_madke_takes_2nr_plus_r_plus_1_calls() -> None:
     protocol = Protocol(source="", debaters=5, rounds=4)
     for rounds in possible_rounds(protocol):

@@ -39,6 +39,17 @@ def refused(said: str, **settings: Any) -> Any:
         refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat"}),
         refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat", "peers": "history"}),
         refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat", "own": "history"}),
+        refused(
+            "sees.anonymous: the summary that the debaters read has names",
+            sees={"anonymous": True},
+            talk={"later": "simultaneous_with_summary"},
+        ),
+        refused(
+            "a matrix needs a fixed number of debaters",
+            debaters=2,
+            knowledge={"sources": ["wiki"], "per_source": 2, "select": "one_each"},
+            sees={"topology": [[0, 1], [1, 0]]},
+        ),
         refused("sees.topology: 'tree' is none for 3 debaters", sees={"topology": "tree"}),
         refused(r"sees.topology: 'sparse\(-1\)' is none", sees={"topology": "sparse(-1)"}),
         refused(r"sees.topology: 'sparse\(1\)x' is none", sees={"topology": "sparse(1)x"}),

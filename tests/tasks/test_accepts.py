@@ -53,6 +53,7 @@ def test_nothing_is_accepted_where_there_is_no_gold_or_another_one(task: str) ->
         ("It was won at the Battle of Hastings.", ["the Battle of Hastings"]),
         ("Belshazzar", ["The Babylonian king Belshazzar (Daniel 5)"]),
         ("James Watson and Francis Crick", ["Watson", "Crick"]),
+        ("the stone roof", ["the roof of the church"]),
     ],
 )
 def test_a_sentence_is_accepted_if_it_states_a_gold(answer: str, golds: list[str]) -> None:
@@ -64,6 +65,7 @@ def test_a_sentence_is_accepted_if_it_states_a_gold(answer: str, golds: list[str
     [
         ("Roald Amundsen and Edmund Hillary", ["Sir Edmund Hillary"]),
         ("It was Edmund Burke.", ["Sir Edmund Hillary"]),
+        ("the roof of the house", ["the roof of the church"]),
         ("Henry of England", ["Edward of England"]),
         ("It was Henry of England.", ["Edward of England"]),
         ("Louis XV of France", ["Philip of France"]),

@@ -1,5 +1,6 @@
 """Reranking, a baseline of Liang et al., 2023, section 4.1: four samples and an answer scorer."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -81,6 +82,16 @@ def test_with_nobody_left_the_question_failed() -> None:
     gone = Completion(outcome="failed", error="the server is gone")
     transcript, _ = play("rerank", lambda r: gone, question=SENTENCE, score_answers=Estimator())
     assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
+
+
+@pytest.mark.parametrize("scores", [[0.5], [0.5, 0.5, 0.5, math.nan]])
+def test_scores_that_do_not_fit_the_candidates_fail_the_question(scores: list[float]) -> None:
+    async def wrong(question: Question, candidates: Sequence[str]) -> list[float]:
+        return scores
+
+    transcript, _ = play("rerank", FOUR, question=SENTENCE, estimate=wrong)
+    assert (transcript.status, transcript.answer) == ("failed", None)
+    assert "for 4 candidates it gave" in transcript.final.error
 
 
 def test_an_estimator_that_fails_fails_the_question_not_the_run() -> None:
