@@ -33,7 +33,7 @@ def test_it_holds_the_assets(wheel: Any) -> None:
     for asset in ("recipes/madke-table-2.yaml", "datasets/hotpotqa.yaml"):
         assert f"madke/_assets/eval/{asset}" in names
     assert "madke/_assets/prompts/grading/grade.yaml" in names
-    assert not any("__pycache__" in name or name.startswith("tests/") for name in names)
+    assert not any(name.startswith("tests/") or "__pycache__" in name or "README" in name for name in names)
 
 
 def test_installed_elsewhere_it_answers_a_question(wheel: Any, tmp_path: Path) -> None:
