@@ -273,7 +273,7 @@ class _Bounding(NodeTransformer):
             return node
         self._room -= size
         tree = self._environment.parsed(node.template.value)
-        if any(tree.find(kind) for kind in (nodes.Block, nodes.Extends)):
+        if tree.find(nodes.Block) or tree.find(nodes.Extends):
             return node
         return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
 

@@ -7,6 +7,7 @@ with the slow tests. ``title="NAME"`` makes a block a file; ``text title="Output
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
