@@ -153,7 +153,7 @@ def test_a_pool_file_and_live_sources_go_together_only_where_debaters_search(tmp
 
 def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_path: Path, run: Any) -> None:
     out = tmp_path / "out"
-    done = madke(*run.command("out", "--protocol", "mad", "--set", "order=truth_first"))
+    done = madke(*run.command("out", "--protocol", "mad", "--set", "order=truth_first"), figures=True)
     assert done.returncode == 0, done.stderr
     (transcript, _) = read_transcripts(out)
     assert transcript.oracle
