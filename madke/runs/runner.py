@@ -19,7 +19,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
-from madke.llm.endpoints import endpoints_of, moved
+from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
 from madke.runs.directory import RunDirectory
@@ -110,7 +110,7 @@ async def execute(
         )
         files = RunFiles(calls=own.calls or directory.path / "calls.sqlite", pools=file)
         endpoints = endpoints_of(models.values())
-        if before is not None and not named_only and (line := moved(endpoints_before(directory.path), endpoints)):
+        if before is not None and not named_only and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
         directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
         with CallStore(files.calls) as store:

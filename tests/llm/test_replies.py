@@ -229,7 +229,7 @@ def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch, key):
 def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(monkeypatch, reply):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-8char")
     failed = failure(reply("sk-8char"))
-    assert (failed.reason, failed.retryable) == ("the reply holds the API key, and is not kept", False)
+    assert (failed.reason, failed.retryable) == ("the reply contains the API key and is not stored", False)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_redirect_names_its_target(location, shown):
 
 
 def test_a_redirect_to_nowhere_is_an_error_like_others():
-    assert "no URL" in failure((308, {"Location": "http://[1"}, {})).reason
+    assert "not a URL" in failure((308, {"Location": "http://[1"}, {})).reason
 
 
 PATH_SECRET = "tok-2718281828459045"
