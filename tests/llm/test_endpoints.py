@@ -130,7 +130,7 @@ def test_keys_never_cross_to_another_address(monkeypatch):
 
 def test_openai_itself_gets_its_key_only_as_the_base_url():
     assert open_model("openai/gpt-4o")
-    with pytest.raises(UserError, match="gets OPENAI_API_KEY only where it is the base URL too"):
+    with pytest.raises(UserError, match="gets OPENAI_API_KEY only if it is the base URL too"):
         open_model("openai/gpt-4o@https://api.openai.com/v1", base_url="http://localhost:1/v1")
 
 
@@ -225,5 +225,5 @@ def test_something_else_than_http_is_no_endpoint():
             client.close()
 
         threading.Thread(target=greet, daemon=True).start()
-        with pytest.raises(UserError, match="is not there"):
+        with pytest.raises(UserError, match="cannot be reached"):
             probe([OpenAIChat("m", base_url=f"http://127.0.0.1:{ssh.getsockname()[1]}/v1")])

@@ -123,7 +123,7 @@ def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path, number, sta
         with started(*args) as process:
             assert reached.wait(60)
             process.send_signal(number)
-            assert "stopping; 1 calls under way may end first" in next(
+            assert "stopping; waiting for 1 calls in flight" in next(
                 line for line in process.stderr if "stopping" in line
             )
             held.set()

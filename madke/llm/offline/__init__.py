@@ -74,9 +74,8 @@ class OfflineChat:
         seed = json.dumps([request.seed, *asdict(request.purpose).values()])
         noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         prompt = read_prompt(request.messages)
-        text, finish = _truncated(
-            reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise), request
-        )
+        written = reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise)
+        text, finish = _truncated(written, request)
         prompt_tokens = sum(len(_TOKEN.findall(message.content)) for message in request.messages)
         usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(_TOKEN.findall(text)), estimated=True)
         return Completion(text=text, finish_reason=finish, usage=usage, seconds=time.perf_counter() - start)
