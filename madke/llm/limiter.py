@@ -32,9 +32,8 @@ class LimiterState:
     waiting: int
     """Calls that wait for a free slot, for a rate limit, or for the end of a pause."""
     peak: int
-    """Highest number of calls in flight."""
+    """Highest number of calls in flight; ``lowest`` is the lowest limit."""
     lowest: int
-    """Lowest limit."""
     episodes: int
     """Number of overloads; each one halved the limit."""
     paused_seconds: float
@@ -65,7 +64,7 @@ class Limiter:
         concurrency: Maximum number of calls in flight.
         rpm: Maximum number of calls per minute; None for no limit.
         tpm: Maximum number of prompt and completion tokens per minute; None for no limit.
-        start: Initial limit; ``concurrency`` for models on this machine, which has no other clients.
+        start: Initial limit; ``concurrency`` for local models, which have no other clients.
         clock: Monotonic clock, in seconds.
         sleep: Waits for a number of seconds.
     """

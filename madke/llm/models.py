@@ -149,8 +149,7 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
         return OwnModel(model, name or own)
     if callable(model):
         return OwnModel(model, name or qualified_name(model))
-    why = "is not a model; expected an object with name and complete, or a function of messages"
-    raise UserError(f"{name or model!r} {why}")
+    raise UserError(f"{name or model!r} is not a model; expected name and complete, or a function of messages")
 
 
 class OwnModel:

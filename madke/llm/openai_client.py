@@ -122,8 +122,7 @@ class OpenAIChat:
                 if requests <= _ADAPTATIONS and self._adapted(refusal, dialect, sent, request):
                     continue
                 if field := missing_field(refusal, sent):
-                    hint = f"(set {field!r} under extra_body in models.yaml)"
-                    refusal = replace(refusal, message=f"{refusal.message} {hint}")
+                    refusal = replace(refusal, message=f"{refusal.message} (set {field!r} in extra_body, models.yaml)")
                 return read_refusal(refusal, error.response, attempts=requests)
             except Exception as error:
                 failure = read_broken(error)

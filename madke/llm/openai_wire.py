@@ -147,8 +147,7 @@ def rates_wait(headers: Mapping[str, str]) -> float:
 def provider_usage(usage: Any, written: str = "") -> Usage | None:
     """The token counts in a response's ``usage``; None if they are missing or impossible.
 
-    Zero prompt tokens are impossible, and so are zero completion tokens for a non-empty ``written`` (text and hidden
-    reasoning).
+    Zero prompt tokens are impossible, as are zero completion tokens for non-empty ``written`` (text and reasoning).
     """
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     if not prompt or completion is None or (written and not completion):

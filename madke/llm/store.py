@@ -235,8 +235,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         (written,) = db.execute("PRAGMA user_version").fetchone()
         if tables and written != _FORMAT:
             todo = "move it away to start again, or use the madke version that wrote it"
-            why = f"is a call store of another madke version (format {written}, expected {_FORMAT}); {todo}"
-            raise UserError(why, file=path)
+            raise UserError(f"is a call store in format {written}, expected {_FORMAT}; {todo}", file=path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         if not tables:

@@ -21,8 +21,7 @@ Transport = Literal["aiohttp", "httpx"]
 
 KEEP_IDLE = 3.0
 """Seconds until an idle connection is closed: less than on servers with uvicorn, such as vLLM (5 s)."""
-CONNECT = 30.0
-"""Connection timeout in seconds."""
+CONNECT_TIMEOUT = 30.0
 _UNBOUNDED = 1_000_000
 """Maximum number of connections; the limiter sets the real limit. The aiohttp transport reads None as 100."""
 MAX_REPLY = 16 << 20
@@ -81,7 +80,7 @@ def open_transport(
     client = openai.DefaultAioHttpClient if transport == "aiohttp" else openai.DefaultAsyncHttpxClient
     try:
         return client(
-            timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT)),
+            timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
             limits=httpx2.Limits(
                 max_connections=_UNBOUNDED, max_keepalive_connections=_UNBOUNDED, keepalive_expiry=KEEP_IDLE
             ),

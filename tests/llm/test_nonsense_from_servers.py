@@ -151,7 +151,7 @@ def test_a_reply_that_is_late_says_so(wire):
 
 @both
 def test_a_host_that_takes_no_connection_has_worked_on_nothing(monkeypatch, wire):
-    monkeypatch.setattr(transport, "CONNECT", 0.2)
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT", 0.2)
     with socket.socket() as busy, socket.socket() as first, socket.socket() as second:
         busy.bind(("127.0.0.1", 0))
         busy.listen(0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from madke.llm.offline import language
-from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Asked, Kind, Line, content, normal, overlap, stated
+from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Kind, Line, Query, content, normal, overlap, stated
 from madke.llm.offline.prompt_reader import Knowledge, Prompt
 
 if TYPE_CHECKING:
@@ -126,22 +126,22 @@ _LINES, _CLOZED = 8, 10
 """Number of sentences that provide candidates; number of best candidates tested as a statement of the question."""
 
 
-def answer_spans(asked: Asked, knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
+def answer_spans(query: Query, knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
     """Candidate answers from the passages; one entry per answer in normal form."""
-    lines = sorted(language.read_lines(asked.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
-    weights = language.word_weights(asked.text, knowledge)
+    lines = sorted(language.read_lines(query.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
+    weights = language.word_weights(query.text, knowledge)
     pairs = [(line, span) for line in lines for span in _spans(line) if normal(span.text)]
     counts = Counter(form for form, _ in {(normal(span.text), line.number) for line, span in pairs})
     best: dict[str, Candidate] = {}
     for line, span in pairs:
-        score, form = _form_score(asked, line, span, weights, counts), normal(span.text)
+        score, form = _form_score(query, line, span, weights, counts), normal(span.text)
         if form not in best or score > best[form].score:
             best[form] = Candidate(answer=span.text, score=score, line=line)
     ranked = sorted(best.values(), key=lambda found: -found.score)
     if not ranked:
         return []
     first = ranked[:_CLOZED]
-    vectors = embed([text for each in first for text in (asked.hypothesis(each.answer), stated(each.line))])
+    vectors = embed([text for each in first for text in (query.hypothesis(each.answer), stated(each.line))])
     near = (vectors[::2] * vectors[1::2]).sum(axis=1).tolist()
     raised = [replace(each, score=each.score + 1.2 * gain) for each, gain in zip(first, near, strict=True)]
     return [*raised, *ranked[_CLOZED:]]
@@ -158,31 +158,31 @@ _PERSON_CUE = re.compile(
 _PLACE_CUE = re.compile(r"\b(?:in|at|near|from|of|to|into|on)\s+(?:the\s+)?$", re.I)
 
 
-def _form_score(asked: Asked, line: Line, span: Span, weights: dict[str, float], counts: Counter[str]) -> float:
+def _form_score(query: Query, line: Line, span: Span, weights: dict[str, float], counts: Counter[str]) -> float:
     """Score of a span as an answer: by its sentence, form and position, and the number of passages that contain it."""
     own = set(content(span.text))
-    of_question = len(own & (weights.keys() - set(content(asked.focus)))) / max(1, len(own))
-    score = line.score + _type_match(asked, span) - 1.2 * of_question
-    score += 0.15 * math.log(counts[normal(span.text)]) + 0.4 * _has_cue(asked, line.text, span)
+    of_question = len(own & (weights.keys() - set(content(query.focus)))) / max(1, len(own))
+    score = line.score + _type_match(query, span) - 1.2 * of_question
+    score += 0.15 * math.log(counts[normal(span.text)]) + 0.4 * _has_cue(query, line.text, span)
     if span.kind == "phrase":
         score -= 0.35
-    elif (" of " in span.text) if asked.kind == "person" else span.kind == "part":
+    elif (" of " in span.text) if query.kind == "person" else span.kind == "part":
         score -= 0.25
     elif span.kind == "name" and span.start == 0 < span.end and " " not in span.text:
         score -= 0.3  # its capital may be that of the sentence
     return score
 
 
-def _has_cue(asked: Asked, sentence: str, span: Span) -> bool:
+def _has_cue(query: Query, sentence: str, span: Span) -> bool:
     """Whether the words next to the span show that it is the requested kind of thing."""
     before, after = (sentence[: span.start], sentence[span.end :]) if span.end else ("", "")
-    focus = set(content(asked.focus))
-    if asked.kind == "number":
+    focus = set(content(query.focus))
+    if query.kind == "number":
         return bool(focus & set(content(after)[:2]))
     apposition = re.match(r",? (?:a|an|the) ([^,.;]{3,40})", after)
     if focus & {*content(before)[-1:], *(content(apposition.group(1)) if apposition else ())}:
         return True
-    cue = {"person": _PERSON_CUE, "place": _PLACE_CUE}.get(asked.kind)
+    cue = {"person": _PERSON_CUE, "place": _PLACE_CUE}.get(query.kind)
     return bool(cue and cue.search(before))
 
 
@@ -198,25 +198,25 @@ _FIT: dict[Kind, dict[SpanKind, float]] = {
 """How well the form of a span fits the kind of answer, -1 to 1; pairs that are not listed fit badly."""
 
 
-def _type_match(asked: Asked, span: Span) -> float:
-    fit = _FIT[asked.kind].get(span.kind, -0.6)
-    return fit * 0.6 if asked.kind == "person" and fit > 0 and " " not in span.text else fit
+def _type_match(query: Query, span: Span) -> float:
+    fit = _FIT[query.kind].get(span.kind, -0.6)
+    return fit * 0.6 if query.kind == "person" and fit > 0 and " " not in span.text else fit
 
 
 def answers(prompt: Prompt, embed: Embed) -> list[Candidate]:
     """Candidate answers from the prompt's knowledge, best first; empty if there are none."""
-    asked = language.analyse(prompt.question)
+    query = language.analyse(prompt.question)
     lines = language.read_lines(prompt.question, prompt.knowledge, embed)
     if prompt.form == "claim":
         found = _claim_labels(prompt.question, lines, prompt.knowledge, embed)
     elif prompt.form == "choice":
-        found = _option_letters(asked, prompt.options, lines, embed)
-    elif asked.kind == "either":
-        found = _one_of_two(asked, lines)
-    elif asked.kind == "yes_no":
-        found = _yes_or_no(asked, lines)
+        found = _option_letters(query, prompt.options, lines, embed)
+    elif query.kind == "either":
+        found = _one_of_two(query, lines)
+    elif query.kind == "yes_no":
+        found = _yes_or_no(query, lines)
     else:
-        found = answer_spans(asked, prompt.knowledge, embed)
+        found = answer_spans(query, prompt.knowledge, embed)
     return sorted(found, key=lambda candidate: -candidate.score)
 
 
@@ -253,24 +253,24 @@ def _things(text: str, kinds: Sequence[str], *, without: str) -> list[str]:
 
 
 def _option_letters(
-    asked: Asked, options: Sequence[tuple[str, str]], lines: Sequence[Line], embed: Embed
+    query: Query, options: Sequence[tuple[str, str]], lines: Sequence[Line], embed: Embed
 ) -> list[Candidate]:
     """The scored letters of the options, by the best supporting sentence; without knowledge, by question similarity."""
-    vectors = embed([asked.text, *(asked.hypothesis(text) for _, text in options), *map(stated, lines)])
+    vectors = embed([query.text, *(query.hypothesis(text) for _, text in options), *map(stated, lines)])
     found = []
     for (letter, text), hypothesis in zip(options, vectors[1 : len(options) + 1], strict=True):
         nearness = (vectors[len(options) + 1 :] @ hypothesis).tolist()
-        support = [near + _coverage(line, text, asked) for line, near in zip(lines, nearness, strict=True)]
+        support = [near + _coverage(line, text, query) for line, near in zip(lines, nearness, strict=True)]
         best = max(zip(support, lines, strict=True), key=lambda each: each[0], default=None)
         score, line = best or (float(hypothesis @ vectors[0]), None)
         found.append(Candidate(answer=letter, score=score, line=line))
     return found
 
 
-def _coverage(line: Line, option: str, asked: Asked) -> float:
+def _coverage(line: Line, option: str, query: Query) -> float:
     """Share of the option's words in a sentence, weighted by the sentence's score."""
     words = set(language.words(option))
-    own = words - set(language.words(asked.text)) or words
+    own = words - set(language.words(query.text)) or words
     return 0.9 * len(own & set(language.words(stated(line)))) / max(1, len(own)) * line.score
 
 
@@ -278,15 +278,15 @@ _EARLY = re.compile(r"\b(?:first|earlier|earliest|older|oldest|elder|before|soon
 _LATE = re.compile(r"\b(?:later|latest|younger|youngest|newer|recent|recently|after|last)\b", re.I)
 
 
-def _one_of_two(asked: Asked, lines: Sequence[Line]) -> list[Candidate]:
+def _one_of_two(query: Query, lines: Sequence[Line]) -> list[Candidate]:
     """The two things of a comparison, scored by their years if it compares those, else by their sentences."""
-    about = [_about(thing, lines) for thing in asked.either]
-    left, right = (_year(asked.text, side) for side in about)
-    early, late = bool(_EARLY.search(asked.text)), bool(_LATE.search(asked.text))
+    about = [_about(thing, lines) for thing in query.either]
+    left, right = (_year(query.text, side) for side in about)
+    early, late = bool(_EARLY.search(query.text)), bool(_LATE.search(query.text))
     ahead = 0.0 if not left or not right or early == late else float(right - left if early else left - right)
     return [
         Candidate(answer=thing, score=gain + (side[0].score if side else 0.0), line=side[0] if side else None)
-        for thing, side, gain in zip(asked.either, about, (ahead, -ahead), strict=True)
+        for thing, side, gain in zip(query.either, about, (ahead, -ahead), strict=True)
     ]
 
 
@@ -313,16 +313,16 @@ def _year(question: str, lines: Sequence[Line]) -> int:
     return max(found, key=lambda each: each[0], default=(0, 0))[1]
 
 
-def _yes_or_no(asked: Asked, lines: Sequence[Line]) -> list[Candidate]:
+def _yes_or_no(query: Query, lines: Sequence[Line]) -> list[Candidate]:
     """Yes; or no, if the question asks about both of two things and one has lines with at most half of its words."""
     best = max(lines, key=lambda line: line.score, default=None)
-    question = language.squeezed(asked.text)
+    question = language.squeezed(query.text)
     things: dict[str, str] = {}
     for line in lines:
         if (title := language.plain_title(line.title)) and title in question:
             things[title] = f"{things.get(title, '')} {stated(line)}"
-    predicate = set(content(asked.text)) - set(content(" ".join(things)))
+    predicate = set(content(query.text)) - set(content(" ".join(things)))
     held = [predicate & set(content(text)) for text in things.values()]
-    both = len(things) > 1 and re.search(r"\bboth\b", asked.text, re.I)
+    both = len(things) > 1 and re.search(r"\bboth\b", query.text, re.I)
     doubt = 0.4 if both and any(2 * len(each) <= len(predicate) for each in held) else 0.0
     return [Candidate(answer="yes", score=0.4 - doubt, line=best), Candidate(answer="no", score=0.2, line=best)]

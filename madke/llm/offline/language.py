@@ -111,7 +111,7 @@ Kind = Literal["person", "place", "date", "year", "number", "name", "thing", "ye
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Query:
     """An analysed question."""
 
     text: str
@@ -161,25 +161,25 @@ _EITHER = re.compile(rf"({_NAME})\"?,? or (?:the |a |an )?\"?({_NAME})")
 _BEFORE_NAME = re.compile(r"^(?:The|A|An|Is|Are|Was|Were|Did|Does|Do|Which|What|Who)\s+")
 
 
-def analyse(question: str) -> Asked:
+def analyse(question: str) -> Query:
     """Find the kind of answer that a question asks for."""
     text = " ".join(question.split())
     if either := _EITHER.search(text):
-        return Asked(text=text, kind="either", either=tuple(_BEFORE_NAME.sub("", name) for name in either.groups()))
+        return Query(text=text, kind="either", either=tuple(_BEFORE_NAME.sub("", name) for name in either.groups()))
     if _YES_NO.match(text):
-        return Asked(text=text, kind="yes_no")
+        return Query(text=text, kind="yes_no")
     wh = _question_word(text)
     if wh is None:
-        return Asked(text=text, kind="date" if re.search(r"\bdates?$", text, re.I) else "thing")
+        return Query(text=text, kind="date" if re.search(r"\bdates?$", text, re.I) else "thing")
     word, after = wh.group().lower(), text[wh.end() :]
     if word.startswith("how"):
-        return Asked(text=text, kind="number", focus=_head(after) or "a number", wh=wh.span())
+        return Query(text=text, kind="number", focus=_head(after) or "a number", wh=wh.span())
     kind, focus = _PLAIN.get(re.sub(r"m?(?:'s)?$", "", word), ("thing", ""))
     if not focus:
         predicate = _PREDICATE.match(after)
         focus = _head(after) or (_head(predicate[1]) if predicate else "")
         kind = _kind_of(focus)
-    return Asked(text=text, kind=kind, focus=focus, wh=wh.span())
+    return Query(text=text, kind=kind, focus=focus, wh=wh.span())
 
 
 def _question_word(text: str) -> re.Match[str] | None:
@@ -269,8 +269,7 @@ def overlap(weights: dict[str, float], text: str) -> float:
 def rank_passages(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list[tuple[Knowledge, float]]:
     """The passages, best first, with scores of about 0 (unrelated) to 2.
 
-    The score of a passage depends on its best sentence, on the query words it contains, and on whether the query or the
-    best passage mentions its title.
+    A passage scores by its best sentence, the query words in it, and whether query or best passage name its title.
     """
     lines = read_lines(query, knowledge, embed)
     weights = word_weights(query, knowledge)

@@ -110,7 +110,7 @@ def _grounds(best: Candidate, prompt: Prompt) -> str:
     words = _without_brackets(best.line.text).split()
     quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
     about = f", about {_without_brackets(best.line.title)}," if best.line.title else ""
-    grounds = "Of the knowledge I chose, one sentence comes closest to what is asked. "
+    grounds = "Of the knowledge I chose, one sentence is closest to the question. "
     grounds += f'Knowledge {best.line.number}{about} says: "{quoted}"'
     if best.answer == "NOT ENOUGH INFO":
         return f"{grounds} This does not settle the claim."
@@ -156,8 +156,7 @@ def _summary(prompt: Prompt) -> str:
         return "None of the debaters states an answer, so there is none to report."
     first, answer = leader
     holders = [who for who, other in _stated_answers(prompt) if other and same(answer, other)]
-    verb = "gives" if len(holders) == 1 else "give"
-    why = f"{' and '.join(holders)} {verb} this answer, and no other answer has more supporters."
+    why = f"{' and '.join(holders)} gave this answer, and no other answer has more supporters."
     if prompt.stage == "pick":
         return f"{why}\n[{first}]"
     side = f"\nSide: {first}" if "Side:" in prompt.closing else ""
