@@ -32,11 +32,11 @@ _log = logging.getLogger(__name__)
 
 _POOLS = "pools.jsonl"
 
-_MADE_BEFORE = {"lock", _POOLS, asking_folder(_POOLS)}
+_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS)}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
-_WHOLE = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
-_OURS = {_POOLS, *_WHOLE.split()}
+_ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
+_RUN_FILES = {_POOLS, *_ATOMIC.split()}
 """Files that are written atomically in a run directory."""
 
 
@@ -71,7 +71,7 @@ class RunDirectory:
         self._replayed = self._target.with_suffix(".jsonl.replay") if replay else None
         self._lost = 0
         self._file: IO[bytes] | None = None
-        self._works = False
+        self._writes_session = False
         self._held = ExitStack()
 
     @property
@@ -82,8 +82,8 @@ class RunDirectory:
     def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
         """Questions and repeats to debate: without an outcome, or to be retried. Can be called before :meth:`begin`."""
         done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(options)}
-        asked = ((question, repeat) for repeat in range(repeats) for question in questions)
-        return [(question, repeat) for question, repeat in asked if (question.id, repeat) not in done]
+        both = ((question, repeat) for repeat in range(repeats) for question in questions)
+        return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
 
     def begin(
         self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str, *, work: bool = True
@@ -95,13 +95,13 @@ class RunDirectory:
         if self.begun:
             before = read_spec(self.path)
             _refuse_other(self.path, before, spec)
-            held, asked = len(before.questions), len(spec.questions)
-            if held != asked:
-                then = "the new ones are added" if held < asked else f"scores cover all {held}"
-                _log.warning("%s holds a run of %d questions, %d are requested; %s", self.path, held, asked, then)
+            held, requested = len(before.questions), len(spec.questions)
+            if held != requested:
+                effect = "the new ones are added" if held < requested else f"scores cover all {held}"
+                _log.warning("%s holds a run of %d questions, %d are requested; %s", self.path, held, requested, effect)
             spec = spec.extended(before)
-        self._works = self._replayed is None and (work or not self.begun)
-        if self._works:
+        self._writes_session = self._replayed is None and (work or not self.begun)
+        if self._writes_session:
             begin_session(self.path, spec, endpoints, files, started)
 
     def resume(self, options: RunOptions) -> None:
@@ -123,7 +123,7 @@ class RunDirectory:
 
     def end(self, session: Session | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
         """Complete the session in ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
-        if not self._works:
+        if not self._writes_session:
             return  # a replay makes no calls, and may be refused at the end
         self.check_lock()
         end_session(self.path, session, endpoints)
@@ -164,11 +164,11 @@ class RunDirectory:
     def __enter__(self) -> Self:
         if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
-        if not self.begun and (others := unexpected_files(self.path, _MADE_BEFORE, _OURS)):
+        if not self.begun and (others := unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)):
             raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
-        self._made = not self.path.exists()
+        self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
-        for part in unfinished(self.path, _OURS):
+        for part in unfinished(self.path, _RUN_FILES):
             part.unlink()
         return self
 
@@ -193,7 +193,7 @@ class RunDirectory:
                 self._file.close()
             if self._replayed is not None and self._file is not None:
                 self._end_replay(complete=kind is None)
-            if self._made and [entry.name for entry in self.path.iterdir()] == ["lock"]:
+            if self._created and [entry.name for entry in self.path.iterdir()] == ["lock"]:
                 (self.path / "lock").unlink()
                 self.path.rmdir()
 

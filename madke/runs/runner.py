@@ -203,7 +203,7 @@ class _Run:
             directory=self.directory,
             meter=self.meter,
             workers=self.options.concurrency,
-            drain=partial(drain, told=False),
+            drain=partial(drain, log=False),
         )
         seconds = None if self.own.until is None else self.own.until - time.monotonic()
         try:

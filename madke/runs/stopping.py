@@ -99,13 +99,13 @@ async def until_stopped(
     return by_itself
 
 
-async def drained(*limiters: Limits | Limiter, told: bool = True) -> None:
+async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:
     """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
     for limiter in limiters:
         limiter.close()
     under_way = sum(limiter.state().in_flight for limiter in limiters)
-    if under_way and told:
-        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C again: do not wait)", under_way)
+    if under_way and log:
+        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C: do not wait)", under_way)
     try:
         async with asyncio.timeout(GRACE):
             for limiter in limiters:
