@@ -305,7 +305,7 @@ def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Pa
 
     contents = threading.Thread(target=tell)
     contents.start()
-    assert "give every node the same" in refusal(cluster, f"scripted/{changing}")
+    assert "use the same on every node" in refusal(cluster, f"scripted/{changing}")
     contents.join()
 
 
