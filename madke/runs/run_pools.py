@@ -143,17 +143,17 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
             if question is None:
                 continue
             if record.question != question:
-                found = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
-                raise UserError(found, file=file)
+                why = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
+                raise UserError(why, file=file)
             yield record
 
-    asked = sources_in(of_questions())
+    served = sources_in(of_questions())
     if left:
         raise UserError(f"has no pool for question {next(iter(left))!r}; build it from the same data", file=file)
     for source in knowledge.sources:
-        if source not in asked:
-            raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(asked))}", file=file)
-    return {source: asked[source] for source in knowledge.sources}
+        if source not in served:
+            raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(served))}", file=file)
+    return {source: served[source] for source in knowledge.sources}
 
 
 async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
@@ -170,42 +170,42 @@ async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *,
     if not directory.begun:
         # Pools without a run come from one that was stopped early; their origin is unknown.
         file.unlink(missing_ok=True)
-    found = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
-    for name, count in found.items():
+    counts = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
+    for name, count in counts.items():
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
-    if found and tell is not None:
-        tell(PoolsReady(question="", found=found))
+    if counts and tell is not None:
+        tell(PoolsReady(question="", found=counts))
     return file
 
 
 def _retrieve_missing(job: Job, file: Path, tell: Listener) -> dict[str, SourceCounts]:
     """Retrieve the missing pools into the file; returns the counts of each source."""
     assert job.protocol.knowledge is not None
-    lacking, made = job.questions, file
+    missing, target = job.questions, file
     if file.exists():
         held = lines_of(file, {question.id for question in job.questions})
-        lacking, made = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
-    if not lacking:
+        missing, target = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
+    if not missing:
         return {}
 
     def progress(done: int, total: int) -> None:
         tell(PoolProgress(question="", done=done, total=total))
 
-    found = build_pools(lacking, job.sources(tell), depth(job.protocol.knowledge), made, progress=progress)
-    if made != file:
-        with atomic_write(file) as whole:
-            whole.write(file.read_bytes())
-            whole.write(made.read_bytes())
-        made.unlink()
-    return found
+    counts = build_pools(missing, job.sources(tell), depth(job.protocol.knowledge), target, progress=progress)
+    if target != file:
+        with atomic_write(file) as merged:
+            merged.write(file.read_bytes())
+            merged.write(target.read_bytes())
+        target.unlink()
+    return counts
 
 
 def from_thread(listen: Listener) -> Listener:
     """A listener for another thread, which passes events to ``listen`` in this event loop."""
     loop = asyncio.get_running_loop()
 
-    def later(event: Event) -> None:
+    def forward(event: Event) -> None:
         loop.call_soon_threadsafe(lambda: listen(event))
 
-    return later
+    return forward
