@@ -79,7 +79,7 @@ class ModelEntry(BaseModel):
     @model_validator(mode="after")
     def _python_or_server(self) -> ModelEntry:
         if self.python and self.model_fields_set - {"python", "price", *_LIMITS}:
-            raise ValueError("an entry with python takes only concurrency, rpm, tpm and price besides it")
+            raise ValueError("an entry with python takes only concurrency, rpm, tpm and price in addition")
         return self
 
 
@@ -97,10 +97,10 @@ class Models:
         """The entry of a model, or None. UserError if the entry has fields that only a named file may have."""
         entry = self.entries.get(name)
         if entry is not None and not self.named:
-            field_ = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
-            if field_ is not None:
+            restricted = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
+            if restricted is not None:
                 why = f"is allowed only in a file that you name: pass --models-file {_FILE} or set {_VARIABLE}"
-                raise UserError(f"{name}: {field_} {why}", file=self.file, line=self.lines.get(name))
+                raise UserError(f"{name}: {restricted} {why}", file=self.file, line=self.lines.get(name))
         return entry
 
     @property

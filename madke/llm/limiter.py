@@ -162,7 +162,7 @@ class Limiter:
             await self._idle.wait()
 
     async def __aenter__(self) -> int:
-        if self._queue or not self._room() or self._wait():
+        if self._queue or not self._slot_is_free() or self._wait():
             place = asyncio.get_running_loop().create_future()
             self._queue.append(place)
             if self._in_flight >= int(self._limit):
@@ -182,17 +182,17 @@ class Limiter:
         if self._queue and self._in_flight >= int(self._limit):
             self._crowded = self._in_flight
         # When calls end together, the queue is empty until their debates make the next calls: count all of them.
-        room_is_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._concurrency)
+        slots_are_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._concurrency)
         if kind is None:
             self._succeeded = True
             self._score = max(0.0, self._score - TOLERATED)
-            if room_is_short:
+            if slots_are_short:
                 growth = max(1.0, abs(self._cut_at - self._limit) / 2)
                 self._limit += growth / self._limit if self._episodes else 1
         self._crowded = max(0, self._crowded - 1)
         self._leave()
 
-    def _room(self) -> bool:
+    def _slot_is_free(self) -> bool:
         return self._in_flight < int(self._limit) and not self._closed
 
     def _wait(self) -> float:
@@ -213,7 +213,7 @@ class Limiter:
 
     def _admit(self) -> None:
         """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
-        while self._queue and self._room():
+        while self._queue and self._slot_is_free():
             if self._queue[0].done():  # cancelled
                 self._queue.popleft()
             elif self._wait():

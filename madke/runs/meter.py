@@ -17,12 +17,12 @@ from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.run_json import Session
 
-HOPELESS = 20
+MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an
 unreachable server would otherwise fail every remaining question, each after all its retries. With high concurrency the
 limit is twice the concurrency, since one short outage can fail all calls in flight."""
 
-HOPELESSLY_TRUNCATED = 3
+MAX_TRUNCATED_IN_A_ROW = 3
 """Number of consecutive calls of one model that reach ``max_tokens`` without visible text, after which no further
 question starts: its reasoning exceeds the limit, and would for every remaining question."""
 
@@ -97,7 +97,7 @@ class Meter:
     """Questions without an outcome because the run was stopped."""
     ended: str = ""
     """What stopped the run: ``--deadline``, ``interrupted``, an error, or a model whose calls all fail."""
-    hopeless: int = HOPELESS
+    max_failed: int = MAX_FAILED_IN_A_ROW
     """Number of consecutive failed calls of one model that stops the run."""
     in_a_row: dict[str, int] = field(default_factory=dict)
     """Model -> number of consecutive failed calls."""
@@ -122,7 +122,7 @@ class Meter:
         self.in_a_row[model] = row
         cut = completion.outcome == "empty" and completion.finish_reason.casefold() in TRUNCATED
         cuts = self.truncated_in_a_row[model] = self.truncated_in_a_row.get(model, 0) + 1 if cut else 0
-        if (row >= self.hopeless or cuts >= HOPELESSLY_TRUNCATED) and not service and not self.ended:
+        if (row >= self.max_failed or cuts >= MAX_TRUNCATED_IN_A_ROW) and not service and not self.ended:
             self.ended = f"the last {cuts or row} calls of {model} all failed: {completion.error}"
         self.prompt_tokens += completion.usage.prompt_tokens
         self.cached_tokens += completion.usage.cached_tokens

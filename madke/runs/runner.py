@@ -24,7 +24,7 @@ from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import HOPELESS, Budget, Meter, Metered
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
@@ -148,7 +148,7 @@ class _Run:
             total=len(self.job.questions) * self.job.spec.repeats,
             budget=None if options.replay else self.own.budget,
             limiter=self.limiter,
-            hopeless=max(HOPELESS, 2 * options.concurrency),
+            max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
 
     def serve(self, live: LiveSearch | None, answer_scorer: AnswerScorer | None) -> None:

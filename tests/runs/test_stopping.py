@@ -21,7 +21,7 @@ from madke.core.question import Question
 from madke.llm import Limited, Limiter
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
-from madke.runs.meter import HOPELESS, Meter
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter
 from madke.runs.run_pools import own_pools
 from madke.runs.runner import run_batch
 from madke.runs.stopping import drained, seconds_until, until_stopped
@@ -257,7 +257,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path):
 def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_not():
     meter = Meter(total=1)
     down = Completion(outcome="failed", error="HTTP 401: no")
-    for _ in range(HOPELESS - 1):
+    for _ in range(MAX_FAILED_IN_A_ROW - 1):
         meter.count("openai/a", down)
         meter.count("openai/b", Completion(text="x"))
         meter.count("search", down, service=True)
@@ -265,7 +265,7 @@ def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_n
     assert meter.stopped is None
     meter.count("openai/a", down)
     meter.count("openai/a", Completion(text="late"))
-    assert meter.stopped == f"the last {HOPELESS} calls of openai/a all failed: HTTP 401: no"
+    assert meter.stopped == f"the last {MAX_FAILED_IN_A_ROW} calls of openai/a all failed: HTTP 401: no"
 
 
 def test_three_calls_in_a_row_that_reason_up_to_max_tokens_stop_a_run():
