@@ -1,4 +1,4 @@
-"""The ``debate`` call of the package ``lemmas`` 0.4.0 on madke's engine: another import, the same results."""
+"""The ``debate`` call of the package ``lemmas`` 0.4.0 on madke's engine: change the import, get the same results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from madke.core.chat import Purpose
 from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
-from madke.engine.debate import debate as play_debate
+from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import CLOSERS, Debater, Protocol
@@ -27,43 +27,43 @@ __all__ = ["DebateResult", "DebateRound", "Tracer", "adebate", "debate"]
 
 @dataclass
 class DebateRound:
-    """All drafts of one round; in round 0 they are independent."""
+    """All drafts of one round; independent in round 0."""
 
     round_index: int
     drafts: dict[str, str]
-    """Label -> draft, verbatim but for white space around it."""
+    """Label -> draft, stripped but otherwise verbatim."""
 
 
 @dataclass
 class DebateResult:
-    """What a debate came to."""
+    """The result of a debate."""
 
     final: str
     winner_label: str
     rounds: list[DebateRound] = field(default_factory=list)
     judgment: str = ""
-    """The judge's words, or a note that there was none."""
+    """The judge's reply, or a note that there was no judge."""
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
-    """Not in the package: stage (``speak``, ``reply``, ``pick``) -> calls and tokens, estimates unless
+    """Not in the package: stage (``speak``, ``reply``, ``pick``) -> calls and tokens; estimates, unless
     :mod:`madke.adapters` made the function."""
     transcript: Transcript | None = field(default=None, repr=False)
-    """Not in the package: the engine's record. In its ``final`` a verdict that cannot be read picks nobody."""
+    """Not in the package: the engine's record. Its ``final`` has no winner if the verdict cannot be parsed."""
 
 
 def _picked(verdict: str, labels: Sequence[str], whole_words: bool) -> str:
-    """The label, with a colon, that the judge's words start with; else the first that stands in them; else the first.
+    """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first.
 
-    With ``whole_words`` a label must be a whole word, and one that the engine finds picked comes before others.
+    With ``whole_words`` a label must be a whole word, and the label that the engine's parser reads comes first.
     """
-    said = verdict.upper()
+    text = verdict.upper()
     for label in labels:
-        if said.startswith(f"{label.upper()}:"):
+        if text.startswith(f"{label.upper()}:"):
             return label
     if not whole_words:
-        return next((label for label in labels if label.upper() in said), labels[0])
+        return next((label for label in labels if label.upper() in text), labels[0])
     if (found := parse_pick(verdict, labels).value) is not None:
         return found
-    named = (label for label in labels if re.search(rf"(?<!\w){re.escape(label.upper())}(?!\w)", said))
+    named = (label for label in labels if re.search(rf"(?<!\w){re.escape(label.upper())}(?!\w)", text))
     return next(named, labels[0])
 
 
@@ -88,37 +88,36 @@ def debate(
 ) -> DebateResult:
     """Debate a question between completion functions, as ``lemmas.debate`` 0.4.0 does.
 
-    Each agent drafts an answer; in every further round it reads the others' last drafts and drafts anew. The judge
-    picks a draft, or the one whose words overlap most with the others' wins. That takes k (R + 1) calls for k agents
-    and R rounds, and one for the judge, all made in the caller's thread, one after another.
+    Each agent drafts an answer. In every further round it reads the others' last drafts and writes a new one. The judge
+    picks a draft; without a judge, the draft whose words overlap most with the others wins. k agents and R rounds take
+    k (R + 1) calls, plus one for the judge, all made in the caller's thread, one after another.
 
-    It keeps the package's contract also where madke's own debates would not: of two agents with one label only the
-    later one's drafts count; an empty draft stays in the debate; a judge whose words name nobody has picked the first
-    agent; a label counts as named where it is part of a word. The last three keywords are remedies.
+    The call keeps the package's contract, even where madke's own debates differ: of two agents with the same label only
+    the later one's drafts count; an empty draft stays in the debate; a verdict without a label picks the first agent; a
+    label also matches inside a word. The last three keywords change this.
 
     Args:
         query: The question.
         agents: (label, completion function) pairs; or one function, which plays ``n_agents_if_single`` agents called
             ``AGENT_A``, ``AGENT_B``, ... A function takes a list of messages (``{"role": ..., "content": ...}``) and
-            returns a text; None is an empty one.
-        rounds: Rounds of revision after the first drafts; below 0 counts as 0.
-        n_agents_if_single: How many agents a single function plays.
-        personas: A text for each agent, to begin its prompts with. None: five of ours, in turn.
+            returns a text; None is an empty text.
+        rounds: Number of revision rounds after the first drafts; negative numbers count as 0.
+        n_agents_if_single: Number of agents that a single function plays.
+        personas: A text for each agent, placed at the start of its prompts. None: five built-in personas, in turn.
         judge: A completion function that names the label of the best draft. None: convergence.
-        tracer: Told when the debate and each call in it begin and end.
-        own_draft: Show an agent its own last draft as well.
+        tracer: Notified when the debate and each of its calls start and end.
+        own_draft: Also show an agent its own last draft.
         unique_labels: Number equal labels (``A``, ``A_2``), so that no draft is lost.
-        whole_words: Read a label in the judge's words only where it stands as a whole word.
+        whole_words: Match labels in the verdict only as whole words.
 
     Raises:
-        ValueError: There is no agent, or another number of personas than of agents.
-        TypeError: A function is asynchronous; that takes :func:`adebate`.
-        Exception: What a completion function raises, unchanged. Nobody is asked after it.
+        ValueError: There is no agent, or the number of personas differs from the number of agents.
+        TypeError: A function is asynchronous; use :func:`adebate`.
+        Exception: Any exception of a completion function, unchanged; no further calls are made.
     """
     seats = _seats(agents, n_agents_if_single, personas, unique_labels)
     with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        play = _Play(query, seats, rounds, judge, tracer, own_draft, whole_words)
-        return in_this_thread(play.through)
+        return in_this_thread(_Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run)
 
 
 @suggesting
@@ -135,25 +134,25 @@ async def adebate(
     unique_labels: bool = False,
     whole_words: bool = False,
 ) -> DebateResult:
-    """:func:`debate` for asynchronous completion functions: the drafts of one round are written at the same time.
+    """:func:`debate` for asynchronous completion functions; the drafts of one round are written concurrently.
 
-    A function that is not asynchronous keeps the event loop waiting. The first exception of a function cancels the
-    calls under way and comes out. The package has no such call.
+    A synchronous function blocks the event loop. The first exception of a function cancels the calls in flight and is
+    raised. The package has no such call.
     """
     seats = _seats(agents, n_agents_if_single, personas, unique_labels)
     with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return await _Play(query, seats, rounds, judge, tracer, own_draft, whole_words).through(Call.later)
+        return await _Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run(Call.make_async)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Seat:
     label: str
     name: str
-    """What the engine calls it: the label, if no other has it and it is not taken."""
+    """Its unique name in the engine: the label, numbered if another agent has it or it is reserved."""
     persona: str
     complete: Callable[[ChatMessages], Any]
     heard: bool
-    """No later agent has the same label."""
+    """Whether its drafts count: no later agent has the same label."""
 
 
 def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique_labels: bool) -> tuple[_Seat, ...]:
@@ -166,13 +165,13 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique
     labels = [label for label, _ in agents]
     if unique_labels:
         labels = _numbered(labels)
-    # From the end, so that the agent who is heard under a label has it as its name.
+    # In reverse, so that the agent whose drafts count under a label gets it as its name.
     names = _numbered([str(label) for label in reversed(labels)], taken=CLOSERS)[::-1]
     return tuple(
         _Seat(
             label=label,
             name=names[n],
-            # An empty persona is one too: the templates must not take it for none.
+            # An empty persona is still a persona: the templates must not treat it as missing.
             persona="" if personas is None else str(personas[n]) or " ",
             complete=complete,
             heard=label not in labels[n + 1 :],
@@ -198,7 +197,7 @@ def _variant() -> Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Play:
+class _Debate:
     query: str
     seats: tuple[_Seat, ...]
     rounds: int
@@ -207,34 +206,35 @@ class _Play:
     own_draft: bool
     whole_words: bool
 
-    async def through(self, ask: Ask) -> DebateResult:
-        """Play it; ``ask`` has the calls made."""
+    async def run(self, ask: Ask) -> DebateResult:
+        """Run the debate; ``ask`` makes the calls."""
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
         judge = None if self.judge is None else self._judge(self.judge, ask)
-        transcript = await play_debate(
+        transcript = await engine_debate(
             Question(id="debate", question=str(self.query)),
             self._protocol(),
             cast if judge is None else {**cast, "judge": judge},
             task=get_task("short_answer"),
             prompts=_variant(),
         )
-        said = {seat.label: cast[seat.name].said for seat in self.seats}
+        replies = {seat.label: cast[seat.name].replies for seat in self.seats}
         rounds = [
-            DebateRound(n, {label: drafts[n] for label, drafts in said.items()}) for n in range(len(transcript.rounds))
+            DebateRound(n, {label: drafts[n] for label, drafts in replies.items()})
+            for n in range(len(transcript.rounds))
         ]
         drafts = rounds[-1].drafts
         if judge is None:
             scores = dict(zip(drafts, overlaps(list(drafts.values())), strict=True))
             judgment, winner = _NO_JUDGE, max(scores, key=scores.__getitem__)
         else:
-            judgment, winner = judge.said[0], self._winner(judge.said[0])
+            judgment, winner = judge.replies[0], self._winner(judge.replies[0])
         return DebateResult(drafts[winner], winner, rounds, judgment, transcript.usage, transcript)
 
     def _protocol(self) -> Protocol:
         base, seats = _variant().protocol, self.seats
         topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
         own = "last" if self.own_draft else "none"
-        # Copied, not validated: a protocol may not have a single debater's draft judged, and the package does.
+        # Not validated: a protocol may not judge the draft of a single debater, but the package does.
         return base.model_copy(
             update={
                 "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),

@@ -20,18 +20,18 @@ T = TypeVar("T")
 
 
 class Tracer(Protocol):
-    """Whoever is told of the call and of each completion in it."""
+    """Receives the start and end of the debate and of each completion in it."""
 
     def start_span(self, name: str, **attrs: Any) -> Any:
-        """Something begins; what is returned is handed to :meth:`end_span`."""
+        """Start a span; the return value is passed to :meth:`end_span`."""
 
     def end_span(self, span: Any, **attrs: Any) -> None:
-        """It ended, well or with an exception."""
+        """End a span, also after an exception."""
 
 
 @contextmanager
 def span(tracer: Tracer | None, name: str, **attrs: Any) -> Iterator[dict[str, Any]]:
-    """Tell the tracer, if there is one, of what happens inside; what is put into the mapping is told at the end."""
+    """Trace the block; the entries of the yielded mapping become attributes of the end of the span."""
     results: dict[str, Any] = {}
     opened = tracer.start_span(name, **attrs) if tracer is not None else None
     try:
@@ -51,19 +51,19 @@ class Caller:
     span: Callable[[Purpose], tuple[str, Mapping[str, Any]]]
     """The name and attributes of the span of a call."""
     found: Callable[[str], Mapping[str, Any]]
-    """What the span's end tells of the reply."""
+    """Attributes of the end of the span, from the reply."""
     heard: bool = True
-    """Else the engine hears an empty reply."""
+    """False: the engine gets an empty reply."""
     name: str = "function"
-    said: list[str] = field(default_factory=list)
+    replies: list[str] = field(default_factory=list)
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Call the function. An empty reply is a reply; what the function raises comes out of the debate."""
+        """Call the function. An empty reply is valid; an exception of the function ends the debate."""
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         call = Call(caller=self, messages=messages, purpose=request.purpose)
         reply = await self.ask(call)
-        text = _said(reply)
-        self.said.append(text)
+        text = _text(reply)
+        self.replies.append(text)
         counted = getattr(reply, "usage", None)
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
         return Completion(text=text if self.heard else "", usage=usage, seconds=call.seconds)
@@ -71,15 +71,15 @@ class Caller:
 
 @dataclass(kw_only=True, slots=True)
 class Call:
-    """One call of a completion function, not made yet."""
+    """A pending call of a completion function."""
 
     caller: Caller
     messages: ChatMessages
     purpose: Purpose
     seconds: float = 0.0
 
-    def now(self) -> Any:
-        """Make it, here. A TypeError says that the function is asynchronous."""
+    def make(self) -> Any:
+        """Make the call; TypeError if the function is asynchronous."""
         with self._traced() as replies:
             reply = self.caller.function(self.messages)
             if inspect.isawaitable(reply):
@@ -89,8 +89,8 @@ class Call:
             replies.append(reply)
             return reply
 
-    async def later(self) -> Any:
-        """Make it, and await what it returns if that is awaitable."""
+    async def make_async(self) -> Any:
+        """Make the call, and await its result if it is awaitable."""
         with self._traced() as replies:
             reply = self.caller.function(self.messages)
             replies.append(await reply if inspect.isawaitable(reply) else reply)
@@ -102,24 +102,24 @@ class Call:
         name, attrs = self.caller.span(self.purpose)
         with span(self.caller.tracer, name, **attrs) as results:
             yield replies
-            results.update(self.caller.found(_said(replies[0])))
+            results.update(self.caller.found(_text(replies[0])))
         self.seconds = time.perf_counter() - start
 
 
 Ask = Callable[[Call], Awaitable[Any]]
 
 
-def _said(reply: Any) -> str:
+def _text(reply: Any) -> str:
     text: str = (reply or "").strip()
     return text
 
 
 def in_this_thread(play: Callable[[Ask], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, and the calls that it asks for in this thread, one after another.
+    """Run a coroutine, and make its calls in this thread, one after another.
 
-    The coroutine has an event loop in another thread. So this works where a loop runs already (a notebook), and the
-    completion functions may use what belongs to the caller's thread, run a loop of their own, and be interrupted. What
-    one of them raises ends the coroutine and is raised, unchanged.
+    The coroutine runs in an event loop in another thread. This works inside a running loop (a notebook), and the
+    completion functions may use thread-local objects of the caller, run their own loop, and be interrupted. An
+    exception of a function ends the coroutine and is raised unchanged.
     """
     asked: SimpleQueue[tuple[Call, asyncio.Future[Any]] | None] = SimpleQueue()
 
@@ -135,7 +135,7 @@ def in_this_thread(play: Callable[[Ask], Coroutine[Any, Any, T]]) -> T:
         try:
             while (item := asked.get()) is not None:
                 call, answer = item
-                loop.call_soon_threadsafe(answer.set_result, call.now())
+                loop.call_soon_threadsafe(answer.set_result, call.make())
             return played.result()
         except BaseException:
             loop.call_soon_threadsafe(task.cancel)

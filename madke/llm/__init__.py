@@ -1,7 +1,7 @@
-"""Whoever can answer a chat, and the layers around a call: store, retries, limits.
+"""Chat models, and the layers around a call: store, retries, limits.
 
-A model stack is ``Stored(Retrying(Limited(open_model(name), limiter)), store)``: the store answers first, and a call
-that waits for its next attempt holds no slot of the limiter.
+A model stack is ``Stored(Retrying(Limited(open_model(name), limiter)), store)``. The store answers first. A call that
+waits for its next attempt holds no slot of the limiter.
 """
 
 from madke.llm.endpoints import read_models

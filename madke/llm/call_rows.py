@@ -1,7 +1,7 @@
-"""Which calls are the same, and how a call lies in the file.
+"""The key of a call, and its row in the call store.
 
-A call is one row: columns that are looked up or added up, and all of it as compressed JSON. The texts of its messages
-are rows of their own, named by their hash, so that shared ones are stored once. A row ends with a checksum.
+A call is one row: columns for look-ups and sums, and the whole call as compressed JSON. The texts of its messages are
+separate rows, keyed by their hash, so that a shared text is stored once. A row ends with a checksum.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ SCHEMA = """
     );
     CREATE INDEX IF NOT EXISTS calls_by_key ON calls (key);
 """
-"""``payer``: which of the runs that share the file made the call."""
+"""``payer``: the run that made the call; several runs can share the file."""
 
 COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 COLUMNS = ("key", "outcome", "payer", "model", "stage", *COUNTS, "body", "checksum")
 LOST = "[this text of the call store is lost: the file was damaged]"
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
-"""In ASCII: a lone surrogate, which models do emit, has no UTF-8."""
+"""ASCII output: models do emit lone surrogates, which have no UTF-8 form."""
 
 
 class Damage(Exception):
-    """What is read from the file is not what was written."""
+    """A row of the file differs from what was written."""
 
 
 class Recorded(NamedTuple):
-    """One call of a store."""
+    """One call in a store."""
 
     purpose: Purpose
     messages: tuple[Message, ...]
@@ -49,11 +49,11 @@ class Recorded(NamedTuple):
 
 
 def call_key(model: str, request: ChatRequest) -> str:
-    """The key of a call, SHA-256 in hexadecimal: calls with equal keys are the same call.
+    """The key of a call, a hexadecimal SHA-256. Calls with equal keys are the same call.
 
-    It holds the model's name, the request, and the purpose: two debaters with identical prompts must not become clones
-    of each other, nor two repeats of one question. Left out are the endpoint's address (a server may move), retries and
-    concurrency, the dataset and the variant (what they change is in the messages), and versions.
+    The key covers the model's name, the request and its purpose. The purpose keeps two debaters with identical prompts
+    apart, and two repeats of a question. The key leaves out the endpoint's address (a server may move), retries and
+    concurrency, the dataset and the variant (their effect is in the messages), and versions.
     """
     messages = [[message.role, message.content] for message in request.messages]
     purpose = list(fields_of(request.purpose).values())
@@ -62,20 +62,20 @@ def call_key(model: str, request: ChatRequest) -> str:
 
 
 def short_hash(content: bytes) -> bytes:
-    """Half a SHA-256, 16 bytes: nobody can make two texts agree in it."""
+    """The first 16 bytes of the SHA-256: long enough that collisions cannot be constructed."""
     return sha256(content).digest()[:16]
 
 
 @lru_cache(maxsize=64)
 def _packed(content: bytes) -> tuple[bytes, bytes]:
-    # A higher level saves a tenth of the space, at twice the time.
+    # A higher level saves a tenth of the space and takes twice the time.
     return short_hash(content), zlib.compress(content, level=1)
 
 
 def call_row(
     key: str, payer: str, model: str, request: ChatRequest, completion: Completion
 ) -> tuple[tuple[Any, ...], dict[bytes, bytes]]:
-    """The values of :data:`COLUMNS`; and hash -> compressed text of its messages."""
+    """The values of :data:`COLUMNS`, and the texts of the messages: hash -> compressed text."""
     texts = [_packed(message.content.encode("utf-8", "surrogatepass")) for message in request.messages]
     prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
     asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
@@ -92,7 +92,7 @@ def _checksum(values: Sequence[Any]) -> int:
 
 
 def read_record(row: Sequence[Any]) -> dict[str, Any]:
-    """What the row of a call holds; :class:`Damage` if it is not what was written."""
+    """The record in the row of a call; :class:`Damage` if the checksum does not match."""
     *values, checksum = row
     if _checksum(values) != checksum:
         raise Damage("a call is not what was written")
@@ -106,7 +106,7 @@ def read_completion(record: dict[str, Any]) -> Completion:
 
 
 def read_text(name: bytes, body: bytes) -> str:
-    """The text in a row; :class:`Damage` if it is not what was written."""
+    """The text in a row; :class:`Damage` if its hash does not match."""
     with suppress(zlib.error, TypeError):
         content = zlib.decompress(body)
         if short_hash(content) == name:
@@ -115,7 +115,7 @@ def read_text(name: bytes, body: bytes) -> str:
 
 
 def read_call(row: Sequence[Any], db: sqlite3.Connection) -> Recorded:
-    """The call in a row; :class:`Damage` if it is not what was written. A text that the file has lost is LOST."""
+    """The call in a row; :class:`Damage` if a check fails. :data:`LOST` replaces a text that the file no longer has."""
 
     def text(name: str) -> str:
         found = db.execute("SELECT hash, body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()

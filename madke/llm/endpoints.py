@@ -1,4 +1,4 @@
-"""Where models are asked: addresses, keys and limits, from the command line, the environment and ``models.yaml``."""
+"""Endpoints of models: address, key and limits, from the command line, the environment and ``models.yaml``."""
 
 from __future__ import annotations
 
@@ -22,63 +22,64 @@ from madke.llm.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
 PROBE_SECONDS = 4.0
-"""For which a connection is tried before an endpoint counts as not there."""
+"""Connection timeout, after which an endpoint counts as unreachable."""
 _ANSWER_SECONDS = 0.9
-"""For which an answer is waited for, to see that it is HTTP; a connected server that is slower is there."""
+"""Read timeout for the first answer. A connected server that takes longer counts as reachable."""
 _FILE = "models.yaml"
 _VARIABLE = "MADKE_MODELS"
 _LIMITS = {"concurrency", "rpm", "tpm"}
-_OURS = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
-"""Fields of a request that ``extra_body`` cannot set: the protocol and the dialect do."""
+_RESERVED = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
+"""Request fields that ``extra_body`` cannot set: the protocol and the dialect set them."""
 
 
-def _named_variable(name: str) -> str:
+def _variable_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError("expected the name of an environment variable, never the key itself")
     return name
 
 
-_Variable = Annotated[str, AfterValidator(_named_variable)]
+_Variable = Annotated[str, AfterValidator(_variable_name)]
 
 
 class ModelEntry(BaseModel):
-    """What ``models.yaml`` says of a model; ``key``, ``headers`` and ``python`` count only in a file that was named."""
+    """One entry of ``models.yaml``. ``key``, ``headers`` and ``python`` need a file that the user named explicitly."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model: str | None = None
-    """The model's name at the server; by default the entry's."""
+    """The model's name at the server. Default: the entry's name."""
     base_url: str | None = None
-    """Up to and with ``/v1``; by default that of ``openai/`` models."""
+    """Address of the API, including ``/v1``. Default: the base URL of ``openai/`` models."""
     key: _Variable | None = None
-    """The environment variable that holds the key. By default ``OPENAI_API_KEY``, if the address has the origin of the
-    base URL of ``openai/`` models."""
+    """The environment variable that holds the key. Default: ``OPENAI_API_KEY``, if the address has the same origin as
+    the base URL of ``openai/`` models."""
     headers: dict[str, _Variable] = {}
+    """HTTP header -> the environment variable that holds its value."""
     concurrency: PositiveInt | None = None
-    """Calls in flight at most; by default the run's, as for ``rpm`` and ``tpm``."""
+    """Maximum number of calls in flight. Default: the run's limit, as for ``rpm`` and ``tpm``."""
     rpm: PositiveInt | None = None
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds that one attempt may take."""
+    """Timeout of one attempt, in seconds."""
     extra_body: dict[str, Any] = {}
-    """Further fields of every request, such as ``chat_template_kwargs``."""
+    """Additional fields of every request, such as ``chat_template_kwargs``."""
     dialect: Dialect = Dialect()
-    """What the server takes, where that is known; the rest is found out."""
+    """Known request format of the server. The client detects the rest."""
     price: Price | None = None
     python: str | None = None
     """``module:object`` instead of a server, see :func:`madke.llm.as_chat_model`."""
 
     @field_validator("extra_body")
     @classmethod
-    def _adds(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if ours := _OURS & value.keys():
-            raise ValueError(f"{min(ours)!r} is set by the protocol or by the dialect; leave it out")
+    def _no_reserved_fields(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if reserved := _RESERVED & value.keys():
+            raise ValueError(f"{min(reserved)!r} is set by the protocol or by the dialect; leave it out")
         return value
 
     @model_validator(mode="after")
-    def _one_place(self) -> ModelEntry:
+    def _python_or_server(self) -> ModelEntry:
         if self.python and self.model_fields_set - {"python", "price", *_LIMITS}:
-            raise ValueError("python names code of yours, which takes concurrency, rpm, tpm and price only")
+            raise ValueError("an entry with python takes only concurrency, rpm, tpm and price in addition")
         return self
 
 
@@ -89,27 +90,27 @@ class Models:
     entries: Mapping[str, ModelEntry] = field(default_factory=dict)
     file: Path | None = None
     named: bool = True
-    """Whether the user named the file; False for one that lies in the working directory."""
+    """Whether the user named the file. False: it was found in the working directory."""
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self, name: str) -> ModelEntry | None:
-        """The entry of a model, if there is one; a UserError if it has what only a named file may have."""
+        """The entry of a model, or None. UserError if the entry has fields that only a named file may have."""
         entry = self.entries.get(name)
         if entry is not None and not self.named:
-            wrong = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
-            if wrong is not None:
-                why = f"counts only in a file that you name: --models-file {_FILE}, or {_VARIABLE}"
-                raise UserError(f"{name}: {wrong} {why}", file=self.file, line=self.lines.get(name))
+            restricted = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
+            if restricted is not None:
+                why = f"is allowed only in a file that you name: pass --models-file {_FILE} or set {_VARIABLE}"
+                raise UserError(f"{name}: {restricted} {why}", file=self.file, line=self.lines.get(name))
         return entry
 
     @property
     def prices(self) -> dict[str, Price]:
-        """Of the entries that have one."""
+        """Model name -> price, for the entries that have one."""
         return {name: entry.price for name, entry in self.entries.items() if entry.price is not None}
 
 
 def read_models(file: Path | None = None) -> Models:
-    """The entries of a file, else of that which ``MADKE_MODELS`` names, else of ``./models.yaml`` if there is one."""
+    """Read the entries of ``file``, else of the file in ``MADKE_MODELS``, else of ``./models.yaml`` if it exists."""
     from madke.yaml_file import read_entries, validated
 
     named = file or (Path(variable) if (variable := os.environ.get(_VARIABLE)) else None)
@@ -119,8 +120,8 @@ def read_models(file: Path | None = None) -> Models:
     entries, lines = {}, {}
     for name, (line, content) in read_entries(path).items():
         if not re.fullmatch(r"[\w.-]+", name):
-            found = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens and underscores"
-            raise UserError(found, file=path, line=line)
+            why = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens and underscores"
+            raise UserError(why, file=path, line=line)
         entries[name] = validated(content or {}, ModelEntry, file=path, within=(name,))
         lines[name] = line
     return Models(entries=entries, file=path, named=named is not None, lines=lines)
@@ -128,24 +129,24 @@ def read_models(file: Path | None = None) -> Models:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A server that is asked, as one model is asked there."""
+    """How to reach one model: address, key, headers and limits."""
 
     address: str
     limited_as: str
-    """Models with an equal one share a limiter: those of an address, or of one entry."""
+    """Key of the limiter. Models with the same key share one: those at one address, or of one entry."""
     key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     entry: ModelEntry = field(default_factory=ModelEntry)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """What no file, log or error may hold. Values of less than eight characters are placeholders."""
+        """Values that no file, log or error may show. Values of fewer than eight characters are placeholders."""
         return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= SECRET)
 
 
 @runtime_checkable
 class AtEndpoint(Protocol):
-    """A model that is asked at an endpoint."""
+    """A model behind an endpoint."""
 
     name: str
     endpoint: Endpoint
@@ -161,14 +162,14 @@ def openai_endpoint(
     named: bool = True,
     needs_key: bool = True,
 ) -> Endpoint:
-    """The endpoint of a model at OpenAI or at any server that speaks its protocol.
+    """The endpoint of a model at OpenAI or at an OpenAI-compatible server.
 
     Args:
-        name: The model's.
-        at: The model's own address; without one it is the entry's, else ``base_url``.
-        base_url: Default: ``OPENAI_BASE_URL``, else OpenAI's own. Its origin gets ``OPENAI_API_KEY``.
-        entry: What ``models.yaml`` says.
-        named: Whether its file was named: if not, the address gets a key only as the base URL itself.
+        name: Name of the model.
+        at: The model's own address. Default: the entry's address, else ``base_url``.
+        base_url: Default: ``OPENAI_BASE_URL``, else OpenAI's address. ``OPENAI_API_KEY`` is sent to its origin.
+        entry: The model's entry in ``models.yaml``.
+        named: Whether the user named that file. If not, the key is sent only to the base URL itself.
         needs_key: False for a model that will not be called.
     """
     entry = entry or ModelEntry()
@@ -181,8 +182,8 @@ def openai_endpoint(
     at_openai = urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
     if key is None and needs_key and not entry.headers and (entry.key or at_openai):
         if variable is None:
-            why = "is asked at OpenAI, which gets OPENAI_API_KEY only where it is the base URL too"
-            raise UserError(f"{name} {why}; give the model a name and its key in {_FILE}")
+            why = "is called at OpenAI, which gets OPENAI_API_KEY only if it is the base URL too"
+            raise UserError(f"{name} {why}; give the model an entry with its key in {_FILE}")
         raise UserError(f"{variable} is not set, and {name} needs it; for a server without keys give its base URL")
     headers = {}
     for header, named_in in entry.headers.items():
@@ -194,15 +195,15 @@ def openai_endpoint(
 
 
 def from_environment(variable: str) -> str | None:
-    """The key in a variable; None where it is not set."""
+    """The key in an environment variable; None if it is not set."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
-        raise UserError(f"{variable} holds characters that no key has; set it again")
+        raise UserError(f"{variable} holds characters that a key cannot have; set it again")
     return key or None
 
 
 def checked_url(url: str, *, model: str) -> str:
-    """The URL, if it is one of a server, without a user and without a query."""
+    """The URL unchanged. UserError unless it is an http(s) URL without user and query."""
     try:
         parts = urlsplit(url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
@@ -210,9 +211,9 @@ def checked_url(url: str, *, model: str) -> str:
         valid = False
     shown = repr(public_url(url))
     if not valid:
-        raise UserError(f"{shown} is no endpoint for {model}; expected a URL such as http://localhost:8000/v1")
+        raise UserError(f"{shown} is not an endpoint for {model}; expected a URL such as http://localhost:8000/v1")
     if parts.username or parts.password or parts.query:
-        why = "came with a user or a query; keys come from the environment"
+        why = "must have no user, password or query; keys come from the environment"
         raise UserError(f"the endpoint of {model}, {shown}, {why}")
     return url
 
@@ -224,7 +225,7 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
-    """Model name -> ``address`` (without secrets) and ``dialect`` (where it differs), of those at an endpoint."""
+    """Model name -> ``address`` (without secrets) and ``dialect`` (non-default fields), for models at an endpoint."""
     return {
         model.name: {"address": public_url(model.endpoint.address), "dialect": model.dialect.stated()}
         for model in models
@@ -232,49 +233,49 @@ def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
     }
 
 
-def moved(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> str | None:
-    """One line about the models that were asked elsewhere before; both as :func:`endpoints_of` gives them."""
+def relocations(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> str | None:
+    """One line about the models whose address changed, or None; both arguments as from :func:`endpoints_of`."""
     changed = [
-        f"{name} is now asked at {now[name]['address']} (before: {before[name]['address']})"
+        f"{name} is now called at {now[name]['address']} (before: {before[name]['address']})"
         for name in now
         if name in before and before[name]["address"] != now[name]["address"]
     ]
-    return "; ".join(changed) + "; its finished calls count on" if changed else None
+    return "; ".join(changed) + "; its finished calls stay valid" if changed else None
 
 
 def refuse_two_addresses(models: Iterable[object]) -> None:
-    """UserError if two models have one name and two addresses: their calls could not be told apart."""
+    """UserError if two models have the same name and different addresses: their calls would have the same key."""
     addresses: dict[str, str] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
             here = public_url(model.endpoint.address)
             if (known := addresses.setdefault(model.name, here)) != here:
-                why = f"give each a name of its own in {_FILE}, since calls are known by the model's name"
-                raise UserError(f"{model.name} is asked at {known} and at {here}; {why}")
+                why = f"calls are identified by the model's name, so give each its own name in {_FILE}"
+                raise UserError(f"{model.name} is called at {known} and at {here}; {why}")
 
 
 def probe(models: Iterable[object]) -> None:
-    """UserError if an endpoint is not there, in at most five seconds; any HTTP answer shows that it is.
+    """UserError if an endpoint cannot be reached, within five seconds. Any HTTP answer counts as reached.
 
-    ``GET base_url/models`` is asked, without a key.
+    The request is ``GET base_url/models``, without a key.
     """
-    found = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
-    if found:
-        # Imported before the clock starts: its import time is no slowness of a server.
+    names = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
+    if names:
+        # Imported before the clock starts, so that import time does not count as the server's.
         import httpx2  # noqa: F401
     reasons: dict[str, str] = {}
-    # Threads that may stay behind: nothing bounds how long a name takes to resolve. Whoever is not done says nothing.
-    asking = [threading.Thread(target=_ask, args=(address, reasons), daemon=True) for address in found]
-    for thread in asking:
+    # Daemon threads, since resolving a name has no timeout. A probe that does not finish reports no error.
+    probes = [threading.Thread(target=_probe_one, args=(address, reasons), daemon=True) for address in names]
+    for thread in probes:
         thread.start()
     end = time.monotonic() + PROBE_SECONDS + _ANSWER_SECONDS
-    for thread in asking:
+    for thread in probes:
         thread.join(max(0.0, end - time.monotonic()))
     for address, reason in list(reasons.items()):
-        raise UserError(f"the endpoint of {found[address]}, {public_url(address)}, is not there: {reason}")
+        raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
 
 
-def _ask(address: str, reasons: dict[str, str]) -> None:
+def _probe_one(address: str, reasons: dict[str, str]) -> None:
     import httpx2
 
     try:
@@ -287,5 +288,5 @@ def _ask(address: str, reasons: dict[str, str]) -> None:
         reasons[address] = f"no connection within {PROBE_SECONDS:g} s"
     except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
         reasons[address] = str(error) or type(error).__name__
-    except Exception:  # it is connected, and slow or odd; or a proxy that only the calls' own transport speaks to
+    except Exception:  # connected but slow or odd, or behind a proxy that only the transport of calls supports
         return

@@ -1,4 +1,4 @@
-"""A person at the terminal, as a model like any other."""
+"""A person at the terminal, as a chat model."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from madke.core.chat import ChatRequest, Completion
 from madke.terminal import printable, say
 
 SILENCE = "silence"
-"""Finish reason of a person who says nothing, and is not asked again."""
+"""Finish reason of an empty reply of a person. Such a call is not repeated."""
 
 _SYSTEM_SHOWN = 200
-"""Characters of the system message that a person is shown; the rest is written for models."""
+"""Number of characters of the system message shown to a person. The rest is written for models."""
 
 
 class HumanChat:
     """A person who reads the prompt and types the reply, one request at a time.
 
     Args:
-        ask: Shows a text and returns the reply, in a thread; EOFError says that the person left: a failed call. By
-            default the terminal: the text goes to stderr, and an empty line ends the reply.
+        ask: Shows a text and returns the reply; called in a thread. It raises EOFError when the person leaves, which
+            fails the call. Default: the terminal, with the text on stderr; an empty line ends the reply.
     """
 
     name = "human"
@@ -48,7 +48,7 @@ class HumanChat:
 
 
 def ask_terminal(shown: str) -> str:
-    """Show a text on stderr, and read lines from stdin until an empty one; EOFError if input ends before any."""
+    """Show a text on stderr and read lines from stdin up to an empty line; EOFError if there is no input."""
     say(f"\n{shown}\n\nYour reply; an empty line ends it:", err=True)
     lines: list[str] = []
     while not lines or lines[-1].strip():
@@ -72,7 +72,7 @@ def _shown(request: ChatRequest) -> str:
 
 
 async def _in_daemon_thread(ask: Callable[[], str]) -> str:
-    """Run it beside the loop. The loop's own threads are joined at exit: Ctrl-C would wait for the person's Enter."""
+    """Run ``ask`` in a daemon thread. The loop's threads are joined at exit, so Ctrl-C would wait for Enter."""
     loop = asyncio.get_running_loop()
     reply: asyncio.Future[str] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""How many calls at once, and how many calls and tokens a minute."""
+"""Limits on concurrent calls, and on calls and tokens per minute."""
 
 from __future__ import annotations
 
@@ -14,58 +14,59 @@ from madke.llm.endpoints import AtEndpoint
 
 SLOW_START = 16
 LONGEST_PAUSE = 120.0
-"""Seconds for which one response can make everybody wait; :class:`madke.llm.RetryPolicy` waits no longer in all."""
+"""Longest pause of all calls, in seconds, after one response; also the total wait in :class:`madke.llm.RetryPolicy`."""
 TOLERATED = 0.2
 """Share of calls that a server may reject (429, 503) at random without being overloaded."""
 EVIDENCE = 3.75
-"""Score at which rejections count as an overload: five of them in a row, or more where calls succeed between them."""
+"""Score at which rejections count as an overload: five in a row, or more if calls succeed in between."""
 _SHORTEST = 1e-6
-"""Rounding would ask for waits below that, too short to move the clock."""
+"""Shorter waits are rounding errors, and too short to move the clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LimiterState:
-    """How a limiter stands, for people."""
+    """A snapshot of a limiter, for display."""
 
     limit: int
     in_flight: int
     waiting: int
-    """Calls that wait for room, for a rate, or for the end of a pause."""
+    """Calls that wait for a free slot, for a rate limit, or for the end of a pause."""
     peak: int
+    """Highest number of calls in flight; ``lowest`` is the lowest limit."""
     lowest: int
     episodes: int
-    """How often the server was found overloaded and the limit was halved."""
+    """Number of overloads; each one halved the limit."""
     paused_seconds: float
 
 
 class Limiter:
-    """A bound that all calls to one endpoint share; ``async with limiter:`` waits for room, first come, first served.
+    """The limit that all calls to one endpoint share. ``async with limiter:`` waits for a free slot, in FIFO order.
 
-    **How many at once.** The limit grows from ``start`` by one for each call that succeeds and was in flight while
-    others waited: it doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
+    **Concurrency.** The limit grows from ``start`` by one for each successful call that was in flight while others
+    waited. It thus doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
 
     **Overload.** Each rejection raises a score by ``1 - TOLERATED``, each success lowers it by ``TOLERATED``, down to 0
-    (Page's CUSUM test, 1954). At :data:`EVIDENCE` the limit is halved, from what is in flight if that is less: an
-    *episode*. Random rejections of less than a fifth of the calls change nothing; a server that takes half of them is
-    found out within fifteen. Calls that began before a cut say nothing new.
+    (Page's CUSUM test, 1954). At :data:`EVIDENCE` an *episode* begins: the limit, or the number of calls in flight if
+    that is lower, is halved. Random rejections of less than a fifth of the calls change nothing. A server that accepts
+    half of the calls is detected within fifteen. Calls that began before a cut are not counted.
 
-    **Recovery.** The limit then grows by half of its distance to the limit that was cut for each round of calls, and by
-    at least one: fast while it is far below, slowly near it (as CUBIC does, RFC 9438).
+    **Recovery.** For each round of calls the limit then grows by half of its distance to the limit before the cut, and
+    by at least one: fast while it is far below, slowly near it (as in CUBIC, RFC 9438).
 
-    **Pauses.** Rate headers that say that nothing is left hold every call back until then, and so does the Retry-After
-    of an overload, or of a first call. A pause longer than :data:`LONGEST_PAUSE` holds nobody: a quota is used up, and
-    calls that fail say so sooner than calls that wait.
+    **Pauses.** Rate headers without remaining quota delay every call until the reset. So does the Retry-After of an
+    overload, or of a first call. Pauses longer than :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota, and
+    failing calls report that sooner than waiting calls.
 
-    **Rates** are token buckets of one second's worth. What a call costs in tokens is known only afterwards: an
-    overdrawn bucket is paid back before the next call starts.
+    **Rates** are token buckets that hold one second's worth. The tokens of a call are known only afterwards: an
+    overdrawn bucket refills before the next call starts.
 
     Args:
-        concurrency: Calls in flight at most.
-        rpm: Calls a minute at most; None for no bound.
-        tpm: Prompt and completion tokens a minute at most; None for no bound.
-        start: Calls in flight at first; ``concurrency`` for models on this machine, which no one else asks.
-        clock: Seconds that never go back.
-        sleep: Waits for so many seconds.
+        concurrency: Maximum number of calls in flight.
+        rpm: Maximum number of calls per minute; None for no limit.
+        tpm: Maximum number of prompt and completion tokens per minute; None for no limit.
+        start: Initial limit; ``concurrency`` for local models, which have no other clients.
+        clock: Monotonic clock, in seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Limiter:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._most = concurrency
+        self._concurrency = concurrency
         self._limit = float(min(start, concurrency))
         self._lowest = int(self._limit)
         self._calls = _Bucket(rpm, clock)
@@ -87,9 +88,9 @@ class Limiter:
         self._sleep = sleep
         self._in_flight = 0
         self._crowded = 0
-        """Calls in flight when one last waited for room, less those that have ended since."""
+        """Calls in flight when a call last had to wait, minus those that have ended since."""
         self._wanted = 0
-        """Calls in flight and waiting when one last came and found no room."""
+        """Calls in flight and waiting when a call last had to wait."""
         self._peak = 0
         self._episodes = 0
         self._score = 0.0
@@ -105,7 +106,7 @@ class Limiter:
         self._idle = asyncio.Event()
 
     def state(self) -> LimiterState:
-        """How it stands now."""
+        """A snapshot of the limiter."""
         return LimiterState(
             limit=int(self._limit),
             in_flight=self._in_flight,
@@ -117,17 +118,17 @@ class Limiter:
         )
 
     def spend(self, tokens: int) -> None:
-        """Count the tokens of a call that has ended."""
+        """Count the tokens of a finished call."""
         self._tokens.take(tokens)
 
     def back_off(self, began: int) -> bool:
-        """Count a rejection, and halve the limit where it completes the evidence of an overload.
+        """Count a rejection; halve the limit if the score shows an overload.
 
         Args:
-            began: What ``async with limiter as began:`` gave: the number of episodes before the call.
+            began: The value of ``async with limiter as began:``, the number of episodes before the call.
 
         Returns:
-            Whether it is part of an overload. Where no call has succeeded yet it is taken for one.
+            Whether the rejection is part of an overload. Before the first success every rejection counts as one.
         """
         if began != self._episodes:
             return True
@@ -144,14 +145,14 @@ class Limiter:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Let no call begin for so long; without effect beyond :data:`LONGEST_PAUSE`."""
+        """Start no call for ``seconds``; ignored if that is longer than :data:`LONGEST_PAUSE`."""
         if 0 < seconds <= LONGEST_PAUSE:
             now = self._clock()
             self._paused_seconds += max(0.0, now + seconds - max(now, self._paused_until))
             self._paused_until = max(self._paused_until, now + seconds)
 
     def close(self) -> None:
-        """Let no call begin any more: those that wait, wait for ever. Calls in flight end as they would."""
+        """Start no further calls: waiting calls never start, calls in flight finish."""
         self._closed = True
 
     async def drained(self) -> None:
@@ -161,7 +162,7 @@ class Limiter:
             await self._idle.wait()
 
     async def __aenter__(self) -> int:
-        if self._queue or not self._room() or self._wait():
+        if self._queue or not self._slot_is_free() or self._wait():
             place = asyncio.get_running_loop().create_future()
             self._queue.append(place)
             if self._in_flight >= int(self._limit):
@@ -180,22 +181,22 @@ class Limiter:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._queue and self._in_flight >= int(self._limit):
             self._crowded = self._in_flight
-        # Calls that end together leave nobody waiting until their debates ask for the next ones: all of them count.
-        room_is_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._most)
+        # When calls end together, the queue is empty until their debates make the next calls: count all of them.
+        slots_are_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._concurrency)
         if kind is None:
             self._succeeded = True
             self._score = max(0.0, self._score - TOLERATED)
-            if room_is_short:
+            if slots_are_short:
                 growth = max(1.0, abs(self._cut_at - self._limit) / 2)
                 self._limit += growth / self._limit if self._episodes else 1
         self._crowded = max(0, self._crowded - 1)
         self._leave()
 
-    def _room(self) -> bool:
+    def _slot_is_free(self) -> bool:
         return self._in_flight < int(self._limit) and not self._closed
 
     def _wait(self) -> float:
-        """Seconds until a call may begin if there is room."""
+        """Seconds until the next call may start, if a slot is free."""
         pause = self._paused_until - self._clock() if self._paused_until else 0.0
         return max(pause if pause > _SHORTEST else 0.0, self._calls.wait(), self._tokens.wait())
 
@@ -211,8 +212,8 @@ class Limiter:
         self._admit()
 
     def _admit(self) -> None:
-        """Let those in who have room; somebody must come back when a wait is over."""
-        while self._queue and self._room():
+        """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
+        while self._queue and self._slot_is_free():
             if self._queue[0].done():  # cancelled
                 self._queue.popleft()
             elif self._wait():
@@ -231,10 +232,10 @@ class Limiter:
 
 
 class Limits:
-    """The limiters of a run, one for each endpoint and one for all that runs on this machine, used as one.
+    """The limiters of a run: one for each endpoint, and one for all models on this machine.
 
     Args:
-        concurrency, rpm, tpm: As for :class:`Limiter`, at each endpoint that states no bound of its own.
+        concurrency, rpm, tpm: As for :class:`Limiter`; the defaults for endpoints without limits in ``models.yaml``.
     """
 
     def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
@@ -242,26 +243,26 @@ class Limits:
         self._limiters: dict[str | None, Limiter] = {}
 
     def of(self, model: object) -> Limiter:
-        """The limiter that a model's calls wait for."""
+        """The limiter of a model's calls."""
         concurrency, rpm, tpm = self._default
-        at = model.endpoint if isinstance(model, AtEndpoint) else None
-        key = at.limited_as if at else None
-        if key not in self._limiters and at is not None:
-            own = at.entry
+        endpoint = model.endpoint if isinstance(model, AtEndpoint) else None
+        key = endpoint.limited_as if endpoint else None
+        if key not in self._limiters and endpoint is not None:
+            own = endpoint.entry
             self._limiters[key] = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
         elif key not in self._limiters:
-            # What runs on this machine is nobody else's: there is nothing to find out by a slow start.
+            # A local model has no other clients, so a slow start would find out nothing.
             self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
         return self._limiters[key]
 
     def state(self) -> LimiterState:
-        """How they stand now, together; ``lowest`` is the lowest of them."""
+        """The sums over all limiters; ``lowest`` is their minimum."""
         states = [asdict(limiter.state()) for limiter in self._limiters.values()]
-        together = {each.name: sum(state[each.name] for state in states) for each in fields(LimiterState)}
-        return LimiterState(**{**together, "lowest": min((state["lowest"] for state in states), default=0)})
+        sums = {each.name: sum(state[each.name] for state in states) for each in fields(LimiterState)}
+        return LimiterState(**{**sums, "lowest": min((state["lowest"] for state in states), default=0)})
 
     def close(self) -> None:
-        """Let no call begin any more."""
+        """Start no further calls."""
         for limiter in self._limiters.values():
             limiter.close()
 
@@ -272,9 +273,9 @@ class Limits:
 
 
 class Limited:
-    """A model whose calls wait for a limiter, and tell it what the server said of its load.
+    """A model whose calls wait for a limiter and report rejections and rate headers to it.
 
-    Put it under :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
+    Wrap it in :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
     """
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
@@ -284,7 +285,7 @@ class Limited:
         self._limiter = limiter
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Wait for room, ask, count the tokens."""
+        """Wait for a slot, call the model, count the tokens."""
         async with self._limiter as began:
             try:
                 completion = await self._model.complete(request)
@@ -299,7 +300,7 @@ class Limited:
 
 
 class _Bucket:
-    """Fills at a steady rate up to one second's worth (one unit at least); may be overdrawn."""
+    """A token bucket: fills at a steady rate up to one second's worth (at least one unit); may be overdrawn."""
 
     def __init__(self, per_minute: int | None, clock: Callable[[], float]) -> None:
         self._rate = None if per_minute is None else per_minute / 60
@@ -309,7 +310,7 @@ class _Bucket:
         self._seen = clock()
 
     def wait(self) -> float:
-        """Seconds until one unit is there; 0 if it is."""
+        """Seconds until one unit is available; 0 if one is."""
         if self._rate is None:
             return 0.0
         now = self._clock()

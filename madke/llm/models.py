@@ -1,4 +1,4 @@
-"""From a model's name, as the command line and variant files write it, or from an object of yours, to the model."""
+"""Open a chat model by its name (command line, variant files) or from the user's own object."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ MODEL_FORMS = {
 }
 
 WITH_ENDPOINT = ("openai", "azure")
-"""Kinds of models that a base URL can lead to."""
+"""Kinds of models that take a base URL."""
 
 UNPAID = ("offline", "scripted", "human")
-"""Kinds of models whose calls nobody charges for."""
+"""Kinds of models whose calls cost nothing."""
 
 PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
 
 _ADDRESS = re.compile(r"(.+)@(https?://.*)")
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok)[\w.:-]*")
-"""Names that people give without the kind."""
+"""Well-known model names, which people often give without the kind."""
 
 _THREADS = 256
 
 
 def kind_of(name: str) -> str:
-    """The kind of a model, by its name: ``openai`` of ``openai/gpt-4o``."""
+    """The kind in a model's name: ``openai`` for ``openai/gpt-4o``."""
     return name.partition("/")[0]
 
 
 def names_code(name: str) -> bool:
-    """Whether the name is one of an object in a module, which is imported, and so run, when it is opened."""
+    """Whether the name is ``module:object``. Opening it imports the module, which runs its code."""
     return kind_of(name) not in MODEL_FORMS and _CODE.fullmatch(name) is not None
 
 
 def split_address(name: str) -> tuple[str, str | None]:
-    """``openai/NAME`` and the address of ``openai/NAME@URL``; None for a name without one."""
+    """Split ``openai/NAME@URL`` into ``openai/NAME`` and the URL; the URL is None for a name without one."""
     found = _ADDRESS.fullmatch(name)
     return (found[1], found[2]) if found and kind_of(name) in WITH_ENDPOINT else (name, None)
 
@@ -64,18 +64,18 @@ def split_address(name: str) -> tuple[str, str | None]:
 def open_model(
     name: str, *, base_url: str | None = None, replay: bool = False, models: Models | None = None
 ) -> ChatModel:
-    """The model of a name; close it with :func:`close`. No server is asked yet; weights of ``hf/`` models are loaded.
+    """Open a model by its name; close it with :func:`close`. Weights of ``hf/`` models are loaded; no server is called.
 
-    It raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as
+    The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as
     ``Stored(Retrying(Limited(model, limiter)), store)``.
 
     Args:
         name: One of :data:`MODEL_FORMS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
             ``models.yaml``, a model of an installed package, or ``module:object``, see :func:`as_chat_model`.
-        base_url: The endpoint of ``openai/`` models (default: ``OPENAI_BASE_URL``, else OpenAI's own) and of
-            ``azure/`` models (default: ``AZURE_OPENAI_ENDPOINT``) without an address of their own.
-        replay: The model is only named, never called: no key is needed and no weights are loaded.
-        models: The entries; by default those of :func:`madke.llm.read_models`, if the name is of no other form.
+        base_url: Address for ``openai/`` models (default: ``OPENAI_BASE_URL``, else OpenAI's address) and ``azure/``
+            models (default: ``AZURE_OPENAI_ENDPOINT``) whose name has no URL.
+        replay: The model will not be called: it needs no key, and no weights are loaded.
+        models: The entries of ``models.yaml``. Default: those of :func:`madke.llm.read_models`.
 
     Raises:
         UserError: No such model, a missing key or endpoint, a bad script file, or weights that cannot be loaded.
@@ -88,7 +88,7 @@ def open_model(
     if bool(rest) != ("/" in MODEL_FORMS[kind]):
         raise UserError(f"model {name!r}: expected {MODEL_FORMS[kind]}")
     if base_url is not None and kind not in WITH_ENDPOINT:
-        raise UserError(f"model {name!r} has no endpoint; a base URL is for openai/NAME and azure/DEPLOYMENT")
+        raise UserError(f"model {name!r} has no endpoint; only openai/NAME and azure/DEPLOYMENT take a base URL")
     if kind == "openai":
         return OpenAIChat(rest, base_url=base_url, at=address, needs_key=not replay)
     if kind == "azure":
@@ -108,11 +108,11 @@ def open_model(
 
 
 def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> ChatModel:
-    """A model of ``models.yaml``, of a package, or of an own module."""
+    """Open a model of ``models.yaml``, of an installed package, or of the user's own module."""
     entry = models.entry(name)
     if entry is not None and entry.python is None:
-        at = entry.model or name
-        return OpenAIChat(at, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
+        served = entry.model or name
+        return OpenAIChat(served, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
     code = (entry and entry.python) or name
     if code in PLUGINS or names_code(code):
         try:
@@ -126,42 +126,42 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
 
 
 def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
-    """A ChatModel from an object of yours. What it raises is a failed call, and the batch goes on.
+    """Make a ChatModel from your own object. An exception that it raises is a failed call; the batch goes on.
 
     Args:
-        model: A ChatModel; its class; or a function of chat messages (a list of ``{"role", "content"}``) to the reply's
-            text, sync (it runs in a thread) or async. A text may have a ``usage`` (:class:`madke.core.chat.Usage`), as
-            those of :mod:`madke.adapters` do; None is an empty reply. A call that raises is tried again if it is an
-            OSError or says a passing status.
-        name: What its calls are known by. Default: its own ``name``, else ``module:qualified name``.
+        model: A ChatModel; its class; or a function from chat messages (a list of ``{"role", "content"}``) to the text
+            of the reply, sync (run in a thread) or async. The text may have a ``usage``
+            (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do. None is an empty reply. A call is
+            repeated if it raises an OSError, or an exception with a retryable ``status_code``.
+        name: Identifies its calls in the call store. Default: its own ``name``, else ``module:qualified name``.
 
     Raises:
-        UserError: The object is no model.
+        UserError: The object is not a model.
     """
     if inspect.isclass(model):
         model = model()
     if hasattr(model, "complete"):
         own = getattr(model, "name", None)
         if not isinstance(own, str) or not own:
-            raise UserError(f"the model {qualified_name(model)} has no name; expected a text that identifies it")
+            raise UserError(f"the model {qualified_name(model)} has no name; expected a string that identifies it")
         if not inspect.iscoroutinefunction(model.complete):
             raise UserError(f"the model {own}: complete(request) must be asynchronous (async def)")
         return OwnModel(model, name or own)
     if callable(model):
         return OwnModel(model, name or qualified_name(model))
-    raise UserError(f"{name or model!r} is no model; expected one with name and complete, or a function of messages")
+    raise UserError(f"{name or model!r} is not a model; expected name and complete, or a function of messages")
 
 
 class OwnModel:
-    """Code of yours as a ChatModel: an object with ``complete``, or a function; see :func:`as_chat_model`."""
+    """The user's own object with ``complete``, or function, as a ChatModel; see :func:`as_chat_model`."""
 
     def __init__(self, own: Any, name: str) -> None:
         self.name = name
         self._own = own
         self._is_function = not hasattr(own, "complete")
         call = getattr(own, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
-        self._later = inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(call)
-        # The loop's own threads are a few for each CPU; these mostly wait for a network.
+        self._is_async = inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(call)
+        # The loop's default pool has a few threads per CPU; these threads mostly wait for the network.
         self._threads = ThreadPoolExecutor(_THREADS, "model")
 
     def __getattr__(self, attribute: str) -> Any:
@@ -176,10 +176,10 @@ class OwnModel:
         return hash(self.name)
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Ask it; CallError if it raises, or returns no reply."""
+        """Call the object; CallError if it raises or returns no reply."""
         started = time.monotonic()
         try:
-            said = await self._ask(request)
+            reply = await self._call(request)
         except (CallError, UserError):
             raise
         except Exception as error:
@@ -187,27 +187,27 @@ class OwnModel:
             passing = isinstance(error, OSError) or (isinstance(status, int) and (status in RETRYABLE or status >= 500))
             reason = " ".join(f"{self.name}: {type(error).__name__}: {error}".split())
             raise CallError(reason, retryable=passing) from error
-        if isinstance(said, Completion):
-            return said
-        if not self._is_function or not isinstance(said, str | None):
+        if isinstance(reply, Completion):
+            return reply
+        if not self._is_function or not isinstance(reply, str | None):
             expected = "a text" if self._is_function else "a Completion"
-            raise CallError(f"{self.name} returned {type(said).__name__}, expected {expected}", retryable=False)
-        text = str(said or "")
-        counted = getattr(said, "usage", None)
+            raise CallError(f"{self.name} returned {type(reply).__name__}, expected {expected}", retryable=False)
+        text = str(reply or "")
+        counted = getattr(reply, "usage", None)
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
         return Completion(text=text, usage=usage, seconds=time.monotonic() - started)
 
-    async def _ask(self, request: ChatRequest) -> Any:
+    async def _call(self, request: ChatRequest) -> Any:
         if not self._is_function:
             return await self._own.complete(request)
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        if self._later:
+        if self._is_async:
             return await self._own(messages)
-        said = await asyncio.get_running_loop().run_in_executor(self._threads, self._own, messages)
-        return await said if inspect.isawaitable(said) else said
+        reply = await asyncio.get_running_loop().run_in_executor(self._threads, self._own, messages)
+        return await reply if inspect.isawaitable(reply) else reply
 
     async def aclose(self) -> None:
-        """Close the object, if it can be; let the threads go, once those at work are done."""
+        """Close the object if it has ``aclose``; threads end when their calls do."""
         if isinstance(self._own, Closable):
             await self._own.aclose()
         self._threads.shutdown(wait=False)
@@ -215,6 +215,6 @@ class OwnModel:
 
 
 async def close(model: ChatModel) -> None:
-    """Close what a model holds open (connections, a thread), in the event loop in which it was used."""
+    """Close a model's connections and threads, in the event loop that used it."""
     if isinstance(model, Closable):
         await model.aclose()

@@ -1,4 +1,4 @@
-"""Models behind an OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, ...) or on Azure, by the ``openai`` package."""
+"""Models at an OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, ...) or on Azure, through the ``openai`` package."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ _log = logging.getLogger(__name__)
 
 TIMEOUT = 300.0
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
-"""Keys that a server may quote in its errors, its own or another's, whole or starred."""
+"""Keys, whole or masked, that a server may quote in its errors."""
 _HEADERS = {"Accept-Encoding": "identity"}
-"""A compressed reply can hide its length."""
-_REASON = 300
+"""No compression, which could hide the length of a reply."""
+_REASON_LENGTH = 300
 _ADAPTATIONS = 10
-"""Refusals of one call at most from which another dialect follows."""
+"""Maximum number of dialect changes in one call."""
 _NOWHERE = "https://azure.invalid"
 
 
 class OpenAIChat:
-    """A chat model at OpenAI or at any server that speaks its protocol, for one event loop.
+    """A chat model at OpenAI or at an OpenAI-compatible server, for one event loop.
 
-    A refusal that says what the server does not take changes the dialect of this client, and the request is repeated
-    at once, as are those that were under way in the old one; one log line tells what was found out.
+    When a server rejects a request field, the client changes its dialect and repeats the request at once, as well as
+    the concurrent requests in the old dialect. One log line reports the dialect found.
 
     Args:
         model: The model's name at the endpoint.
-        base_url: The endpoint, up to and with ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's own.
-        name: By default ``openai/MODEL``.
-        endpoint: Instead of all that says where: the endpoint itself.
-        timeout: Seconds that one attempt may take. Default: the entry's, else ``MADKE_TIMEOUT``, else 300.
+        base_url: Address of the API, including ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's address.
+        name: Default: ``openai/MODEL``.
+        endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
+        timeout: Timeout of one attempt, in seconds. Default: the entry's, else ``MADKE_TIMEOUT``, else 300.
         transport: Default: :func:`chosen_transport`.
         **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
@@ -71,7 +71,7 @@ class OpenAIChat:
         self.name = name or f"openai/{model}"
         self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
         self.dialect: Dialect = self.endpoint.entry.dialect
-        self._told = self.dialect
+        self._reported = self.dialect
         self._model = model
         self._timeout = timeout or self.endpoint.entry.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
@@ -80,22 +80,22 @@ class OpenAIChat:
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make one attempt; CallError if it failed. So does a reply that holds a key, since replies are stored."""
+        """Make one attempt; CallError if it fails. A reply that contains a key fails too, since replies are stored."""
         try:
             completion = await self._attempt(request)
             if any(secret in completion.text + completion.reasoning for secret in self.endpoint.secrets):
-                raise CallError("the reply holds the API key, and is not kept", retryable=False)
+                raise CallError("the reply contains the API key and is not stored", retryable=False)
         except CallError as error:
-            raise CallError(**{**vars(error), "reason": self._fit(error.reason)}) from None
-        return completion if completion.error is None else replace(completion, error=self._fit(completion.error))
+            raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
+        return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
 
     @property
     def hold(self) -> float:
-        """Seconds for which no call should begin: rate headers said that nothing is left till then."""
+        """Seconds for which no call should start, since the rate headers report no remaining quota."""
         return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
-        """Close the connections; another event loop may use the model then."""
+        """Close the connections. Another event loop can use the model afterwards."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -114,59 +114,59 @@ class OpenAIChat:
             sent = {**dialect.body(self._model, request), **self.endpoint.entry.extra_body}
             requests += 1
             try:
-                # The package's own timeout is between two reads: a slow drip would outlive it.
+                # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
                 async with asyncio.timeout(self._timeout):
                     body = await self._client.post("/chat/completions", cast_to=bytes, body=sent, options=self._options)
             except openai.APIStatusError as error:
-                told = ServerError.read(error.status_code, error.body)
-                if requests <= _ADAPTATIONS and self._adapted(told, dialect, sent, request):
+                refusal = ServerError.read(error.status_code, error.body)
+                if requests <= _ADAPTATIONS and self._adapted(refusal, dialect, sent, request):
                     continue
-                if field := missing_field(told, sent):
-                    told = replace(told, message=f"{told.message} (give {field!r} under extra_body in models.yaml)")
-                return read_refusal(told, error.response, attempts=requests)
+                if field := missing_field(refusal, sent):
+                    refusal = replace(refusal, message=f"{refusal.message} (set {field!r} in extra_body, models.yaml)")
+                return read_refusal(refusal, error.response, attempts=requests)
             except Exception as error:
                 failure = read_broken(error)
                 if failure is None:
                     raise
                 raise failure from None
-            self._tell()
+            self._report_dialect()
             body = assembled(body) if dialect.stream else body
             completion = read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
             return completion if dialect.stop else _stopped(completion, request.stop)
 
-    def _adapted(self, told: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
-        """Whether it is worth repeating, in a dialect that this request, or one at the same time, has found out."""
-        if told.status in REFUSALS and self.dialect.body(self._model, request) != dialect.body(self._model, request):
+    def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
+        """Whether to repeat the request, in a dialect that this or a concurrent request has found."""
+        if error.status in REFUSALS and self.dialect.body(self._model, request) != dialect.body(self._model, request):
             return True
-        found = dialect.after(told, sent)
+        found = dialect.after(error, sent)
         if found is None or found.body(self._model, request) == dialect.body(self._model, request):
             return False
         self.dialect = found
         return True
 
-    def _tell(self) -> None:
-        if self.dialect != self._told:
-            self._told = self.dialect
+    def _report_dialect(self) -> None:
+        if self.dialect != self._reported:
+            self._reported = self.dialect
             stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
-            _log.warning("%s: the server takes requests in another form, found out by asking: {%s}", self.name, stated)
+            _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
 
     def _note_rates(self, headers: Mapping[str, str]) -> None:
         wait = rates_wait(headers)
         if 0 < wait <= LONGEST_PAUSE:
             self._free_at = max(self._free_at, time.monotonic() + wait)
 
-    def _fit(self, reason: str) -> str:
-        """Without secrets, on one line, not too long."""
+    def _redacted(self, reason: str) -> str:
+        """The reason without secrets, on one line, shortened."""
         for secret in self.endpoint.secrets:
             reason = reason.replace(secret, "[key]")
         reason = without_path_secrets(reason, self.endpoint.address)
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
-        return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
+        return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
-        # The package refuses to start without a key; local servers ignore it.
+        # The package requires a key; local servers ignore it.
         key = self.endpoint.key or "no-key"
         return AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http_client)
 
@@ -177,7 +177,7 @@ class AzureChat(OpenAIChat):
     Args:
         deployment: The deployment's name.
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
-        at: The deployment's own URL, which gets the key only if its origin is that of the endpoint.
+        at: The deployment's own URL. The key is sent there only if it has the same origin as the endpoint.
         needs_key: False for a model that will not be called.
         **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
     """
@@ -216,13 +216,13 @@ class AzureChat(OpenAIChat):
 
 
 def _stopped(completion: Completion, stop: tuple[str, ...]) -> Completion:
-    """The completion up to the first stop string, where the server takes none."""
+    """The completion cut at the first stop string, for a server that does not support them."""
     cut = min((at for each in stop if (at := completion.text.find(each)) >= 0), default=None)
     return completion if cut is None else replace(completion, text=completion.text[:cut], finish_reason="stop")
 
 
 def chosen_transport() -> Transport:
-    """The transport that ``MADKE_TRANSPORT`` names, else the one that suits the environment's proxies."""
+    """The transport in ``MADKE_TRANSPORT``; by default aiohttp, or httpx where a proxy needs it."""
     match os.environ.get("MADKE_TRANSPORT") or None:
         case "aiohttp" | "httpx" as chosen:
             return chosen
@@ -235,9 +235,9 @@ def chosen_transport() -> Transport:
 
 
 def chosen_timeout() -> float:
-    """Seconds that one attempt may take: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
-    told = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
+    """Timeout of one attempt, in seconds: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
+    value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
     with suppress(ValueError):
-        if 0 < (seconds := float(told)) < math.inf:
+        if 0 < (seconds := float(value)) < math.inf:
             return seconds
-    raise UserError(f"MADKE_TIMEOUT is {told!r}; expected the seconds that one call may take, such as 600")
+    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected the timeout of one call in seconds, such as 600")

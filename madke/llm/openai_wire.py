@@ -1,4 +1,4 @@
-"""What OpenAI-compatible servers answer, read without trust: a completion, or the reason of a failed attempt."""
+"""Parse responses of OpenAI-compatible servers defensively: a completion, or the reason of a failed attempt."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     import httpx2
 
 _FAILED = {"error", "abort", "network_error", "insufficient_system_resource"}
-"""Finish reasons of a reply that broke off: OpenRouter and Mistral, vLLM, GLM, DeepSeek."""
+"""Finish reasons of an incomplete reply: OpenRouter and Mistral, vLLM, GLM, DeepSeek."""
 
 
 def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
-    """The completion in a response with status 200, whatever the server calls its type.
+    """The completion in a response with status 200, of any content type.
 
-    CallError if there is none: a proxy's page, or an error, which is judged by its own code.
+    CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code.
     """
     try:
         response = json.loads(body)
     except (ValueError, RecursionError):
-        said = body.decode("utf-8", "replace")
-        raise CallError(f"status 200 with a body that is not JSON: {said!r}", retryable=True) from None
+        shown = body.decode("utf-8", "replace")
+        raise CallError(f"status 200 with a body that is not JSON: {shown!r}", retryable=True) from None
     choice = _first(field(response, "choices"))
     finish_reason = text_of(choice, "finish_reason") or "stop"
-    told = field(choice, "error") or field(response, "error")
-    if choice is None and not told and (field(response, "message") or field(response, "detail")):
-        told = response
-    if choice is None or told or finish_reason in _FAILED:
+    error = field(choice, "error") or field(response, "error")
+    if choice is None and not error and (field(response, "message") or field(response, "detail")):
+        error = response
+    if choice is None or error or finish_reason in _FAILED:
         default = "no choices in it" if choice is None else f"the finish reason is {finish_reason!r}"
-        return refused(ServerError.read(200, told or default), "status 200 without a reply", attempts=attempts)
-    content, reasoning, refusal = _said(field(choice, "message"))
+        return refused(ServerError.read(200, error or default), "status 200 without a reply", attempts=attempts)
+    content, reasoning, refusal = _message_parts(field(choice, "message"))
     outcome: Outcome = "filtered" if finish_reason == "content_filter" else "refused" if refusal else "ok"
     reasons = {"filtered": "the server's content filter cut the reply", "refused": f"the model refused: {refusal}"}
     written = content + refusal + reasoning
@@ -59,11 +59,11 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
 
 
 def assembled(body: bytes) -> bytes:
-    """The response that a stream of chunks (server-sent events) amounts to; a body that is none is returned as it is.
+    """Assemble a stream of chunks (server-sent events) into one response; any other body is returned unchanged.
 
-    An error chunk, and a stream that breaks off without a finish reason, are failures.
+    An error chunk is a failure, and so is a stream without a finish reason.
     """
-    parts, usage, finish_reason, told = [], None, "", None
+    parts, usage, finish_reason, error = [], None, "", None
     for line in body.decode("utf-8", "replace").splitlines():
         if not line.startswith("data:") or (data := line.removeprefix("data:").strip()) == "[DONE]":
             continue
@@ -72,9 +72,9 @@ def assembled(body: bytes) -> bytes:
         except (ValueError, RecursionError):
             return body
         choice = _first(field(chunk, "choices"))
-        parts.append(_said(field(choice, "delta")))
+        parts.append(_message_parts(field(choice, "delta")))
         usage = field(chunk, "usage") or usage
-        told = told or field(chunk, "error") or field(choice, "error")
+        error = error or field(chunk, "error") or field(choice, "error")
         finish_reason = text_of(choice, "finish_reason") or finish_reason
     if not parts:
         return body
@@ -82,13 +82,13 @@ def assembled(body: bytes) -> bytes:
         zip(("content", "reasoning_content", "refusal"), map("".join, zip(*parts, strict=True)), strict=True)
     )
     choice = {"message": message, "finish_reason": finish_reason or "network_error"}
-    return json.dumps({"choices": [choice], "usage": usage} | ({"error": told} if told else {})).encode()
+    return json.dumps({"choices": [choice], "usage": usage} | ({"error": error} if error else {})).encode()
 
 
-def read_refusal(told: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
-    """The completion behind an error status where the server does not take this prompt; else CallError."""
-    where = f"HTTP {told.status}{_redirected(response)}"
-    return refused(told, where, attempts=attempts, retry_after=retry_after(response.headers))
+def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
+    """The completion for an error status, if the server refuses this prompt; else CallError."""
+    where = f"HTTP {error.status}{_redirected(response)}"
+    return refused(error, where, attempts=attempts, retry_after=retry_after(response.headers))
 
 
 def _redirected(response: httpx2.Response) -> str:
@@ -98,12 +98,12 @@ def _redirected(response: httpx2.Response) -> str:
     try:
         target = bare_url(urljoin(str(response.request.url), location))
     except ValueError:
-        target = "an address that is no URL"
-    return f" redirects to {target}, which is not followed: set the base URL to where the API is"
+        target = "an address that is not a URL"
+    return f" redirects to {target}; redirects are not followed: set the base URL to the address of the API"
 
 
 def read_broken(error: Exception) -> CallError | None:
-    """The failed attempt behind an exception other than an error status; None if it is something else."""
+    """The CallError for a network exception; None for any other exception."""
     import aiohttp
     import openai
     from httpx2 import ConnectTimeout
@@ -114,9 +114,9 @@ def read_broken(error: Exception) -> CallError | None:
             causes.append(cause)
         if any(isinstance(cause, TimeoutError) for cause in causes):
             connected = not any(isinstance(each, aiohttp.ConnectionTimeoutError | ConnectTimeout) for each in causes)
-            reason = "the server did not answer in time (MADKE_TIMEOUT sets the seconds)"
+            reason = "the server did not answer in time (MADKE_TIMEOUT sets the timeout in seconds)"
             return CallError(reason, retryable=True, timed_out=connected)
-        # The root cause: through aiohttp the package takes a broken connection for a timeout.
+        # Use the root cause: with aiohttp the package reports a broken connection as a timeout.
         root = causes[-1]
         trusted = not isinstance(root, ssl.SSLCertVerificationError)
         return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
@@ -130,9 +130,9 @@ _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001
 
 
 def rates_wait(headers: Mapping[str, str]) -> float:
-    """Seconds until a rate of which nothing is left is whole again, by OpenAI's headers; 0 if something is left.
+    """Seconds until an exhausted rate limit resets, by OpenAI's headers; 0 if quota remains.
 
-    A reset is ``1s``, ``6m0s``, ``120ms``, or a bare number of seconds (Azure).
+    A reset has the form ``1s``, ``6m0s``, ``120ms``, or a bare number of seconds (Azure).
     """
     longest = 0.0
     for rate in ("requests", "tokens"):
@@ -145,9 +145,9 @@ def rates_wait(headers: Mapping[str, str]) -> float:
 
 
 def provider_usage(usage: Any, written: str = "") -> Usage | None:
-    """The token counts of a response's ``usage``; None where the provider sent none that can be true.
+    """The token counts in a response's ``usage``; None if they are missing or impossible.
 
-    No tokens for a prompt cannot be true, nor for what was ``written``, hidden reasoning included.
+    Zero prompt tokens are impossible, as are zero completion tokens for non-empty ``written`` (text and reasoning).
     """
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     if not prompt or completion is None or (written and not completion):
@@ -160,8 +160,8 @@ def provider_usage(usage: Any, written: str = "") -> Usage | None:
     )
 
 
-def _said(message: Any) -> tuple[str, str, str]:
-    """Text, reasoning and refusal of a message, whose content is a text or, as Mistral sends it, a list of parts."""
+def _message_parts(message: Any) -> tuple[str, str, str]:
+    """Text, reasoning and refusal of a message. Its content is a string, or a list of parts (Mistral)."""
     content = field(message, "content")
     parts = content if isinstance(content, list) else [content]
     thoughts = [part for part in parts if field(part, "type") in ("thinking", "reasoning")]
@@ -176,13 +176,13 @@ def _joined(parts: list[Any]) -> str:
     return as_text("".join(text for text in texts if isinstance(text, str)))
 
 
-_MOST_TOKENS = 10**9
-"""Of one call; a count above it is nonsense, and would end a run's token budget."""
+_MAX_COUNT = 10**9
+"""A higher token count of one call is invalid, and would use up a run's token budget."""
 
 
 def _count(value: Any, *names: str) -> int | None:
     found = field(value, *names)
-    valid = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST_TOKENS
+    valid = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MAX_COUNT
     return found if valid else None
 
 

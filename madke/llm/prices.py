@@ -1,4 +1,4 @@
-"""Tokens where nobody counted them, and what tokens cost at prices that somebody wrote down."""
+"""Prices of tokens, and estimates of token counts where the provider sent none."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Price(BaseModel):
-    """What a model's tokens cost, in any one currency for a million of them."""
+    """Price of a model per million tokens, in any currency."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     prompt: _PerMillion
     completion: _PerMillion
-    """Hidden reasoning is part of the completion."""
+    """Includes hidden reasoning."""
     cached: _PerMillion | None = None
-    """Prompt tokens that the server's prefix cache held; None: as ``prompt``."""
+    """Prompt tokens from the server's prefix cache; None: as ``prompt``."""
 
 
 Prices = Mapping[str, Price]
-"""Model name, as ``--model`` takes it, or a kind of models (``openai``) -> its price."""
+"""Model name as in ``--model``, or a kind of models (``openai``) -> price."""
 
 
 def read_prices(path: Path) -> dict[str, Price]:
-    """The prices of a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``."""
+    """Read prices from a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``."""
     from madke.yaml_file import read_mapping, validated
 
     return {
@@ -43,32 +43,32 @@ def read_prices(path: Path) -> dict[str, Price]:
 
 
 _ADDED = re.compile(r"@https?://.*$|#[^#/]*$", re.DOTALL)
-"""What a model's own name has beyond the one that it is opened by: an endpoint, a script's fingerprint."""
+"""Suffixes of a model's name: an address, the fingerprint of a script."""
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of a model, if there is one: of ``openai/NAME@URL``, else of ``openai/NAME``, else of ``openai``."""
+    """The price of a model, or None. ``openai/NAME@URL`` wins over ``openai/NAME``, which wins over ``openai``."""
     names = (model, _ADDED.sub("", model), model.partition("/")[0])
     return next((prices[name] for name in names if name in prices), None)
 
 
 def cost(usage: Usage, price: Price) -> float:
-    """The cost of some calls of one model, in the currency of the price."""
+    """The cost of calls of one model, in the currency of the price."""
     cached = price.prompt if price.cached is None else price.cached
     fresh = usage.prompt_tokens - usage.cached_tokens
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
 
 
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
-    """Usage guessed from lengths, and marked so: a token for every four characters of the prompt, and of the text.
+    """Usage estimated from lengths: one token per four characters, of the prompt and of the text.
 
-    That is close to what byte-pair tokenizers make of English prose, too low for other scripts and for numbers.
+    This is close to byte-pair tokenizers on English prose, and too low for other scripts and for numbers.
     """
     prompt = sum(len(message.content) for message in messages)
     return Usage(prompt_tokens=math.ceil(prompt / 4), completion_tokens=math.ceil(len(text) / 4), estimated=True)
 
 
 def added(one: Usage, two: Usage) -> Usage:
-    """The usage of two requests together; an estimate where one of them is."""
+    """The sum of two usages; an estimate if one of them is."""
     counts = {field.name: getattr(one, field.name) + getattr(two, field.name) for field in fields(Usage)}
     return Usage(**{**counts, "estimated": one.estimated or two.estimated})

@@ -1,7 +1,7 @@
-"""Errors as OpenAI-compatible servers word them, in the body of any status, and what follows from them.
+"""Classify the errors of OpenAI-compatible servers, in the body of any status.
 
-An error ends an attempt, is an outcome of the call, or tells how the server wants its requests: its dialect. The
-wordings of refusals are in ``tests/llm/test_dialects.py``.
+An error fails an attempt, is an outcome of the call, or shows which dialect (request format) the server needs. Examples
+of refusals are in ``tests/llm/test_dialects.py``.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from madke.core.errors import CallError
 RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
 _OVERLOADED = (429, 503, 529)
-"""Too many requests; no capacity now; Anthropic's status for no capacity."""
+"""Too many requests; no capacity; Anthropic's status for no capacity."""
 _PAYMENT = re.compile(
     r"insufficient_?(?:quota|credits?|balance|funds)|exceeded_current_quota|billing|payment_required|arrear"
     r"|out_of_credits?|credits?_(?:exhausted|depleted|balance)"
 )
-"""Codes and types that say that nobody pays: OpenAI, OpenRouter, Moonshot, DeepSeek, Alibaba. Waiting does not help."""
+"""Codes and types of unpaid accounts: OpenAI, OpenRouter, Moonshot, DeepSeek, Alibaba. Waiting does not help."""
 
 _UNPAID = re.compile(
     r"insufficient (?:balance|credits?|funds)|credit balance is too low|used all available credits"
     r"|(?:monthly )?spending limit|requires more credits"
 )
-"""The same in messages. "Exceeded your current quota" is not here: Gemini says it of a quota per minute."""
+"""The same in messages. "Exceeded your current quota" is missing on purpose: Gemini uses it for quotas per minute."""
 
 _LASTING = re.compile(
     r"auth|api_key|permission|forbidden|access_(?:denied|terminated)|deactivated|suspended"
     r"|model_not_found|not_found_error|invalid_request"
 )
-"""Codes and types of other errors that the same request would meet again."""
+"""Codes and types of other permanent errors."""
 
 _TOO_LONG_CODES = {
     "context_length_exceeded",  # OpenAI, Azure, Groq and others
@@ -75,19 +75,19 @@ _TOO_LONG = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerError:
-    """What a server says went wrong."""
+    """An error as a server reports it."""
 
     status: int
-    """That of the response; under a status of 200, the one in the body."""
+    """Status of the response; for status 200, the one in the body."""
     names: frozenset[str]
-    """Its code, type and status where those are words, in lower case."""
+    """Code, type and status that are strings, in lower case."""
     param: str
     message: str
 
     @classmethod
     def read(cls, status: int, body: Any) -> Self:
         """The error in a body (the JSON value, or its ``error``) of any shape."""
-        # Gemini puts its errors into a list.
+        # Gemini wraps its errors in a list.
         body = body[0] if isinstance(body, list) and len(body) == 1 else body
         inner = field(body, "error") or body
         stated = [field(inner, name) for name in ("code", "type", "status")]
@@ -102,18 +102,18 @@ class ServerError:
 
 
 def too_long(error: ServerError) -> bool:
-    """Whether the prompt does not fit; a limit of tokens per minute is another matter."""
+    """Whether the prompt exceeds the context window; limits of tokens per minute do not count."""
     if error.status == 429 or "rate_limit_exceeded" in error.names:
         return False
     return bool(error.names & _TOO_LONG_CODES or _TOO_LONG.search(error.message.casefold()))
 
 
 def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
-    """The completion, ``filtered`` or ``too_long``, where the server does not take this very prompt.
+    """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
 
     Raises:
-        CallError: The attempt failed for another reason. 408, 409, 429 and 5xx may succeed later, unless nobody pays
-            for the account. Under a status of 200 the error's own code decides. One that is unknown may pass.
+        CallError: The attempt failed for another reason. It is retryable for 408, 409, 429 and 5xx, except for unpaid
+            accounts. For status 200 the error's own code decides; an unknown code is retryable.
     """
     reason = f"{where}: {error.message}"
     if "content_filter" in error.names:
@@ -130,20 +130,20 @@ def refused(error: ServerError, where: str, *, attempts: int, retry_after: float
 
 
 def field(value: Any, *names: str) -> Any:
-    """A field of nested mappings or objects; None where it is missing."""
+    """A field of nested mappings or objects; None if it is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
     return value
 
 
 def text_of(value: Any, *names: str) -> str:
-    """A field of nested mappings that is a text; else the empty one."""
+    """A string field of nested mappings; the empty string if it is missing or of another type."""
     found = field(value, *names)
     return as_text(found) if isinstance(found, str) else ""
 
 
 def as_text(text: str) -> str:
-    """The text without lone surrogates, which could be sent to no server again and written to no file."""
+    """The text without lone surrogates, which cannot be sent to a server or written to a file."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -154,35 +154,35 @@ def _status(value: Any) -> int | None:
 
 
 def _message(body: Any) -> str:
-    """The server's own words, and those of the provider behind it (OpenRouter's ``raw``)."""
+    """The server's message, followed by that of the provider behind it (OpenRouter's ``raw``)."""
     message = field(body, "message") or field(body, "detail") or body
     try:
-        said = as_text(message) if isinstance(message, str) else json.dumps(message, default=str)
+        text = as_text(message) if isinstance(message, str) else json.dumps(message, default=str)
     except RecursionError:
-        said = "an error that is nested too deep to be shown"
+        text = "an error that is nested too deep to show"
     raw = text_of(body, "metadata", "raw")
-    return f"{said}: {raw}" if raw else said
+    return f"{text}: {raw}" if raw else text
 
 
 class Dialect(BaseModel):
-    """What one model at one endpoint takes. The default is what most servers take."""
+    """The request format that one model at one endpoint accepts. The defaults fit most servers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_tokens: Literal["max_tokens", "max_completion_tokens", "none"] = "max_tokens"
-    """The name of the bound on completion tokens; ``none`` leaves it out."""
+    """Name of the field that limits completion tokens; ``none``: the field is not sent."""
     most_tokens: PositiveInt | None = None
-    """The largest bound that the server takes; a request for more is sent with this one."""
+    """Largest limit that the server accepts; higher limits are lowered to it."""
     temperature: bool = True
     seed: bool = True
     stop: bool = True
-    """False: stop strings are not sent; the reply is cut at them here."""
+    """False: stop strings are not sent; the client cuts the reply at them."""
     system: bool = True
-    """False: system text stands before the first user message."""
+    """False: the system text is put before the first user message."""
     stream: bool = False
-    """True: the server only streams. The stream is read to its end and assembled."""
+    """True: the server only streams. The client reads the whole stream and assembles the reply."""
     stream_options: bool = True
-    """Whether a stream takes ``stream_options``, by which it tells its usage."""
+    """Whether the server accepts ``stream_options``, which make a stream report its usage."""
 
     def body(self, model: str, request: ChatRequest) -> dict[str, Any]:
         """The JSON of a request."""
@@ -203,39 +203,39 @@ class Dialect(BaseModel):
         return body
 
     def stated(self) -> dict[str, Any]:
-        """The fields that differ from the default, as ``models.yaml`` takes them."""
+        """The fields that differ from the default, in the form of ``models.yaml``."""
         return self.model_dump(exclude_defaults=True)
 
     def after(self, error: ServerError, sent: Mapping[str, Any]) -> Dialect | None:
-        """The dialect in which a refused request may be taken; None where the refusal is about something else."""
+        """The dialect in which a refused request may succeed; None if the refusal has another cause."""
         if error.status not in REFUSALS:
             return None
-        said = _plain(f"{' '.join(sorted(error.names))} {error.param} {error.message}")
+        text = _normalized(f"{' '.join(sorted(error.names))} {error.param} {error.message}")
         bound = sent.get(self.max_tokens)
         change: dict[str, Any] = {}
         if "content_filter" not in error.names and too_long(error):
-            # A bound beyond half of the context is what does not fit; a smaller one leaves the prompt as the cause.
-            found = _CONTEXT.search(said)
+            # A limit above half of the context is the cause; with a smaller one, the prompt is.
+            found = _CONTEXT.search(text)
             half = int(found[1].replace(",", "")) // 2 if found else 0
             if half and bound and bound > half:
                 change = {"most_tokens": half}
-        elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(said):
+        elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(text):
             change = {"system": False}
         elif error.status == _TEMPLATE_FAILED:
             return None
-        elif "stream" not in sent and _ONLY_STREAM.search(said):
+        elif "stream" not in sent and _ONLY_STREAM.search(text):
             change = {"stream": True}
-        elif name := _refused(said, sent):
+        elif name := _refused_field(text, sent):
             instead = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "none"}
             change = {"max_tokens": instead[name]} if name in instead else {name: False}
-        elif bound and _TOO_MANY.search(said):
-            most = _largest_below(said, bound)
+        elif bound and _TOO_MANY.search(text):
+            most = _largest_below(text, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
         return self.model_copy(update=change) if change else None
 
 
 def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """Chat messages with the system texts at the head of the first user message."""
+    """Chat messages with the system texts moved to the start of the first user message."""
     system = [message["content"] for message in messages if message["role"] == "system"]
     rest = [message for message in messages if message["role"] != "system"]
     first = next((n for n, message in enumerate(rest) if message["role"] == "user"), None)
@@ -246,17 +246,17 @@ def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, s
 
 
 def missing_field(error: ServerError, sent: Mapping[str, Any]) -> str | None:
-    """A field that the server wants and that the request does not have, if it misses one."""
+    """The field that the server requires and the request lacks, or None."""
     if error.status not in REFUSALS:
         return None
-    found = (name for match in _MISSING.finditer(_plain(error.message)) for name in match.groups() if name)
+    found = (name for match in _MISSING.finditer(_normalized(error.message)) for name in match.groups() if name)
     return next((name for name in found if name not in sent and name not in ("field", "body")), None)
 
 
 _TEMPLATE_FAILED = 500
-"""The status of llama.cpp where the model's chat template raises."""
+"""Status of llama.cpp when the model's chat template raises."""
 REFUSALS = (400, 416, 422, _TEMPLATE_FAILED)
-"""Statuses of refusals that another dialect may undo."""
+"""Statuses of refusals that another dialect may avoid."""
 
 _NAME = r"(max_completion_tokens|max_tokens|temperature|seed|stop|stream_options)\b"
 _REFUSED = (
@@ -271,12 +271,12 @@ _REFUSED = (
         r"(?:not (?:supported|permitted|allowed|available)|unsupported|deprecated|unknown|unrecogni[sz]ed"
         r"|(?:does|do) not support|extra (?:inputs|fields) (?:are )?not permitted)"
     ),
-    # Mistral and vLLM, by pydantic, whose fields stand in any order
+    # Mistral and vLLM, by pydantic, with fields in any order
     re.compile(rf"(?:extra_forbidden|extra inputs)[^}}]{{0,80}}?[\[(]body, ?{_NAME}[\])]"),
     re.compile(rf"[\[(]body, ?{_NAME}[\])][^}}]{{0,80}}?extra[_ ](?:forbidden|inputs)"),
-    # Ollama, by Go: a seed beyond its integers
+    # Ollama, by Go: a seed that exceeds its integers
     re.compile(rf"struct field \w+\.{_NAME}"),
-    # Moonshot, Anthropic with thinking: one value only, which is the default
+    # Moonshot, Anthropic with thinking: only the default value is allowed
     re.compile(r"\b(temperature)\b[^.]{0,40}\bonly (?:be )?(?:set to )?1(?:\.0)?\b(?! ?(?:to|and|or|-))"),
     re.compile(r"\b(temperature)\b[^.]{0,40}\bmust be (?:set to |equal to )?1(?:\.0)?\b(?! ?(?:to|and|or|-))"),
 )
@@ -300,9 +300,9 @@ _TOO_MANY = re.compile(
 )
 _CONTEXT = re.compile(r"(?:maximum context length (?:is|of)|max_new_tokens must be <=) (\d[\d,]*)")
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
-_FEWEST = 16
-"""A smaller number in a refusal is no bound on a reply."""
-_READ = 20_000
+_MIN_LIMIT = 16
+"""A smaller number in a refusal is not a token limit."""
+_READ_CHARACTERS = 20_000
 _MISSING = re.compile(
     r"missing required (?:parameter|field|argument)s?:? (\w+)|missing field (\w+)|parameter\.(\w+) must be"
     r"|[\[(]body, ?(\w+)[\])][^}]{0,80}?(?:field required|missing)|missing,[^}]{0,40}?[\[(]body, ?(\w+)[\])]"
@@ -310,18 +310,18 @@ _MISSING = re.compile(
 )
 
 
-def _plain(text: str) -> str:
-    """In lower case, without quotes and escapes, which servers set as they like."""
-    return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ].lower()).split())
+def _normalized(text: str) -> str:
+    """The text in lower case, without quotes and escapes, which differ between servers."""
+    return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ_CHARACTERS].lower()).split())
 
 
-def _refused(said: str, sent: Mapping[str, Any]) -> str | None:
-    found = (match[1] for pattern in _REFUSED for match in pattern.finditer(said))
+def _refused_field(text: str, sent: Mapping[str, Any]) -> str | None:
+    found = (match[1] for pattern in _REFUSED for match in pattern.finditer(text))
     return next((name for name in found if name in sent), None)
 
 
-def _largest_below(said: str, bound: int) -> int | None:
-    """The largest number in a refusal that is smaller than what was asked for."""
-    found = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(said) if len(match[1]) < 12)
-    fitting = (each for each in found if _FEWEST <= each[0] < bound and each[0] not in REFUSALS)
+def _largest_below(text: str, bound: int) -> int | None:
+    """The largest number in a refusal that is below the requested limit."""
+    found = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(text) if len(match[1]) < 12)
+    fitting = (each for each in found if _MIN_LIMIT <= each[0] < bound and each[0] not in REFUSALS)
     return max((number - bool(exclusive) for number, exclusive in fitting), default=None)

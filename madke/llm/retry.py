@@ -1,4 +1,4 @@
-"""Repeat calls that may succeed later; make a value of those that do not."""
+"""Retry failed calls. A call that fails for good becomes a completion, not an exception."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from madke.engine.parse import TRUNCATED, checked
 from madke.llm.human import SILENCE
 from madke.llm.prices import added
 
-_NOT_AGAIN = TRUNCATED | {SILENCE}
-"""Finish reasons of replies without text that are not asked for again: the next one would cost and end the same."""
+_FINAL = TRUNCATED | {SILENCE}
+"""Finish reasons of empty replies that are not retried: a retry would cost as much and end the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryPolicy:
-    """How often and for how long a call is tried."""
+    """Limits on the attempts of a call."""
 
     attempts: int = 6
-    """Requests at most, the first one included."""
+    """Maximum number of requests, including the first."""
     timeouts: int = 2
-    """Requests at most that are not answered in time: they may be charged."""
+    """Maximum number of requests that time out, since the provider may charge for them."""
     empties: int = 3
-    """Further requests at most after replies without text."""
+    """Maximum number of further requests after empty replies."""
     total_wait: float = 120.0
-    """Seconds at most between all attempts of one call; a longer wait is not begun."""
+    """Maximum sum of the waits of one call, in seconds. A wait beyond it is not started."""
     first_wait: float = 1.0
     longest_wait: float = 30.0
 
 
 class Retrying:
-    """A model whose retryable failures are tried again, and whose calls never raise :class:`CallError`.
+    """A model that retries failures, and whose calls never raise :class:`CallError`.
 
-    The n-th wait is ``min(first_wait * 2**(n-1), longest_wait)``, less a random part of up to half of it. A server's
-    Retry-After is a lower bound, with up to ``first_wait`` on top, so that waiting clients do not return all at once.
-    A call that is given up is a completion with outcome ``failed`` and the last reason.
+    The n-th wait is ``min(first_wait * 2**(n-1), longest_wait)``, minus a random part of up to half of it. A server's
+    Retry-After is a lower bound; up to ``first_wait`` is added, so that waiting clients do not return all at once.
+    A call that fails for good is a completion with outcome ``failed`` and the last reason.
 
-    A reply without text is asked for again at once, with another seed, unless it was cut off at ``max_tokens``. It is
-    the same logical call: usage and seconds are those of all replies.
+    An empty reply is retried at once with another seed, unless it was cut off at ``max_tokens``. The retry belongs to
+    the same logical call: usage and seconds are summed over all replies.
 
     Args:
-        model: Who is asked; it raises CallError for a failed attempt.
-        policy: The bounds.
-        sleep: Waits for so many seconds.
+        model: The wrapped model; it raises CallError for a failed attempt.
+        policy: The limits.
+        sleep: Waits for a number of seconds.
         random: Draws from [0, 1).
-        on_event: Told of each failure that is about to be retried, and of the seconds until then.
+        on_event: Called before each retry with the failure and the wait in seconds.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class Retrying:
         self._on_event = on_event or (lambda failure, wait: None)
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Ask until an attempt succeeds or the policy's bounds are reached."""
-        policy, asked = self._policy, request
+        """Call the model until an attempt succeeds or the policy ends the retries."""
+        policy, current = self._policy, request
         attempts = timeouts = empties = 0
         left = policy.total_wait
-        spent: Completion | None = None  # the replies without text so far, added up
+        spent: Completion | None = None  # the empty replies so far, summed
         while True:
             try:
-                said = checked(await self._model.complete(asked), request.max_tokens)
+                reply = checked(await self._model.complete(current), request.max_tokens)
             except CallError as failure:
                 attempts += 1
                 timeouts += failure.timed_out
@@ -88,18 +88,18 @@ class Retrying:
                         continue
                     used_up = failure.retry_after is not None and failure.retry_after > policy.total_wait
                     longer = f"the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?"
-                    reason += f" ({longer if used_up else f'to wait {wait:.0f} s more is beyond the limit'})"
+                    reason += f" ({longer if used_up else f'a further wait of {wait:.0f} s exceeds the limit'})"
                 failed = Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
-                return _together(spent, failed)
-            attempts += said.attempts
-            said = _together(spent, replace(said, attempts=attempts))
-            again = said.outcome == "empty" and said.finish_reason.casefold() not in _NOT_AGAIN
+                return _summed(spent, failed)
+            attempts += reply.attempts
+            reply = _summed(spent, replace(reply, attempts=attempts))
+            again = reply.outcome == "empty" and reply.finish_reason.casefold() not in _FINAL
             if not again or empties >= policy.empties or attempts >= policy.attempts:
-                return said
-            spent = said
+                return reply
+            spent = reply
             empties += 1
-            asked = replace(request, seed=retry_seed(request.seed, attempts + 1))
-            self._on_event(CallError(said.error or said.outcome, retryable=True), 0.0)
+            current = replace(request, seed=retry_seed(request.seed, attempts + 1))
+            self._on_event(CallError(reply.error or reply.outcome, retryable=True), 0.0)
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
         policy = self._policy
@@ -109,8 +109,8 @@ class Retrying:
         return max(backoff, retry_after + self._random() * policy.first_wait)
 
 
-def _together(spent: Completion | None, last: Completion) -> Completion:
-    """The last reply of a call, with the usage and the seconds of those before it."""
+def _summed(spent: Completion | None, last: Completion) -> Completion:
+    """The last reply of a call, with usage and seconds of the earlier ones added."""
     if spent is None:
         return last
     return replace(last, usage=added(spent.usage, last.usage), seconds=spent.seconds + last.seconds)

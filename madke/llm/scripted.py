@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests, for replayed case studies, for trying a variant."""
+"""A model with scripted replies: for tests, for replayed case studies, for trying a variant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.llm.prices import estimated_usage
 
 Reply = str | Completion | Exception
-"""What is said: a text, a whole completion, or an exception to raise (a ``CallError`` for a failed attempt)."""
+"""A text, a whole completion, or an exception to raise (a ``CallError`` for a failed attempt)."""
 
 ReplyKey = str | tuple[str, str] | tuple[str, str, int]
 """A stage, (stage, agent), or (stage, agent, round)."""
@@ -23,12 +23,12 @@ Replies = Sequence[Reply] | Mapping[ReplyKey, Reply] | Callable[[ChatRequest], R
 
 
 class ScriptedChat:
-    """A ChatModel with fixed or computed replies, which remembers what it was asked.
+    """A ChatModel with fixed or computed replies, which records its requests.
 
     Args:
-        replies: A sequence, given out in the order of the calls; or a mapping from :data:`ReplyKey`, in which the
-            most specific key wins; or a function of the request, async if need be. A request that nothing answers
-            gets a failed completion which names its purpose.
+        replies: A sequence, used in the order of the calls; or a mapping from :data:`ReplyKey`, of which the most
+            specific key wins; or a function of the request, sync or async. A request without a reply gets a failed
+            completion that names its purpose.
         name: The model's name.
     """
 
@@ -42,8 +42,8 @@ class ScriptedChat:
         """A model that follows the rules of a YAML file.
 
         The file holds a list of mappings with ``reply`` and any of ``stage``, ``agent``, ``round`` and ``question``
-        (an id). The first rule whose given fields all match the request answers it. The model's name holds a
-        fingerprint of the file, so that an edited one is another model.
+        (an id). The first rule whose fields all match the request answers it. The model's name contains a fingerprint
+        of the file, so that an edited file is another model.
         """
         from madke.yaml_file import read_content, validated
 
@@ -58,11 +58,11 @@ class ScriptedChat:
 
     @property
     def calls(self) -> int:
-        """How many requests came."""
+        """Number of requests so far."""
         return len(self.requests)
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Say what the script has for the request."""
+        """Return the scripted reply to the request."""
         self.requests.append(request)
         reply: Any
         p = request.purpose
@@ -94,8 +94,8 @@ class _Rule(BaseModel):
     question: str | None = None
 
     def matches(self, purpose: Purpose) -> bool:
-        given = self.model_dump(exclude={"reply"}, exclude_none=True)
-        return all(getattr(purpose, name) == value for name, value in given.items())
+        conditions = self.model_dump(exclude={"reply"}, exclude_none=True)
+        return all(getattr(purpose, name) == value for name, value in conditions.items())
 
 
 class _Rules(RootModel[list[_Rule]]):

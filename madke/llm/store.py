@@ -1,7 +1,7 @@
-"""The call store: cache, resume and replay in one SQLite file, to which every call that ended is added, in order.
+"""The call store: cache, resume and replay in one SQLite file, to which every finished call is appended.
 
-A file that is damaged (SQLite stumbles over a page, or a row is not what was written) is set aside under a new name, at
-the opening or when the command that noticed it ends. What can be read of it is kept; the rest is asked again.
+A damaged file (SQLite cannot read a page, or a checksum does not match) is renamed, when it is opened or when the
+command that noticed the damage ends. Its readable calls are kept; the others are made again.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ _SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"
 _INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
 _END = 10_000
-"""Ids without a call, one after another, after which a damaged file is taken to have no more of them."""
+"""Number of consecutive missing ids after which the search in a damaged file ends."""
 
 _FAILURES = (sqlite3.Error, Damage, UnicodeDecodeError, OverflowError)
-"""What goes wrong with a file; the last two where a damaged one gives a text that is no UTF-8, or a huge number."""
+"""Exceptions that an unreadable store can raise; the last two for invalid UTF-8 and for huge numbers in it."""
 _DAMAGED = (
     *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
-    # Our statements and values are right, so what does not fit them is the file; 0: a text that is no UTF-8.
+    # Our statements and values are valid, so these errors come from the file. 0: invalid UTF-8.
     *(0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG),
 )
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
 
 class Paid(NamedTuple):
-    """What some calls used."""
+    """Number and usage of paid calls."""
 
     calls: int
     usage: Usage
 
 
 class CallStore:
-    """An open call store, made if missing. Close it, or use it as a context manager; processes may share it.
+    """An open call store, created if missing. Close it, or use it as a context manager; processes may share it.
 
     Raises:
-        UserError: The file is no call store, cannot be written, or has the format of another madke.
+        UserError: The file is not a call store, cannot be written, or has the format of another madke version.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.in_flight: dict[str, asyncio.Future[Completion]] = {}
-        """Calls that :class:`Stored` models of this process are making now, by key."""
+        """Calls in flight of the :class:`Stored` models of this process, by key."""
         self._waiting: list[tuple[tuple[Any, ...], dict[bytes, bytes], asyncio.Future[None]]] = []
         self._damaged = False
         with self._errors():
@@ -72,14 +72,14 @@ class CallStore:
             except _FAILURES as error:
                 if not _is_damage(error):
                     raise
-                if path.suffix != ".sqlite":  # ours have it; this one was named by a slip
-                    raise UserError("is no call store of madke; name another file", file=path) from error
+                if path.suffix != ".sqlite":  # call stores have it; the user named this one by mistake
+                    raise UserError("is not a call store of madke; name another file", file=path) from error
                 _set_aside(path)
                 self._db = _opened(path)
         self._file = path.stat()
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
-        """The completion that was stored last under a :func:`call_key`, or None; paid if ``payer`` made the call."""
+        """The last completion stored under a :func:`call_key`, or None. It is ``paid`` if ``payer`` made the call."""
         column = call_rows.short_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
@@ -93,9 +93,9 @@ class CallStore:
     async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
     ) -> None:
-        """Add a finished call of a run; it survives a kill of this process when this returns, or is cancelled.
+        """Add a finished call of a run. It survives a kill of this process once this returns or is cancelled.
 
-        Calls that end in the same turn of the event loop are one transaction.
+        Calls that end in the same step of the event loop are one transaction.
         """
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
@@ -104,13 +104,13 @@ class CallStore:
         await written
 
     def recorded(self, *, payer: str | None = None) -> Iterator[Recorded]:
-        """Every stored call, or those that one run made, in the order in which they were written."""
+        """All stored calls, or those of one run, in the order of writing."""
         with self._errors():
             for row in self._db.execute(f"{_SELECT} WHERE ?1 IS NULL OR payer = ?1 ORDER BY id", (payer,)):
                 yield call_rows.read_call(row, self._db)
 
     def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
-        """(Payer, model's name) -> all calls that were made, failed ones too, but for those of some stages."""
+        """(Payer, model name) -> all calls made, including failed ones, except those of the stages in ``without``."""
         sums = ", ".join(f"sum({name})" for name in COUNTS)
         which = f"stage NOT IN ({', '.join('?' * len(without))})"
         query = f"SELECT payer, model, count(*), {sums} FROM calls WHERE {which} GROUP BY 1, 2 ORDER BY min(id)"
@@ -121,7 +121,7 @@ class CallStore:
             }
 
     def close(self) -> None:
-        """Close the file; one in which damage was noticed is set aside."""
+        """Close the file; rename it if damage was noticed."""
         try:
             self._commit_waiting()
         finally:
@@ -144,15 +144,15 @@ class CallStore:
                 self._commit([row for row, _, _ in group], ChainMap(*(texts for _, texts, _ in group)))
         except UserError as error:
             failure = error
-        for written in (each for _, _, each in group if not each.done()):  # the others were cancelled
+        for written in (each for _, _, each in group if not each.done()):  # done ones were cancelled
             if failure is None:
                 written.set_result(None)
             else:
                 written.set_exception(failure)
 
     def _commit(self, rows: Sequence[tuple[Any, ...]], texts: Mapping[bytes, bytes]) -> None:
-        if not self._is_there():  # SQLite would go on writing into a file without a name, and all would be lost
-            why = "was removed or replaced while it was in use; the same command again goes on with what is there now"
+        if not self._is_there():  # SQLite would keep writing to a deleted file, and the calls would be lost
+            why = "was removed or replaced while it was in use; run the command again to continue with the present file"
             raise UserError(why, file=self.path)
         with self._errors(), self._db:
             self._db.executemany(_INSERT_TEXT, texts.items())
@@ -163,17 +163,17 @@ class CallStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What goes wrong with the file, as one line for the user."""
+        """Turn exceptions of the file into UserErrors."""
         try:
             yield
         except _FAILURES as error:
             if _is_damage(error):
                 self._damaged = True
-                why = f"is damaged ({error}); the same command again goes on with what can be read of it"
+                why = f"is damaged ({error}); run the command again to continue with the calls that can be read"
             elif _code(error) == sqlite3.SQLITE_FULL:
                 raise disk_full(self.path) from error
             else:
-                hint = "; it and its folder must be there and writable" if _code(error) in _UNWRITABLE else ""
+                hint = "; the file and its folder must exist and be writable" if _code(error) in _UNWRITABLE else ""
                 why = f"cannot be used as a call store: {error}{hint}"
             raise UserError(why, file=self.path) from error
 
@@ -181,14 +181,14 @@ class CallStore:
 class Stored:
     """A model whose calls go through a call store.
 
-    A stored completion answers if its outcome is ``ok``; anything else is asked anew. It is ``paid`` if this run made
-    the call. Calls with equal keys that are under way at the same time become one.
+    A stored completion with outcome ``ok`` answers; any other call is made again. A completion is ``paid`` if this run
+    made the call. Concurrent calls with equal keys become one.
 
     Args:
-        model: Who is asked when the store has no answer.
-        store: Where calls are looked up and written.
-        replay: Never ask the model: answer with whatever was stored last, errors included.
-        payer: Names this run among those that share the store.
+        model: The wrapped model, called when the store has no answer.
+        store: The store for look-ups and writes.
+        replay: Never call the model: answer with the last stored completion, errors included.
+        payer: Identifies this run among those that share the store.
     """
 
     def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False, payer: str = "") -> None:
@@ -199,7 +199,7 @@ class Stored:
         self._payer = payer
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer from the store, or ask the model and write down what it said."""
+        """Answer from the store, or call the model and store its completion."""
         key, in_flight = call_key(self.name, request), self._store.in_flight
         while True:
             known = self._store.find(key, payer=self._payer, only_ok=not self._replay)
@@ -221,21 +221,21 @@ class Stored:
             return completion
         finally:
             del in_flight[key]
-            # Without a result (Ctrl-C, a bug) those who wait must ask for themselves.
+            # Without a result (Ctrl-C, a bug) the waiting tasks must call the model themselves.
             running.cancel()
 
 
 def _opened(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=30)
     try:
-        # Nothing may be written, not even the journal mode, before the file is known to be ours.
+        # Write nothing, not even the journal mode, before the file is known to be a call store.
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
-            raise UserError("is an SQLite file, but no call store of madke; name another file", file=path)
+            raise UserError("is an SQLite file but not a call store of madke; name another file", file=path)
         (written,) = db.execute("PRAGMA user_version").fetchone()
         if tables and written != _FORMAT:
-            todo = "move it away to begin anew, or go on with the madke that wrote it"
-            raise UserError(f"is a call store of another madke (format {written}, not {_FORMAT}); {todo}", file=path)
+            todo = "move it away to start again, or use the madke version that wrote it"
+            raise UserError(f"is a call store in format {written}, expected {_FORMAT}; {todo}", file=path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; a checkpoint waits for the disk
@@ -249,19 +249,19 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> None:
-    """Give a damaged store a new name, and put what can be read of it in its place."""
+    """Rename a damaged store, and replace it with a new one that holds its readable calls."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
     aside = next(each for n in count(1) if not (each := path.with_name(f"{path.name}.damaged-{n}")).exists())
     try:
         with closing(_opened(fresh)) as db, closing(sqlite3.connect(path)) as damaged, db:
-            damaged.execute("PRAGMA writable_schema = ON")  # has SQLite read a file that was cut off
+            damaged.execute("PRAGMA writable_schema = ON")  # makes SQLite read a truncated file
             kept = _copy(damaged, db)
         for suffix in ("-shm", "-wal", ""):
             with suppress(FileNotFoundError):
                 path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
         fresh.replace(path)
     except OSError as error:
-        raise UserError(f"is damaged, and cannot be set aside: {error.strerror}", file=path) from error
+        raise UserError(f"is damaged and cannot be renamed: {error.strerror}", file=path) from error
     finally:
         fresh.unlink(missing_ok=True)
     _log.warning("%s was damaged: %d calls could be read and are kept; the damaged file is now %s", path, kept, aside)
@@ -282,7 +282,7 @@ def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
 
 
 def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    """The rows that SQL reads, each asked for by itself, until there are no more for long."""
+    """The readable rows, queried one id at a time, up to a long gap."""
     missed = number = 0
     while missed < _END:
         number, missed = number + 1, missed + 1
@@ -293,7 +293,7 @@ def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ..
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary result code; 0 for an error of the module's own."""
+    """SQLite's primary result code; 0 for other exceptions."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 

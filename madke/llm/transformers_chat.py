@@ -1,4 +1,4 @@
-"""Hugging Face models in this process, as a ChatModel: requests that wait together are answered together."""
+"""Hugging Face models in this process, as a ChatModel; waiting requests are batched."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SYSTEM_PROBE = "madke-system-probe"
 
 
 class HFChat:
-    """Any causal chat model of the Hugging Face Hub, or of a folder, in this process, for one event loop.
+    """A causal chat model from the Hugging Face Hub or a folder, in this process, for one event loop.
 
-    One thread runs the model; requests that came while it was busy form its next batch, see :class:`LocalModel`.
+    One thread runs the model. Requests that arrive while it is busy form its next batch, see :class:`LocalModel`.
 
     Args:
         model: A folder, or a name on the Hub.
-        device: By default ``cuda`` where there is one, else ``cpu``.
-        batch_size: Requests in a batch at most; by default ``MADKE_HF_BATCH_SIZE``, else :data:`DEFAULT_BATCH_SIZE`.
+        device: Default: ``cuda`` if available, else ``cpu``.
+        batch_size: Maximum batch size. Default: ``MADKE_HF_BATCH_SIZE``, else :data:`DEFAULT_BATCH_SIZE`.
     """
 
     def __init__(self, model: str, *, device: str | None = None, batch_size: int | None = None) -> None:
@@ -45,13 +45,13 @@ class HFChat:
         self._worker: asyncio.Task[None] | None = None
 
     def load(self) -> LocalModel:
-        """Load the weights now; by default the first request does it."""
+        """Load the weights now; otherwise the first request loads them."""
         if self._local is None:
             self._local = LocalModel(self._path, self._device, batch_size=self._batch_size)
         return self._local
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request, together with others; CallError as :meth:`LocalModel.generate` lists."""
+        """Answer one request, in a batch with others; CallError as in :meth:`LocalModel.generate`."""
         answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         if self._worker is None or self._worker.done():
@@ -59,7 +59,7 @@ class HFChat:
         return await answer
 
     async def aclose(self) -> None:
-        """End the batch under way and the thread."""
+        """Stop the current batch and the thread."""
         if self._local is not None:
             self._local.close()
         await asyncio.to_thread(self._thread.shutdown)
@@ -67,7 +67,7 @@ class HFChat:
     async def _work(self) -> None:
         results: Sequence[Completion | Exception]
         while self._waiting:
-            # Whoever is about to ask, as long as each step of the loop brings another, joins the batch.
+            # Yield to the loop as long as each step adds a request, so that imminent requests join the batch.
             before = 0
             while before < len(self._waiting) < self._batch_size:
                 before = len(self._waiting)
@@ -92,17 +92,16 @@ class HFChat:
 def _batch_size() -> int:
     text = os.environ.get("MADKE_HF_BATCH_SIZE", "").strip() or str(DEFAULT_BATCH_SIZE)
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise UserError(f"MADKE_HF_BATCH_SIZE is {text!r}; expected how many requests a batch may hold, at least 1")
+        raise UserError(f"MADKE_HF_BATCH_SIZE is {text!r}; expected a batch size, a number from 1")
     return int(text)
 
 
 class LocalModel:
-    """A loaded model and its tokenizer. It blocks: use it in a thread.
+    """A loaded model and its tokenizer. Its methods block: use it in a thread.
 
-    Temperature 0 is greedy. Above it, each reply is drawn from the whole distribution at that temperature, without the
-    top-k, top-p and penalties that the model's files suggest, by a generator of its own, seeded with the request's
-    seed: which requests share a batch changes a reply no more than rounding does. Code that comes with a model is never
-    run.
+    Temperature 0 is greedy. At higher temperatures a reply is sampled from the whole distribution, without the top-k,
+    top-p and penalties in the model's files. Each request has its own generator with the request's seed, so the other
+    requests of a batch change a reply only by rounding. Code that comes with a model is never run.
 
     Raises:
         UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
@@ -115,14 +114,14 @@ class LocalModel:
         except ImportError as error:
             raise UserError(f"hf/{name} needs the package {error.name}: install madke[dense]") from None
         try:
-            # Left unsaid, transformers would ask on the terminal whether to run a model's own code.
+            # By default transformers asks on the terminal whether to run a model's own code.
             self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)
             model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", trust_remote_code=False)
         except (OSError, ValueError, UnpicklingError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserError(f"hf/{name} cannot be loaded as a chat model: {reason}") from None
         if not self._tokenizer.chat_template:
-            raise UserError(f"hf/{name} has no chat template; choose a model that was tuned for chat")
+            raise UserError(f"hf/{name} has no chat template; choose a model that is tuned for chat")
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._model = model.to(self.device).eval()
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -131,7 +130,7 @@ class LocalModel:
         if self._tokenizer.pad_token_id is None:
             # Padding is masked, so any token will do.
             self._tokenizer.pad_token_id = min(self._ends, default=0)
-        # Only what ends a reply is kept of the model's own generation settings.
+        # Of the model's own generation settings, keep only those that end a reply.
         model.generation_config = GenerationConfig(
             eos_token_id=sorted(self._ends) or None, pad_token_id=self._tokenizer.pad_token_id
         )
@@ -141,15 +140,15 @@ class LocalModel:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """End the batch under way at its next token; its requests fail."""
+        """Stop the current batch at its next token; its requests fail."""
         self._closed.set()
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[Completion | CallError]:
-        """Answer requests, in batches of at most ``batch_size``, which is halved where memory runs out.
+        """Answer requests in batches of at most ``batch_size``, which is halved when memory runs out.
 
         Returns:
-            For each request, in order, its completion, ``too_long`` where prompt and ``max_tokens`` do not fit in the
-            model's context; or why there is none: memory ran out for this one alone, or the model was closed.
+            For each request, in order, its completion, with outcome ``too_long`` if prompt and ``max_tokens`` exceed
+            the model's context; or a CallError, if memory ran out for this request alone or the model was closed.
         """
         prompts = [self._tokens(request.messages) for request in requests]
         results = [self._too_long(len(prompt), request) for prompt, request in zip(prompts, requests, strict=True)]
@@ -160,7 +159,7 @@ class LocalModel:
             if batch is None:
                 self.batch_size = max(1, len(rows) // 2)
                 why = f"out of memory on {self.device} with {len(rows)} requests in a batch"
-                _log.warning("%s; %d from now on", why, self.batch_size)
+                _log.warning("%s; the batch size is now %d", why, self.batch_size)
                 continue
             for i, result in zip(rows, batch, strict=True):
                 results[i] = result
@@ -168,18 +167,18 @@ class LocalModel:
         return [result for result in results if result is not None]
 
     def _tokens(self, messages: Sequence[Message]) -> list[int]:
-        """The tokens of a prompt through the chat template, up to where the reply begins.
+        """The tokens of a prompt in the chat template, up to the start of the reply.
 
-        Messages hold text of the web and of other models. Where it spells one of the model's control tokens
-        (``<|im_end|>`` would end the message), a space after the first character makes plain text of it.
+        Messages contain text from the web and from other models. If it contains a control token of the model
+        (``<|im_end|>`` would end the message), a space after its first character makes it plain text.
         """
-        chat = [{"role": message.role, "content": self._plain(message.content)} for message in messages]
+        chat = [{"role": message.role, "content": self._escaped(message.content)} for message in messages]
         text = self._render(chat if self._takes_system else without_system(chat))
         tokens: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
 
-    def _plain(self, text: str) -> str:
-        # Again where a token that is broken up was the only thing that hid another.
+    def _escaped(self, text: str) -> str:
+        # Repeat, since escaping one token can expose another.
         while self._control is not None and self._control.search(text):
             text = self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
         return text
@@ -189,7 +188,7 @@ class LocalModel:
         return text
 
     def _keeps_system_message(self) -> bool:
-        """Whether the template has a place for it: some refuse it, some drop it without a word."""
+        """Whether the template supports system messages: some reject them, some drop them silently."""
         from jinja2 import TemplateError
 
         chat = [{"role": "system", "content": _SYSTEM_PROBE}, {"role": "user", "content": "x"}]
@@ -199,7 +198,7 @@ class LocalModel:
             return False
 
     def _generate(self, prompts: list[list[int]], requests: list[ChatRequest]) -> list[Completion | CallError] | None:
-        """One batch; None where memory ran out and a smaller one may do."""
+        """Run one batch; None if memory ran out and a smaller batch may fit."""
         import torch
 
         started = time.monotonic()
@@ -218,7 +217,7 @@ class LocalModel:
                     stopping_criteria=[ends],
                 )
         except RuntimeError as error:
-            # Without a GPU it is a plain RuntimeError that says so.
+            # Without a GPU, running out of memory is a plain RuntimeError.
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
             if len(requests) > 1:
@@ -233,7 +232,7 @@ class LocalModel:
         ]
 
     def _read(self, tokens: list[int], prompt_tokens: int, stop: tuple[str, ...], seconds: float) -> Completion:
-        # A row that ended before the longest of its batch is filled up with padding.
+        # Rows shorter than the longest of the batch end with padding.
         ends = self._ends | {self._tokenizer.pad_token_id}
         length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
         text = self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
@@ -250,12 +249,13 @@ class LocalModel:
     def _too_long(self, tokens: int, request: ChatRequest) -> Completion | CallError | None:
         if tokens + request.max_tokens <= self._context:
             return None
-        error = f"the prompt has {tokens} tokens, the reply may have {request.max_tokens}, the context {self._context}"
+        limits = f"max_tokens is {request.max_tokens}, the context {self._context}"
+        error = f"the prompt has {tokens} tokens, {limits}"
         return Completion(outcome="too_long", error=error, finish_reason="error")
 
 
 class _Sampler:
-    """Makes the greedy choice a draw: logits / T plus Gumbel noise is largest at a sample of softmax(logits / T)."""
+    """Samples by greedy choice: the maximum of logits / T plus Gumbel noise is a sample of softmax(logits / T)."""
 
     def __init__(self, temperatures: Sequence[float], seeds: Sequence[int | None], device: str) -> None:
         import torch
@@ -273,20 +273,20 @@ class _Sampler:
         noise = torch.zeros(scores.shape, device=scores.device, dtype=torch.float32)
         for row, generator in zip(noise, self._generators, strict=True):
             if generator is not None:
-                # -log of an exponential variable is Gumbel. A zero would make a token certain.
+                # -log of an exponential variable is Gumbel. Clamped, since a zero would make a token certain.
                 row.exponential_(generator=generator).clamp_min_(1e-30).log_()
         return scores.float() / self._temperatures - noise
 
 
 class _RowEnds:
-    """Ends each row at its own ``max_tokens`` or stop string; ``lengths`` has the tokens of each reply by then."""
+    """Ends each row at its own ``max_tokens`` or stop string; ``lengths`` holds the number of tokens of each reply."""
 
     def __init__(self, tokenizer: Any, width: int, requests: Sequence[ChatRequest], closed: threading.Event) -> None:
         self.lengths = [request.max_tokens for request in requests]
         self._tokenizer = tokenizer
         self._width = width
         self._stops = {row: request.stop for row, request in enumerate(requests) if request.stop}
-        # A token is at least a byte of text. The first ones of a piece may decode differently from where they stand.
+        # A token is at least one byte of text. The first tokens of a slice may decode differently than in context.
         self._tails = {row: max(len(s.encode()) for s in stop) + 8 for row, stop in self._stops.items()}
         self._closed = closed
 
@@ -309,13 +309,13 @@ def _token_ids(value: int | list[int] | None) -> set[int]:
 
 
 def _control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
-    """Special tokens, and added ones that look like markup (``<think>``, ``[INST]``); None where there are none."""
+    """Matches special tokens, and added ones that look like markup (``<think>``, ``[INST]``); None without any."""
     contents = {
         token.content
         for token in tokenizer.added_tokens_decoder.values()
         if token.special or re.fullmatch(r"<\S+>|\[\S+\]", token.content)
     }
     contents |= set(tokenizer.all_special_tokens)
-    # A single character cannot be broken up.
+    # A single character cannot be split.
     found = sorted((c for c in contents if len(c) > 1 and c.strip()), key=lambda c: (-len(c), c))
     return re.compile("|".join(map(re.escape, found))) if found else None

@@ -1,10 +1,10 @@
-"""What carries requests of the ``openai`` package: aiohttp or httpx, with bounded replies and TLS verified.
+"""HTTP transports for the ``openai`` package: aiohttp or httpx, with limited reply sizes and verified TLS.
 
-aiohttp is the default: a call takes 1.6 ms of CPU with 1,000 in flight, with httpx 6 ms. Through the package it speaks
-to proxies over plain HTTP only, so where the environment names another one (SOCKS, HTTPS) the default is httpx. Both
-take proxies (``HTTPS_PROXY``, ``NO_PROXY``, ...) and certificates (``SSL_CERT_FILE``) from the environment.
+aiohttp is the default: a call takes 1.6 ms of CPU with 1,000 in flight, with httpx 6 ms. In the package, aiohttp
+supports only plain HTTP proxies, so the default is httpx if the environment names another one (SOCKS, HTTPS). Both
+read proxies (``HTTPS_PROXY``, ``NO_PROXY``, ...) and certificates (``SSL_CERT_FILE``) from the environment.
 
-Imported only where a client is made: httpx2 is heavy.
+Import this module only where a client is made: httpx2 is slow to import.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from madke.core.errors import CallError, UserError
 Transport = Literal["aiohttp", "httpx"]
 
 KEEP_IDLE = 3.0
-"""Seconds for which an idle connection is kept: less than servers on uvicorn, vLLM among them, keep it (5 s)."""
-CONNECT = 30.0
+"""Seconds until an idle connection is closed: less than on servers with uvicorn, such as vLLM (5 s)."""
+CONNECT_TIMEOUT = 30.0
 _UNBOUNDED = 1_000_000
-"""Connections: the limiter bounds them. The package's aiohttp transport takes None for 100."""
+"""Maximum number of connections; the limiter sets the real limit. The aiohttp transport reads None as 100."""
 MAX_REPLY = 16 << 20
-"""Bytes of a reply that are read at most; the text of a whole context window is far below."""
+"""Maximum size of a reply in bytes, far above the text of a whole context window."""
 MAX_PACKED_REPLY = 16 << 10
-"""The same for a compressed one, which nobody asked for: deflate makes it 1,032 times as long at most."""
+"""The same for a compressed reply, though none is requested: deflate expands it by a factor of at most 1,032."""
 
 
 class BoundedReply(httpx2.AsyncByteStream):
-    """The stream of a response that raises CallError, not retryable, at the bound; closing it drops the connection."""
+    """A response stream that raises a permanent CallError at the size limit; closing it drops the connection."""
 
     def __init__(self, response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -41,7 +41,7 @@ class BoundedReply(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._packing not in ("identity", "gzip", "deflate"):
-            raise CallError(f"the reply is compressed ({self._packing}), which was not asked for", retryable=False)
+            raise CallError(f"the reply is compressed ({self._packing}); expected no compression", retryable=False)
         read = 0
         async for piece in self._stream:
             read += len(piece)
@@ -50,19 +50,19 @@ class BoundedReply(httpx2.AsyncByteStream):
             yield piece
 
     async def aclose(self) -> None:
-        """Close the stream under it."""
+        """Close the underlying stream."""
         await self._stream.aclose()
 
 
 def open_transport(
     transport: Transport, timeout: float, on_headers: Callable[[Mapping[str, str]], None]
 ) -> httpx2.AsyncClient:
-    """The HTTP client for the package, made in the event loop that uses it; the package closes it.
+    """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 
     Args:
-        transport: Which.
-        timeout: Seconds without a byte after which an attempt has failed.
-        on_headers: Told of the headers of every response.
+        transport: The HTTP library.
+        timeout: Read timeout in seconds.
+        on_headers: Called with the headers of every response.
 
     Raises:
         UserError: The environment names a proxy that cannot be used.
@@ -72,20 +72,20 @@ def open_transport(
     async def check(response: httpx2.Response) -> None:
         on_headers(response.headers)
         response.stream = BoundedReply(response)
-        # JSON is UTF-8; the header's charset may name a codec that makes no text, at which the package breaks.
+        # JSON is UTF-8. The header's charset may name a codec that is not for text, which crashes the package.
         response.encoding = "utf-8"
 
-    # At INFO it logs every address in full, and a path may hold a secret.
+    # At INFO it logs full addresses, and a path may contain a secret.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     client = openai.DefaultAioHttpClient if transport == "aiohttp" else openai.DefaultAsyncHttpxClient
     try:
         return client(
-            timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT)),
+            timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
             limits=httpx2.Limits(
                 max_connections=_UNBOUNDED, max_keepalive_connections=_UNBOUNDED, keepalive_expiry=KEEP_IDLE
             ),
             event_hooks={"response": [check]},
-            # The key would not go along to another host, but the prompts would.
+            # A redirect to another host would not receive the key, but it would receive the prompts.
             follow_redirects=False,
         )
     except (ImportError, ValueError) as error:

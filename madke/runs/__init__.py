@@ -1,1 +1,1 @@
-"""Runs: one protocol over one dataset, in one directory that can be resumed, replayed and scored."""
+"""Runs: one protocol over one dataset, in a directory that can be resumed, replayed and scored."""

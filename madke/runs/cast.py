@@ -1,7 +1,7 @@
-"""Whom a debate asks: models by name, behind store, retries and limiter; live sources; and an answer scorer.
+"""The services of a debate: models behind store, retries and limiter; live sources; and an answer scorer.
 
-Sources and answer scorer are each a :class:`madke.core.chat.ChatModel` here. The call store answers for them as for any
-model: what they said is resumed and replayed without a network and without the answer scorer's program.
+Sources and answer scorer are :class:`madke.core.chat.ChatModel` objects here. The call store keeps their replies like
+those of models, so resume and replay need neither a network nor the answer scorer's program.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from madke.runs.meter import Meter, Metered
 from madke.runs.run_pools import pool_of
 
 SERVICE_STAGES = ("search", "score")
-"""Stages whose calls no model answers: nobody is paid for them."""
+"""Stages whose calls go to a service, not to a model, and cost nothing."""
 
 _OTHER_FILES = 256
-"""Open files that are no connections: indexes, the call store, libraries; generously."""
+"""Upper bound on open files other than connections: indexes, the call store, libraries."""
 
 _log = logging.getLogger(__name__)
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
-    """The name of the model that plays each role: the protocol's own or ``model``, and ``overrides`` above both.
+    """Role -> name of its model: from ``overrides``, else from the protocol, else ``model``.
 
-    Roles are matched without case, spaces, hyphens and underscores: ``debater-1`` is ``Debater 1``. A protocol that
-    names code (``module:object``) is refused: a folder of prompts may be anybody's.
+    Roles match regardless of case, spaces, hyphens and underscores: ``debater-1`` is ``Debater 1``. A protocol that
+    names code (``module:object``) is refused, since a prompt folder may come from an untrusted source.
     """
     for debater in protocol.cast:
         if debater.model and names_code(debater.model):
             raise UserError(
-                f"the protocol asks for code as the model of {debater.name}, {debater.model!r}; if you trust it, say "
-                f"--cast {role_key(debater.name)}={debater.model} yourself, without it in the protocol"
+                f"the protocol names code as the model of {debater.name}, {debater.model!r}; if you trust it, remove "
+                f"it from the protocol and pass --cast {role_key(debater.name)}={debater.model}"
             )
     own = {debater.name: debater.model for debater in protocol.cast if debater.model}
     names = {role: own.get(role, model) for role in protocol.roles}
@@ -64,7 +64,7 @@ def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) ->
 
 
 def has_endpoint(name: str) -> bool:
-    """Whether a base URL can say where the model of that name is: also one of ``models.yaml``, or of a plugin."""
+    """Whether the model may take a base URL; true also for models from ``models.yaml`` and plugins."""
     return kind_of(name) in WITH_ENDPOINT or kind_of(name) not in MODEL_FORMS
 
 
@@ -76,16 +76,16 @@ def open_models(
     models: Models | None = None,
     probed: bool = True,
 ) -> dict[str, ChatModel]:
-    """Role -> model, one model for all roles of a name. Close each with :func:`madke.llm.close`.
+    """Role -> model; roles with the same model name share a model. Close each with :func:`madke.llm.close`.
 
-    Under ``replay`` models are only named: no endpoint and no key is needed. Else endpoints are probed, unless
-    ``probed`` is False: one that is not there is found before anything is paid.
+    Under ``replay`` models are not called and need no endpoint and no key. Otherwise endpoints are probed, unless
+    ``probed`` is False, so that an unreachable one is detected before any cost.
     """
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
     if base_url is not None and not remote:
         raise UserError(
-            f"--base-url is for openai/NAME and azure/DEPLOYMENT; the models are {', '.join(names.values())}"
+            f"--base-url is for openai/NAME and azure/DEPLOYMENT, but the models are {', '.join(names.values())}"
         )
     for name in names.values():
         if name not in opened:
@@ -105,10 +105,10 @@ def guarded(
     meter: Meter | None = None,
     payer: str = "",
 ) -> dict[str, ChatModel]:
-    """The models of all roles behind limiter, retries, meter and call store, from the inside out.
+    """Wrap the models of all roles in limiter, retries, meter and call store, from the inside out.
 
-    The meter is inside the store: it counts what is asked of models now, not what the store remembers. ``payer`` names
-    the run among those that share the store; under ``replay`` the store alone answers.
+    The meter is inside the store, so it counts only calls that reach a model. ``payer`` identifies the run among those
+    that share the store. Under ``replay`` only the store answers.
     """
 
     def guard(model: ChatModel) -> ChatModel:
@@ -122,20 +122,20 @@ def guarded(
 
 
 def allow_connections(concurrency: int) -> None:
-    """Raise this process's soft limit of open files where so many connections need it."""
+    """Raise the soft limit of open files of this process if ``concurrency`` connections need it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = concurrency + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise UserError(
-            f"--concurrency {concurrency} needs {needed} open files, and this system allows {hard} (ulimit -Hn)"
+            f"--concurrency {concurrency} needs {needed} open files, but this system allows {hard} (ulimit -Hn)"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 class _Service(ABC):
-    """Answers one batch of requests at a time; those that come meanwhile are the next batch."""
+    """A service that answers one batch of requests at a time. Requests that arrive meanwhile form the next batch."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -143,11 +143,11 @@ class _Service(ABC):
         self._busy = asyncio.Lock()
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request, together with those that wait."""
+        """Answer one request, in a batch with the waiting ones."""
         answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         async with self._busy:
-            # Whoever is about to ask in this step of the loop joins the batch.
+            # Requests from the same step of the loop join the batch.
             await asyncio.sleep(0)
             if not answer.done():
                 await self._next_batch()
@@ -162,25 +162,25 @@ class _Service(ABC):
             for (_, answer), completion in zip(batch, completions, strict=True):
                 answer.set_result(replace(completion, seconds=seconds))
         finally:
-            # Without a result (Ctrl-C, a bug) nobody may wait for one.
+            # Without a result (Ctrl-C, a bug) no task may keep waiting for one.
             for _, answer in batch:
                 answer.cancel()
 
     @abstractmethod
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """A completion for each request; what fails is a value."""
+        """Return a completion for each request; failures are completions too."""
 
 
 class LiveSearch(_Service):
-    """Sources as a model: a query in, a line of a pool file out, which holds everything that they returned.
+    """Sources as a model: from a query to a line of a pool file with everything that the sources returned.
 
-    One batch of searches runs at a time, in one thread: sources need not stand several. A search fails if every source
-    failed.
+    One batch of searches runs at a time, in one thread, so sources need not be thread-safe. A search fails if every
+    source fails.
 
     Args:
-        served_by: Source name -> what serves it, fingerprints included; the store keeps answers of others apart.
-        sources: The open sources, in that order; none for a replay.
-        k: Passages that each is asked for.
+        served_by: Source name -> description with fingerprint; part of the name, and so of the key of every search.
+        sources: The open sources, in the same order; empty for a replay.
+        k: Number of passages requested from each source.
     """
 
     def __init__(self, served_by: Mapping[str, str], sources: Sequence[Source], k: int) -> None:
@@ -206,9 +206,9 @@ class LiveSearch(_Service):
 
 
 class AnswerScorer(_Service):
-    """An external command that scores candidate answers, as a model: a question and its candidates in, scores out.
+    """An external command that scores candidate answers, as a model: from a question and its candidates to scores.
 
-    Under ``replay`` its command is only named, and its program need not be there.
+    Under ``replay`` the command is not run, and its program may be missing.
     """
 
     def __init__(self, command: str, *, replay: bool = False) -> None:
@@ -228,9 +228,9 @@ class AnswerScorer(_Service):
 
 
 def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
-    """The search of :func:`madke.engine.debate.debate`, by a :class:`LiveSearch`, behind a call store or not.
+    """Make the search function of :func:`madke.engine.debate.debate` from a :class:`LiveSearch`, stored or not.
 
-    What it finds is chosen like a pool, of those sources that the debater may see.
+    Its results are filtered like a pool, and limited to the sources that the debater may see.
     """
 
     async def search(query: str, purpose: Purpose) -> Hits:
@@ -246,9 +246,9 @@ def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
 
 
 def answer_scoring(model: ChatModel) -> ScoreAnswers:
-    """The answer scorer of :func:`madke.engine.debate.debate`, by a :class:`AnswerScorer`, behind a call store or not.
+    """Make the answer scorer of :func:`madke.engine.debate.debate` from an :class:`AnswerScorer`, stored or not.
 
-    It raises UserError where the command failed. Equal candidates of a question are scored once, whatever the repeat.
+    It raises UserError if the command fails. Equal candidates of a question are scored once for all repeats.
     """
 
     async def score_answers(question: Question, candidates: Sequence[str]) -> list[float]:

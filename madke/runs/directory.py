@@ -1,4 +1,4 @@
-"""A run's directory: one writer, append-only transcripts, nothing half-written that a reader could see."""
+"""The directory of a run: one writer, append-only transcripts, and no partly written files visible to readers."""
 
 from __future__ import annotations
 
@@ -32,36 +32,35 @@ _log = logging.getLogger(__name__)
 
 _POOLS = "pools.jsonl"
 
-_MADE_BEFORE = {"lock", _POOLS, asking_folder(_POOLS)}
-"""What a run that was stopped before it wrote ``run.json`` may have left."""
+_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS)}
+"""Files that a run may leave if it is stopped before it writes ``run.json``."""
 
-_WHOLE = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
-_OURS = {_POOLS, *_WHOLE.split()}
-"""What is written whole or not at all in a run directory."""
+_ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
+_RUN_FILES = {_POOLS, *_ATOMIC.split()}
+"""Files that are written atomically in a run directory."""
 
 
 class OutcomeLine(NamedTuple):
-    """What a line of the transcripts says of its question."""
+    """The outcome of one question, read from its transcript line."""
 
     key: Key
     failed: bool
     degraded: bool
 
     def kept(self, options: RunOptions) -> bool:
-        """Whether it stays when the run goes on. A degraded debate lost a debater, a verdict or a search."""
+        """Whether to keep it when the run resumes. A degraded debate lost a debater, a verdict or a search."""
         return not (options.retry_failed if self.failed else self.degraded and options.retry_degraded)
 
 
 class RunDirectory:
     """The directory of one run, open for writing. Use it as a context manager, then :meth:`begin`.
 
-    Entering takes the lock, so that everything which is put into the directory, pools too, has one writer; it is
-    refused where the directory is in use or holds something else. A directory that was made for a run which did not
-    begin is removed again.
+    Entering takes the lock, so that all files in the directory, pools included, have one writer. It raises UserError if
+    the directory is in use or holds other files. A directory created for a run that does not begin is removed.
 
     Args:
-        path: The directory; made if missing.
-        replay: Make all transcripts anew from the calls that are stored; they take the old ones' place at the end.
+        path: The directory; created if missing.
+        replay: Recompute all transcripts from the stored calls; they replace the old ones at the end.
     """
 
     def __init__(self, path: Path, *, replay: bool = False) -> None:
@@ -72,49 +71,49 @@ class RunDirectory:
         self._replayed = self._target.with_suffix(".jsonl.replay") if replay else None
         self._lost = 0
         self._file: IO[bytes] | None = None
-        self._works = False
+        self._writes_session = False
         self._held = ExitStack()
 
     @property
     def begun(self) -> bool:
-        """Whether it holds a run."""
+        """Whether the directory holds a run."""
         return (self.path / "run.json").is_file()
 
     def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
-        """Questions and repeats without an outcome, or to be done again. It can be called before :meth:`begin`."""
+        """Questions and repeats to debate: without an outcome, or to be retried. Can be called before :meth:`begin`."""
         done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(options)}
-        asked = ((question, repeat) for repeat in range(repeats) for question in questions)
-        return [(question, repeat) for question, repeat in asked if (question.id, repeat) not in done]
+        both = ((question, repeat) for repeat in range(repeats) for question in questions)
+        return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
 
     def begin(
         self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str, *, work: bool = True
     ) -> None:
-        """Check that the directory is this run's, and begin a session in ``run.json``. Then comes :meth:`resume`.
+        """Check that the directory belongs to this run, and begin a session in ``run.json``; next, :meth:`resume`.
 
-        The run may have more or fewer questions than the directory knows. Without ``work`` nothing is written.
+        The run may have more or fewer questions than the directory. Without ``work`` nothing is written.
         """
         if self.begun:
             before = read_spec(self.path)
             _refuse_other(self.path, before, spec)
-            held, asked = len(before.questions), len(spec.questions)
-            if held != asked:
-                then = "the others are debated too" if held < asked else "scores are of all of them"
-                _log.warning("%s holds a run of %d questions, %d are asked for; %s", self.path, held, asked, then)
+            held, requested = len(before.questions), len(spec.questions)
+            if held != requested:
+                effect = "the new ones are added" if held < requested else f"scores cover all {held}"
+                _log.warning("%s holds a run of %d questions, %d are requested; %s", self.path, held, requested, effect)
             spec = spec.extended(before)
-        self._works = self._replayed is None and (work or not self.begun)
-        if self._works:
+        self._writes_session = self._replayed is None and (work or not self.begun)
+        if self._writes_session:
             begin_session(self.path, spec, endpoints, files, started)
 
     def resume(self, options: RunOptions) -> None:
-        """See which questions are done, and open the transcripts for more.
+        """Find out which questions are done, and open the transcripts for appending.
 
-        A last line that a kill cut off is dropped; so are the questions that will be debated again.
+        An incomplete last line is dropped, and so are the lines of questions that will be debated again.
         """
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
             self._file = self._opened()
             self._recover(options)
-            if not is_held(self._target, self._file):  # it was rewritten
+            if not is_held(self._target, self._file):  # _recover replaced the file
                 self._file.close()
                 self._file = self._opened()
         else:
@@ -123,9 +122,9 @@ class RunDirectory:
             self._file = self._replayed.open("wb")
 
     def end(self, session: Session | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
-        """Write what this command did into ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
-        if not self._works:
-            return  # a replay asks nobody, and may be refused at the end
+        """Complete the session in ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
+        if not self._writes_session:
+            return  # a replay makes no calls, and may be refused at the end
         self.check_lock()
         end_session(self.path, session, endpoints)
         if left:
@@ -133,10 +132,10 @@ class RunDirectory:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
 
     def write(self, transcript: Transcript) -> bool:
-        """Append one finished question; it is with the operating system when this returns.
+        """Append one finished question, flushed to the operating system.
 
         Returns:
-            Whether it is an outcome. A question that had none before, and whose calls a replay does not find, has none.
+            Whether it was written. A replay writes no failed question that had no outcome before.
         """
         assert self._file is not None, "resume() comes first"
         self.check_lock()
@@ -154,22 +153,22 @@ class RunDirectory:
         return True
 
     def check_lock(self) -> None:
-        """Refuse to go on where the lock was removed or replaced, so that another command may write here too."""
+        """UserError if the lock was removed or replaced, since another command may then write here too."""
         if not is_held(self.path / "lock", self._lock):
             raise UserError(
-                "its lock was removed or replaced while this command was writing; it stops, so that no two commands "
-                "write here. Wait until no other one does; then the same command goes on from there",
+                "its lock was removed or replaced, so another command may be writing here; this one stops. Wait until "
+                "no other command is writing, then run this one again to continue",
                 file=self.path,
             )
 
     def __enter__(self) -> Self:
         if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
-            raise UserError("holds no calls to replay: there is no calls.sqlite of a run", file=self.path)
-        if not self.begun and (others := unexpected_files(self.path, _MADE_BEFORE, _OURS)):
-            raise UserError(f"holds no run, but {others[0]!r}; choose another --out", file=self.path)
-        self._made = not self.path.exists()
+            raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
+        if not self.begun and (others := unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)):
+            raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
+        self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
-        for part in unfinished(self.path, _OURS):
+        for part in unfinished(self.path, _RUN_FILES):
             part.unlink()
         return self
 
@@ -177,7 +176,7 @@ class RunDirectory:
         return UserError("another process is writing this run; wait for it or choose another --out", file=self.path)
 
     def _opened(self) -> IO[bytes]:
-        """The transcripts, open and held too: nobody can remove that without removing what is in them."""
+        """Open and lock the transcripts. Unlike the lock file, this lock cannot be removed without the transcripts."""
         file = self._target.open("ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -194,7 +193,7 @@ class RunDirectory:
                 self._file.close()
             if self._replayed is not None and self._file is not None:
                 self._end_replay(complete=kind is None)
-            if self._made and [entry.name for entry in self.path.iterdir()] == ["lock"]:
+            if self._created and [entry.name for entry in self.path.iterdir()] == ["lock"]:
                 (self.path / "lock").unlink()
                 self.path.rmdir()
 
@@ -208,17 +207,17 @@ class RunDirectory:
         if complete:
             raise UserError(
                 f"the call store lacks calls of {self._lost} questions that have an outcome; "
-                "the transcripts are left as they were",
+                "the transcripts are unchanged",
                 file=self.path,
             )
 
     @cached_property
     def _lines(self) -> list[OutcomeLine | None]:
-        """What the transcripts were when the directory was opened."""
+        """The outcomes in the transcripts when the directory was opened."""
         return list(read_outcomes(self._target)) if self._target.exists() else []
 
     def _recover(self, options: RunOptions) -> None:
-        """See what is done; rewrite the file, whole, where it holds lines that must go."""
+        """Fill :attr:`done`; rewrite the file if it holds lines to drop."""
         keep: list[bool] = []
         for line in self._lines:
             kept = line is not None and line.kept(options) and line.key not in self.done
@@ -234,8 +233,8 @@ class RunDirectory:
 def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
     old, new = before.questions.keys(), spec.questions.keys()
     if not (old <= new or new <= old):
-        shared = f"{len(old)} questions, of which {len(old & new)} are among these {len(new)}"
-        raise UserError(f"holds another run: {shared} (--limit, or the data); choose another --out", file=path)
+        shared = f"it has {len(old)} questions, this one {len(new)}, and they share {len(old & new)}"
+        raise UserError(f"holds another run: {shared} (check --limit and the data); choose another --out", file=path)
     if different := before.differences(spec):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         raise UserError(f"holds another run: {different[0]}{more}; choose another --out", file=path)
@@ -245,11 +244,11 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     """The transcripts of a run directory, in the order in which they finished.
 
     Raises:
-        UserError: There is no such run, or a line other than a cut-off last one is no transcript.
+        UserError: There is no such run, or a line is not a transcript. An incomplete last line is ignored.
     """
     file = path / "transcripts.jsonl"
     if not file.is_file():
-        raise UserError("is not a run directory: there is no transcripts.jsonl in it", file=path)
+        raise UserError("is not a run directory: it holds no transcripts.jsonl", file=path)
     for number, line in _whole(file):
         if line is None:
             return
@@ -260,7 +259,7 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
 
 
 def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
-    """Each line's outcome, without a look at the rest of it; None for a last line that was cut off."""
+    """The outcome of each line, without validating the rest; None for an incomplete last line."""
     for number, line in _whole(path):
         if line is None:
             yield None
@@ -274,7 +273,7 @@ def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
 
 
 def _whole(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """(1-based number, line) of each line; None for a last one that was cut off."""
+    """(1-based number, line) of each line; the line is None for an incomplete last one."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield number, line if line.endswith(b"\n") else None

@@ -1,4 +1,4 @@
-"""A run before it begins: its description, with the questions, prompts, models and sources that it names."""
+"""Prepare a run: its description, with the questions, prompts, models and sources that it names."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ from madke.tasks.base import Task
 from madke.variants import Variant, load_variant
 
 Data = str | Path | Sequence[Question | Mapping[str, Any] | str]
-"""Questions: a file, or records, mappings of their fields, or plain texts."""
+"""Questions: a file, or a list of records, of mappings with their fields, or of texts."""
 
 Model = str | ChatModel | Callable[..., Any]
-"""A model: a name as ``--model`` takes it, an object, or a function of messages to a text."""
+"""A model: a name as in ``--model``, an object, or a function from messages to a text."""
 
 Models = Model | Mapping[str, Model]
-"""A model for everybody, or role -> model; ``"*"`` stands for the roles that are not named."""
+"""A model for all roles, or role -> model; ``"*"`` stands for all other roles."""
 
 Sources = str | Source | Sequence[Source] | Mapping[str, "str | Source | None"]
-"""Sources: as ``--sources`` takes them, or one object or several, or name -> specification or object."""
+"""Sources: a string as in ``--sources``, one or several objects, or name -> specification or object."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _USUAL_TASK = Question(question="").task
-"""The task of a question that names none."""
+"""The default task of a question."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A run's description with the objects that it names. Make one with :func:`prepared`."""
+    """The description of a run with the objects that it names. Make one with :func:`prepared`."""
 
     spec: RunSpec
-    """Without its pools."""
+    """The description, without pools."""
     questions: Sequence[Question]
     variant: Variant
     first_round: FirstRounds | None = None
     own_models: Mapping[str, ChatModel] = field(default_factory=dict)
-    """Name -> model, of those that came as objects."""
+    """Name -> model, for models passed as objects."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
-    """The same of sources."""
+    """Name -> source, for sources passed as objects."""
     _opened: list[Source] = field(default_factory=list)
 
     def sources(self, listen: Listener | None = None) -> Sequence[Source]:
-        """Every source of the protocol, opened once; ``listen`` hears of each that is."""
+        """The protocol's sources, each opened once; ``listen`` gets an event for each newly opened one."""
         for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
             source = open_source(name, self.own_sources.get(name, spec))
             self._opened.append(source)
@@ -77,11 +77,11 @@ class Job:
         return self._opened
 
     def close(self) -> None:
-        """Close what was opened by name; the caller's own objects are the caller's."""
+        """Close the sources opened by name; the caller closes its own objects."""
         close_sources(source for source in self._opened if source.name not in self.own_sources)
 
     def open_models(self, options: RunOptions, *, replay: bool = False) -> dict[str, ChatModel]:
-        """Role -> model, those that came by name opened; see :func:`madke.runs.cast.open_models`."""
+        """Role -> model; opens models given by name, see :func:`madke.runs.cast.open_models`."""
         names = {role: name for role, name in self.spec.models.items() if name not in self.own_models}
         entries = read_models(options.models_file)
         opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
@@ -96,7 +96,7 @@ class Job:
         repeat: int = 0,
         **services: Any,
     ) -> Transcript:
-        """One debate of the run, by models behind whatever guards them; ``services`` as :func:`debate` takes them."""
+        """Run one debate with the wrapped models in ``cast``; ``services`` are keywords of :func:`debate`."""
         return await debate(
             question,
             self.protocol,
@@ -112,7 +112,7 @@ class Job:
         )
 
     async def close_models(self, models: Mapping[str, ChatModel]) -> None:
-        """Close those that came by name; the caller's own objects are the caller's."""
+        """Close the models opened by name; the caller closes its own objects."""
         for model in {*models.values()} - {*self.own_models.values()}:
             await close(model)
 
@@ -122,7 +122,7 @@ class Job:
 
     @property
     def spent(self) -> list[str]:
-        """What each opened source that costs money has cost, a line each."""
+        """One line for each opened source that costs money, with its cost so far."""
         return [source.spent.line() for source in self._opened if hasattr(source, "spent")]
 
 
@@ -145,8 +145,8 @@ def prepared(
     seed: int | None = 0,
     repeats: int = 1,
 ) -> Job:
-    """Everything that a run needs, read and checked before anything is asked; see :func:`madke.arun`."""
-    # An object is known by its name from here on.
+    """Read and check everything that a run needs, before any call; see :func:`madke.arun`."""
+    # From here on an object is identified by its name.
     task_name = None if task is None else TASKS.name_of(task)
     questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
@@ -188,7 +188,7 @@ def prepared(
 def configured(
     variant: Variant, specs: Mapping[str, str | None], fields: Mapping[str, Any], *, given: bool = False
 ) -> tuple[Variant, dict[str, str | None]]:
-    """A variant over these sources, with fields of its protocol set; and the sources that this leaves."""
+    """The variant with these sources and protocol fields, and the specifications of the sources that it uses."""
     settings = {**fields, "first_round_given": True} if given else fields
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)
@@ -200,11 +200,11 @@ def configured(
 def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, answer_scorer: str | None) -> None:
     """Fail early on missing inputs and unused options."""
     if protocol.first_round_given and not given:
-        raise UserError("the protocol takes its first round from outside; madke run --first-round FILE names it")
+        raise UserError("the protocol needs first-round stances; pass their file with madke run --first-round FILE")
     if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
-        raise UserError(f"order = {protocol.order.by} reads the gold answers, and question {unknown[0]!r} has none")
+        raise UserError(f"order = {protocol.order.by} needs gold answers, but question {unknown[0]!r} has none")
     if protocol.needs_answer_scorer and answer_scorer is None:
-        raise UserError("finish = rerank needs an answer scorer; name its command with --answer-scorer")
+        raise UserError("finish = rerank needs an answer scorer; pass its command with --answer-scorer")
     if not protocol.needs_answer_scorer and answer_scorer is not None:
         raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {protocol.finish}")
 
@@ -212,21 +212,21 @@ def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: boo
 def questions_of(
     data: Data, *, dataset: str | None, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
-    """The questions of a file, or of the caller's own records, as far as they are asked for."""
+    """The selected questions of a file, or of the caller's own records."""
     if isinstance(data, str) and " " in data and not Path(data).exists():
-        raise UserError(f"{data!r} is no file; to ask questions, give a list of texts")
+        raise UserError(f"{data!r} is not a file; to ask a question, pass a list of texts")
     if isinstance(data, str | Path):
         return read_dataset(Path(data), dataset=dataset, task=task, ids=ids, limit=limit, sample_seed=sample_seed)
     questions = [_question(item, task, number) for number, item in enumerate(data, start=1)]
     if len({question.id for question in questions}) < len(questions):
         raise UserError("two questions have the same id; give each its own")
     if not questions:
-        raise UserError("there is no question")
+        raise UserError("no questions were given; expected at least one")
     return sample(questions, limit, sample_seed, lambda question: question.id)
 
 
 def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:
-    """A question of the caller's, as a line of a question file; one without an id has one made from its text."""
+    """A question from the caller's record, as in a question file; its default id is a hash of the text."""
     if isinstance(item, Question):
         item = {each.name: getattr(item, each.name) for each in fields(item)}
     record: dict[str, Any] = {"question": item} if isinstance(item, str) else dict(item)
@@ -246,7 +246,7 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
 
 
 def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
-    """A variant by its name, or by its folder."""
+    """Load a variant by name, or from its folder."""
     folder = Path(protocol)
     if prompts is None and len(folder.parts) > 1 and (folder / "protocol.yaml").is_file():
         return load_variant(folder.name, folder.parent)
@@ -254,7 +254,7 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
 
 
 def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
-    """Source name -> specification, and the sources that came as objects."""
+    """Source name -> specification, and name -> source for sources passed as objects."""
     if sources is None or isinstance(sources, str):
         return named.source_specs(sources, usual), {}
     if hasattr(sources, "search"):
@@ -265,26 +265,26 @@ def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[st
     for name, source in own.items():
         for needed in ("name", "description", "search"):
             if not hasattr(source, needed):
-                raise UserError(f"the source {name!r} has no {needed!r}; expected a name, a description and a search")
+                raise UserError(f"the source {name!r} has no {needed!r}; expected name, description and search")
     specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in all_of.items()}
     specs |= {name: f"object {type(source).__module__}.{type(source).__qualname__}" for name, source in own.items()}
     return specs, own
 
 
 def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
-    """The name of a model; one that came as an object is added to ``own``."""
+    """The name of a model; a model passed as an object is added to ``own``."""
     if isinstance(model, str):
         return model
     chat = as_chat_model(model)
     if own.setdefault(chat.name, chat) != chat:
-        raise UserError(f"two models have the name {chat.name!r}; name them apart")
+        raise UserError(f"two models have the name {chat.name!r}; give them different names")
     return chat.name
 
 
 def _first_rounds(
     first_round: Path | None, questions: Sequence[Question], protocol: Protocol, repeats: int
 ) -> FirstRounds | None:
-    """What ``--first-round`` names: a file of stances, or a run whose first round is taken over."""
+    """First rounds from a ``--first-round`` path: a file of stances, or a run directory whose first rounds are used."""
     if first_round is None:
         return None
     if first_round.is_dir():
@@ -293,5 +293,5 @@ def _first_rounds(
 
 
 def with_first_rounds(job: Job, given: FirstRounds) -> Job:
-    """The same job with the first round of every debate."""
+    """The same job with the given first rounds."""
     return replace(job, first_round=given, spec=job.spec.model_copy(update={"first_round": given.hashes}))

@@ -1,4 +1,4 @@
-"""How much runs may use, and what a run has done so far."""
+"""Limits on the cost of runs, and counters of a run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.run_json import Session
 
-HOPELESS = 20
-"""Calls of one model in a row that fail, or come back empty, before no further question begins: a revoked key or a
-server that is gone would otherwise fail every question that is left, each after all its retries. With many calls at
-once the bound is twice their number, since one short failure can hit all of them."""
+MAX_FAILED_IN_A_ROW = 20
+"""Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an
+unreachable server would otherwise fail every remaining question, each after all its retries. With high concurrency the
+limit is twice the concurrency, since one short outage can fail all calls in flight."""
 
-HOPELESSLY_TRUNCATED = 3
-"""Calls of one model in a row that reach ``max_tokens`` without visible text before no further question begins: it
-reasons for longer than it may, and would in every question that is left."""
+MAX_TRUNCATED_IN_A_ROW = 3
+"""Number of consecutive calls of one model that reach ``max_tokens`` without visible text, after which no further
+question starts: its reasoning exceeds the limit, and would for every remaining question."""
 
 _COUNTED = ("failed", "calls", "failed_calls", "retries", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 @dataclass(kw_only=True, slots=True)
 class Budget:
-    """What may be used, and what is used; the runs of an experiment draw on one.
+    """Limits of cost and tokens, and the amounts used. The runs of an experiment share one budget.
 
-    No question begins once a limit is reached. Those under way are finished, so it is passed by what they use.
+    No question starts once a limit is reached. Running debates finish, so their usage can exceed the limit.
     """
 
     prices: Prices
@@ -45,14 +45,14 @@ class Budget:
     tokens: int = 0
 
     def check(self, models: Iterable[str]) -> None:
-        """Refuse a limit of cost where the calls of a model have no price."""
+        """UserError if there is a cost limit and a model has no price."""
         for name in models:
             if self.max_cost is not None and price_of(name, self.prices) is None and kind_of(name) not in UNPAID:
                 known = f"holds prices for {', '.join(self.prices)}" if self.prices else "is not given"
                 raise UserError(f"--max-cost needs the price of {name!r}; --prices {known}")
 
     def pay(self, model: str, usage: Usage) -> float:
-        """Count a call, or the sum of several, that a model made; what it cost, 0 without a price."""
+        """Count the usage of one or more calls of a model; returns their cost, 0 without a price."""
         price = price_of(model, self.prices)
         charged = cost(usage, price) if price else 0.0
         self.tokens += usage.prompt_tokens + usage.completion_tokens
@@ -61,7 +61,7 @@ class Budget:
 
     @property
     def reached(self) -> str | None:
-        """The limit that is reached, as its option is called; None while more may begin."""
+        """The option whose limit is reached, or None."""
         if self.max_cost is not None and self.cost >= self.max_cost:
             return "--max-cost"
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
@@ -71,38 +71,38 @@ class Budget:
 
 @dataclass(kw_only=True, slots=True)
 class Meter:
-    """Counters of one run, from its start in this process. Calls that a store answers are not counted."""
+    """Counters of one run, from its start in this process. Calls answered by the store are not counted."""
 
     total: int
-    """Questions times repeats, those done before included."""
+    """Questions times repeats, including those done before."""
     resumed: int = 0
-    """Of them, done before this process started."""
+    """Those of them that were done before this process started."""
     done: int = 0
     failed: int = 0
     calls: int = 0
     failed_calls: int = 0
     too_long: int = 0
-    """Prompts that a model found too long: a failure, or the reason for a shorter one, as the protocol says."""
+    """Prompts over a model's context window. The protocol decides whether they fail or are shortened."""
     retries: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
-    """Of the calls of models that have a price."""
+    """Cost of the calls of models with a price."""
     budget: Budget | None = None
-    """What the calls draw on; None where nothing is paid (a replay)."""
+    """The budget that pays for the calls; None if nothing is paid (a replay)."""
     limiter: Limits | Limiter | None = None
-    """What the calls wait for."""
+    """The limiter of the calls."""
     left_over: int = 0
-    """Questions that did not begin, or did not end, since the run was stopped."""
+    """Questions without an outcome because the run was stopped."""
     ended: str = ""
-    """What stopped the run: ``--deadline``, ``interrupted``, an error, or a model all of whose calls fail."""
-    hopeless: int = HOPELESS
-    """Failed calls of one model in a row after which it is stopped."""
+    """What stopped the run: ``--deadline``, ``interrupted``, an error, or a model whose calls all fail."""
+    max_failed: int = MAX_FAILED_IN_A_ROW
+    """Number of consecutive failed calls of one model that stops the run."""
     in_a_row: dict[str, int] = field(default_factory=dict)
-    """Model -> failed calls since the last one that did not fail."""
+    """Model -> number of consecutive failed calls."""
     truncated_in_a_row: dict[str, int] = field(default_factory=dict)
-    """Model -> calls cut off without text since the last one that was not."""
+    """Model -> number of consecutive calls truncated without text."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
@@ -110,39 +110,39 @@ class Meter:
         self.started = self.clock()
 
     def count(self, model: str, completion: Completion, *, service: bool = False) -> None:
-        """Add a call that has ended. A ``service`` is a search, or an answer scorer: debates go on without them."""
+        """Count a finished call. A ``service`` is a search or an answer scorer; its failures do not stop the run."""
         if self.budget is not None:
             self.cost += self.budget.pay(model, completion.usage)
         self.calls += 1
         self.too_long += completion.outcome == "too_long"
         failed = completion.outcome not in ("ok", "too_long")
         self.failed_calls += failed
-        # Only what the endpoint did counts: a refusal or a filter is about one prompt.
+        # Count only failures of the endpoint: refusals and filters concern one prompt.
         row = self.in_a_row.get(model, 0) + 1 if completion.outcome in ("failed", "empty") else 0
         self.in_a_row[model] = row
         cut = completion.outcome == "empty" and completion.finish_reason.casefold() in TRUNCATED
         cuts = self.truncated_in_a_row[model] = self.truncated_in_a_row.get(model, 0) + 1 if cut else 0
-        if (row >= self.hopeless or cuts >= HOPELESSLY_TRUNCATED) and not service and not self.ended:
+        if (row >= self.max_failed or cuts >= MAX_TRUNCATED_IN_A_ROW) and not service and not self.ended:
             self.ended = f"the last {cuts or row} calls of {model} all failed: {completion.error}"
         self.prompt_tokens += completion.usage.prompt_tokens
         self.cached_tokens += completion.usage.cached_tokens
         self.completion_tokens += completion.usage.completion_tokens
 
     def count_retry(self, failure: CallError, wait: float) -> None:
-        """Add an attempt that failed and will be repeated."""
+        """Count a failed attempt that will be retried."""
         self.retries += 1
 
     @property
     def stopped(self) -> str | None:
-        """Why no further question may begin; None while they may."""
+        """Why no further question may start, or None."""
         return self.ended or (self.budget.reached if self.budget is not None else None)
 
     def _counts(self) -> dict[str, Any]:
-        """What :class:`madke.core.events.RunProgress` and :class:`madke.runs.run_json.Session` both say."""
+        """The common fields of :class:`madke.core.events.RunProgress` and :class:`madke.runs.run_json.Session`."""
         return {name: getattr(self, name) for name in _COUNTED}
 
     def progress(self) -> RunProgress:
-        """What was counted so far, for listeners."""
+        """The counts so far, for listeners."""
         return RunProgress(
             at=self.clock() - self.started,
             done=self.done,
@@ -155,7 +155,7 @@ class Meter:
         )
 
     def session(self) -> Session:
-        """What was counted, for ``run.json``."""
+        """The counts, for ``run.json``."""
         priced = self.budget is not None and self.budget.prices
         return Session(
             seconds=round(self.clock() - self.started, 3),
@@ -178,11 +178,11 @@ class Metered:
         self._service = service
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Pass the request on and count what comes back."""
+        """Forward the request and count its completion."""
         completion = await self._model.complete(request)
         self._meter.count(self.name, completion, service=self._service)
         return completion
 
 
 MeterDisplay = Callable[[Meter], AbstractAsyncContextManager[None]]
-"""Shows a meter while calls go on."""
+"""Displays a meter while calls are running."""

@@ -1,11 +1,11 @@
-"""The cast's models on the nodes of a Ray cluster, each with an endpoint or a GPU of its own.
+"""Models on the nodes of a Ray cluster, each node with its own endpoint or GPU.
 
-Debates are played in this process; only model calls travel, and each comes home when it has ended, so that it is stored
-before it is used. A node that is lost loses the calls that it was asked just then: they are asked of another.
+Debates run in this process; only model calls run on nodes. A finished call returns here and is stored before it is
+used. When a node is lost, its calls in flight are repeated on another node.
 
-A node asks the endpoint in the environment in which Ray was started *there* (``OPENAI_BASE_URL``), with the key of that
-environment: keys do not travel; ``--base-url`` is for all nodes. A model is recorded under the name that it has *here*,
-whichever node answered. Paths (``hf/FOLDER``, ``scripted/FILE``) are each node's own.
+A node calls the endpoint in the environment in which Ray was started *on that node* (``OPENAI_BASE_URL``), with the key
+in that environment: keys are never sent. ``--base-url`` applies to all nodes. A model is recorded under its name *on
+this machine*, whichever node answered. Paths (``hf/FOLDER``, ``scripted/FILE``) refer to each node's file system.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from madke.workers.ray_cluster import cause, connected, same_versions
 _log = logging.getLogger(__name__)
 
 _Answer = tuple[Completion | dict[str, Any], float]
-"""A completion, or the fields of a CallError; and for how many seconds the model should not be asked."""
+"""A completion, or the fields of a CallError; and the seconds for which the model should not be called."""
 
 _RESTARTS = 3
-"""Of a worker whose process ended; one that a model kills each time must not go on forever."""
-_ASKED = 2
-"""Workers that a call is asked of at most, where the first is lost with it: it may be what killed them."""
+"""Maximum number of restarts of a worker, since a model may kill it each time."""
+_TRIES = 2
+"""Maximum number of workers that a call is sent to when workers are lost: the call may be the cause."""
 _PATIENCE = 30.0
-"""Seconds without a worker getting ready after which we say what is waited for."""
+"""Seconds without a new ready worker after which a warning names the missing ones."""
 _REMEMBERED = 4
-"""Questions whose worker is remembered, for each that is under way."""
+"""Number of questions whose worker is remembered, per concurrent question."""
 
 
 @contextmanager
@@ -51,18 +51,18 @@ def ray_models(
     concurrency: int,
     models: Models | None = None,
 ) -> Iterator[dict[str, ChatModel]]:
-    """Role -> model, like :func:`madke.runs.cast.open_models`, opened on the nodes of a cluster while the block runs.
+    """Role -> model, like :func:`madke.runs.cast.open_models`, open on the nodes of a cluster while the block runs.
 
-    There is one worker for each GPU where a model is ``hf/`` and there are GPUs, else one for each node that has CPUs;
-    an ``hf/`` model without a GPU takes all CPUs of its node. All calls of a question are asked of one worker while it
-    is there, for its server's prefix cache; a question that begins goes to the one with the fewest calls under way.
-    A worker whose process ended is started again while its node lives; a call raises UserError when none is left.
+    If a model is ``hf/`` and there are GPUs, each GPU has one worker; otherwise each node with CPUs has one. An ``hf/``
+    model without a GPU takes all CPUs of its node. All calls of a question go to the same worker, for the prefix cache
+    of its server; a new question goes to the worker with the fewest calls in flight. A worker whose process ended is
+    restarted as long as its node is alive. A call raises UserError when no worker is left.
 
-    The entries of ``models.yaml`` travel to the nodes; the keys that they name do not. Without ``base_url`` each node
-    has an endpoint of its own. All ``concurrency`` calls may be one worker's.
+    The entries of ``models.yaml`` are sent to the nodes, but not the keys that they name. Without ``base_url`` each
+    node has its own endpoint. One worker may get all ``concurrency`` calls.
     """
     if "human" in map(kind_of, names.values()):
-        raise UserError("--engine ray: a human answers at this terminal, not on a node; leave the engine out")
+        raise UserError("--engine ray: a human answers at this terminal, not on a node; remove --engine ray")
     here = open_models(names, base_url=base_url, replay=True, models=models)
     expected = {name: here[role] for role, name in names.items()}
     with connected(address) as ray:
@@ -81,29 +81,29 @@ def ray_models(
 class _Worker:
     actor: Any
     node: str
-    """For people."""
+    """Host name, for messages."""
     busy: int = 0
-    """Calls under way."""
+    """Number of calls in flight."""
 
 
 class _Nodes:
-    """The workers that can be asked, in one event loop."""
+    """The ready workers, for one event loop."""
 
     def __init__(self, ray: Any, workers: Sequence[_Worker], *, remembered: int) -> None:
         self._ray = ray
         self._ready = list(workers)
         self._returning: set[asyncio.Task[None]] = set()
         self._asked: dict[str, _Worker] = {}
-        """Question -> whom it was asked of, the latest last."""
+        """Question -> its worker, most recent last."""
         self._remembered = remembered
 
     async def ask(self, name: str, request: ChatRequest) -> _Answer:
-        for lost in range(_ASKED):
+        for lost in range(_TRIES):
             worker = await self._worker_for(request.purpose.question)
             answer = worker.actor.complete.remote(name, request)
             worker.busy += 1
             try:
-                said, hold = await answer
+                reply, hold = await answer
             except asyncio.CancelledError:
                 self._ray.cancel(answer)
                 raise
@@ -114,24 +114,24 @@ class _Nodes:
                 continue
             finally:
                 worker.busy -= 1
-            if isinstance(said, Completion):
-                said = replace(said, attempts=said.attempts + lost)
-            return said, hold
-        reason = f"{_ASKED} Ray workers ended while they were asked it, the last on node {worker.node}"
-        return Completion(outcome="failed", error=reason, finish_reason="error", attempts=_ASKED), 0.0
+            if isinstance(reply, Completion):
+                reply = replace(reply, attempts=reply.attempts + lost)
+            return reply, hold
+        reason = f"{_TRIES} Ray workers ended during this call, the last on node {worker.node}"
+        return Completion(outcome="failed", error=reason, finish_reason="error", attempts=_TRIES), 0.0
 
     async def _worker_for(self, question: str) -> _Worker:
         while not self._ready:
             if not self._returning:
                 raise UserError(
-                    "Ray: no worker is left, all nodes are lost or their workers keep ending; what is finished is "
-                    "kept, and the same command again goes on from there"
+                    "Ray: no worker is left; all nodes are lost or their workers keep ending. Finished questions are "
+                    "kept; run the same command again to continue"
                 )
             await asyncio.wait(self._returning, return_when=asyncio.FIRST_COMPLETED)
         worker = self._asked.pop(question, None)
         if worker not in self._ready:
             worker = min(self._ready, key=lambda each: each.busy)
-            # Among equals, the one whose turn was longest ago.
+            # Among equals, the least recently used one.
             self._ready.remove(worker)
             self._ready.append(worker)
         self._asked[question] = worker
@@ -140,26 +140,26 @@ class _Nodes:
         return worker
 
     def _lose(self, worker: _Worker, error: Exception) -> None:
-        """Ask it no more until it has opened its models again; of many calls that were lost, the first one says so."""
+        """Send it no calls until it has reopened its models. Only the first of several lost calls logs a warning."""
         if worker in self._ready:
             self._ready.remove(worker)
-            _log.warning("the Ray worker on node %s is lost, its calls go to others: %s", worker.node, _line(error))
+            _log.warning("the Ray worker on node %s is lost; other workers take over: %s", worker.node, _line(error))
             task = asyncio.create_task(self._return(worker))
             self._returning.add(task)
             task.add_done_callback(self._returning.discard)
 
     async def _return(self, worker: _Worker) -> None:
         try:
-            # Ray's retries wait until the worker has been started again, or is known not to be.
+            # Ray's retries wait until the worker has restarted, or has failed to.
             await worker.actor.open.options(max_task_retries=-1).remote()
         except self._ray.exceptions.RayError as error:
-            _log.warning("the Ray worker on node %s does not come back: %s", worker.node, _line(error))
+            _log.warning("the Ray worker on node %s cannot be restarted: %s", worker.node, _line(error))
         else:
             self._ready.append(worker)
 
 
 class _OnNodes:
-    """One of the models that every worker has open."""
+    """A model that every worker has open."""
 
     def __init__(self, name: str, here: ChatModel, nodes: _Nodes) -> None:
         self.name = here.name
@@ -175,15 +175,15 @@ class _OnNodes:
         return max(0.0, self._free_at - time.monotonic())
 
     async def complete(self, request: ChatRequest) -> Completion:
-        said, hold = await self._nodes.ask(self._name, request)
+        reply, hold = await self._nodes.ask(self._name, request)
         self._free_at = max(self._free_at, time.monotonic() + hold)
-        if isinstance(said, Completion):
-            return said
-        raise CallError(**said)
+        if isinstance(reply, Completion):
+            return reply
+        raise CallError(**reply)
 
 
 def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: int, declared: Models) -> list[_Worker]:
-    """A worker at each place. It is given the models' names, and opens them itself."""
+    """Start a worker at each place. It gets the names of the models and opens them itself."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     models = {name: name for name in names}
@@ -191,24 +191,24 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
     named = declared.named
     check = same_versions(versions())
 
-    # Travels whole, and names nothing of madke before the check: where that is missing, it can say so.
+    # Pickled by value. It uses nothing of madke before the version check, which can thus report a missing madke.
     class Models:
         def __init__(self) -> None:
             self._opened: dict[str, ChatModel] = {}
 
         async def open(self) -> dict[str, tuple[str, str | None]]:
-            """Model -> its own name, and where it is asked."""
+            """Model -> its own name and address."""
             from madke.llm.endpoints import endpoints_of
 
             opened = self._models()
-            at = endpoints_of(opened.values())
+            known = endpoints_of(opened.values())
             return {
-                name: (model.name, str(at[model.name]["address"]) if model.name in at else None)
+                name: (model.name, str(known[model.name]["address"]) if model.name in known else None)
                 for name, model in opened.items()
             }
 
         async def probe(self) -> None:
-            """See to it that the endpoints are there."""
+            """Check that the endpoints can be reached."""
             from madke.core.errors import UserError
             from madke.llm.endpoints import probe
 
@@ -223,10 +223,10 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
 
             model = self._models()[name]
             try:
-                said: Completion | dict[str, Any] = await model.complete(request)
+                reply: Completion | dict[str, Any] = await model.complete(request)
             except CallError as error:
-                said = vars(error)  # Ray would wrap what is raised in its traceback
-            return said, model.hold if isinstance(model, Paced) else 0.0
+                reply = vars(error)  # Ray would add its traceback to a raised error
+            return reply, model.hold if isinstance(model, Paced) else 0.0
 
         def _models(self) -> dict[str, ChatModel]:
             if not self._opened:
@@ -259,16 +259,16 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
 
 
 def _places(ray: Any, *, gpus: bool) -> list[tuple[Any, dict[str, float]]]:
-    """Nodes, each as often as it takes workers, and what a worker takes of it."""
+    """One (node, resources of the worker) for each worker."""
     nodes = [node for node in ray.nodes() if node["Alive"]]
     each_gpu = [node for node in nodes for _ in range(int(node["Resources"].get("GPU", 0)))]
     if gpus and each_gpu:
         return [(node, {"num_gpus": 1, "num_cpus": 0}) for node in each_gpu]
-    # A node without CPUs, which a cluster's head often is, is not meant to work.
+    # A node without CPUs, often the head of a cluster, is not meant to run workers.
     working = [node for node in nodes if node["Resources"].get("CPU", 0) >= 1]
     if not working:
-        raise UserError("Ray: no node of the cluster has a CPU, so there is none to work on")
-    # Who waits for a server needs no CPU, and is not to wait until others are done with theirs.
+        raise UserError("Ray: no node of the cluster has a CPU to run workers on")
+    # A worker that waits for a server requests no CPU, so that it need not wait for free ones.
     return [(node, {"num_cpus": int(node["Resources"]["CPU"]) if gpus else 0}) for node in working]
 
 
@@ -290,32 +290,33 @@ def _wait_until_open(ray: Any, workers: Sequence[_Worker], expected: Mapping[str
 
 
 def _got(ray: Any, answer: Any, worker: _Worker) -> Any:
-    """What a worker returned as it began; what it raised is raised."""
+    """The result of a worker's first calls; raises its exceptions."""
     try:
         return ray.get(answer)
     except ray.exceptions.RayTaskError as error:
         raise cause(error) from error
     except ray.exceptions.RayError as error:
-        raise UserError(f"Ray: the worker on node {worker.node} ended as it began: {error}") from None
+        raise UserError(f"Ray: the worker on node {worker.node} ended while starting: {error}") from None
 
 
 def _compare(node: str, name: str, here: ChatModel, there: str, address: str | None) -> None:
-    """Refuse a model whose calls cannot be kept under its name here; say where its endpoint is another."""
+    """UserError if a node's model has another name than here; a warning if its endpoint differs."""
     if here.name != there:
-        raise UserError(f"Ray: the node {node} has {there} where this one has {here.name}; give every node the same")
+        why = f"has the model {there}, but this machine has {here.name}; use the same on every node"
+        raise UserError(f"Ray: the node {node} {why}")
     known = endpoints_of([here]).get(there, {}).get("address")
     if address == known:
         return
     if address == OPENAI_URL:
         raise UserError(
-            f"Ray: the node {node} would ask OpenAI itself for {name}; start Ray there with OPENAI_BASE_URL, or give "
+            f"Ray: the node {node} would call OpenAI for {name}; start Ray there with OPENAI_BASE_URL, or pass "
             "--base-url"
         )
     _log.warning(
-        "the node %s asks %s at %s; its calls are kept as those of %s at %s", node, there, address, there, known
+        "the node %s calls %s at %s; its calls are stored as those of %s at %s", node, there, address, there, known
     )
 
 
 def _line(error: Exception) -> str:
-    """What a Ray error says first; of one that was raised on a node, what was raised there."""
+    """The first line of a Ray error, or of the exception on the node that caused it."""
     return str(getattr(error, "cause", None) or error).strip().partition("\n")[0]

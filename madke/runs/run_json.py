@@ -1,4 +1,4 @@
-"""``run.json``: what a run is, where its models were asked, and what each command did for it."""
+"""``run.json``: the description of a run, the endpoints of its models, and the work of each command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from madke.runs.spec import RunSpec
 from madke.versions import versions
 
 FORMAT = 2
-"""Of ``run.json``. The first one had no number."""
+"""Format version of ``run.json``. The first format had no number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunFiles:
-    """What a run reads and writes that need not lie in its directory."""
+    """Files of a run that may be outside its directory."""
 
     calls: Path
     """The call store; the arms of an experiment share one."""
@@ -30,17 +30,17 @@ class RunFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """What one command did for a run, in the end; a command that was killed leaves only its beginning."""
+    """The work of one command for a run, written at its end. A killed command leaves only its start."""
 
     seconds: float
     ended: str
     """``finished``, or what stopped it."""
     questions: int
-    """Debates that got an outcome."""
+    """Number of debates with an outcome."""
     failed: int
     left_over: int
     calls: int
-    """Without those that the call store answered."""
+    """Without calls answered by the call store."""
     failed_calls: int
     retries: int
     prompt_tokens: int
@@ -49,14 +49,14 @@ class Session:
     cost: float | None
     """None without prices."""
     concurrency: Mapping[str, float] | None
-    """How many calls the limiter let through at once: :class:`madke.llm.limiter.LimiterState`."""
+    """State of the limiters: :class:`madke.llm.limiter.LimiterState`."""
 
 
 def read_spec(path: Path) -> RunSpec:
     """The description of the run in a directory.
 
     Raises:
-        UserError: ``run.json`` is missing or is not one of ours; so do all functions here.
+        UserError: ``run.json`` is missing or invalid. All functions of this module raise it.
     """
     try:
         return RunSpec.model_validate(_record(path)["spec"])
@@ -65,35 +65,35 @@ def read_spec(path: Path) -> RunSpec:
 
 
 def run_files(path: Path) -> RunFiles:
-    """Where a run's calls and pools are, as its last session says; they may have been moved or removed since."""
+    """Paths of a run's calls and pools in its last session; the files may have been moved or removed since."""
     sessions = sessions_of(path)
-    said = sessions[-1].get("files", {}) if sessions else {}
-    pools = said.get("pools")
+    files = sessions[-1].get("files", {}) if sessions else {}
+    pools = files.get("pools")
     return RunFiles(
-        calls=path / str(said.get("calls", "calls.sqlite")), pools=None if pools is None else path / str(pools)
+        calls=path / str(files.get("calls", "calls.sqlite")), pools=None if pools is None else path / str(pools)
     )
 
 
 def endpoints_before(path: Path) -> Mapping[str, Any]:
-    """Where the run's models were asked: model name -> ``address`` and ``dialect``."""
+    """The recorded endpoints of the run: model name -> ``address`` and ``dialect``."""
     endpoints: Mapping[str, Any] = _record(path)["endpoints"]
     return endpoints
 
 
 def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
-    """What each command did, the first one first; see :class:`Session`."""
+    """The sessions of all commands, oldest first; see :class:`Session`."""
     sessions: Sequence[Mapping[str, Any]] = _record(path)["sessions"]
     return sessions
 
 
 def tokens_of_sessions(path: Path) -> int:
-    """Prompt and completion tokens that all commands counted."""
+    """Total prompt and completion tokens of all commands."""
     counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
     return sum(count for count in counted if isinstance(count, int))
 
 
 def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str) -> None:
-    """Write what the run is now, and that a command begins to work on it at ``started`` (ISO 8601, UTC)."""
+    """Write the present description, and a new session that starts at ``started`` (ISO 8601, UTC)."""
     record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"endpoints": {}, "sessions": []}
     pools = None if files.pools is None else os.path.relpath(files.pools, path)
     session = {
@@ -111,13 +111,13 @@ def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files
 
 
 def end_session(path: Path, session: Session | None, endpoints: Mapping[str, Any]) -> None:
-    """Complete the last session with what the command did; None removes it, where the command had nothing to do."""
+    """Complete the last session; None removes it, for a command that had nothing to do."""
     record = _record(path)
     *before, last = record["sessions"]
     if session is not None:
         last = {**last, **asdict(session)}
     sessions = before if session is None and before else [*before, last]
-    # A dialect is found out on the way.
+    # Dialects are detected while the run makes calls.
     _write(path, {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
 
 
@@ -131,24 +131,24 @@ def _record(path: Path) -> dict[str, Any]:
         record = None
     found = record.get("format", 1) if isinstance(record, dict) else FORMAT
     if found != FORMAT:
-        expected = f"this version of madke reads {FORMAT}; choose another --out"
-        raise UserError(f"is of format {found!r}, and {expected}", file=file)
+        expected = f"this version of madke reads format {FORMAT}; choose another --out"
+        raise UserError(f"has format {found!r}, but {expected}", file=file)
     if not isinstance(record, dict) or not _is_sound(record):
         raise UserError("does not describe a run", file=file)
     return record
 
 
 def _is_sound(record: Mapping[str, Any]) -> bool:
-    """Whether what we read of it beside the spec is what we write."""
+    """Whether the fields other than the spec have the expected types."""
     sessions = record.get("sessions")
     if not isinstance(record.get("endpoints"), dict) or not isinstance(sessions, list):
         return False
-    said = [session.get("files", {}) if isinstance(session, dict) else None for session in sessions]
     return all(
-        isinstance(files, dict)
+        isinstance(session, dict)
+        and isinstance(files := session.get("files", {}), dict)
         and isinstance(files.get("calls", ""), str)
         and isinstance(files.get("pools"), str | None)
-        for files in said
+        for session in sessions
     )
 
 

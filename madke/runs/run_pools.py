@@ -1,4 +1,4 @@
-"""The pools of a run: from a pool file, or built into the run directory once and frozen there."""
+"""The pools of a run: read from a pool file, or built once in the run directory and frozen."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RETRIEVED = 10
-"""Passages that are asked of each source (or ``per_source``, if that is more): spares for removed duplicates."""
+"""Minimum number of passages requested from each source: more than used, to make up for removed duplicates."""
 
 _MORE = "pools.more.jsonl"
-"""Where the pools of questions that come later are built."""
+"""Temporary file for the pools of questions that are added later."""
 
 
 def depth(knowledge: Knowledge) -> int:
-    """How many passages each source is asked for."""
+    """Number of passages to request from each source."""
     return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
 
 
 def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
-    """The pool of one question under a protocol's settings; of these ``sources`` alone where they are given."""
+    """The pool of one question under a protocol's settings, optionally limited to ``sources``."""
     return load_pool(
         record,
         sources=knowledge.sources if sources is None else sources,
@@ -54,9 +54,9 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
 
 
 class RunPools:
-    """The pool of each question under one protocol's knowledge settings, read from the file when it is asked for.
+    """The pool of each question under one protocol's knowledge settings, read from the file on demand.
 
-    Each question must have a line in the file; those that are the same in the run ``known`` are not checked again.
+    Each question must have a line in the file. Lines are not checked again if the run ``known`` has the same ones.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RunPools:
         known: RunSpec | None = None,
     ) -> None:
         self.sources: Mapping[str, str] = {}
-        """Chosen source -> what served it when the pools were built."""
+        """Source in use -> its description when the pools were built."""
         self.hashes: Mapping[str, str] = {}
         """Question id -> hash of its line."""
         self._file = file
@@ -80,7 +80,7 @@ class RunPools:
             raise UserError(f"cannot be read: {error.strerror or error}", file=file) from None
         self.hashes = {id_: found for id_, (found, _) in lines.items()}
         self._starts = {id_: start for id_, (_, start) in lines.items()}
-        # A compressed file cannot be read from its middle.
+        # A compressed file has no random access.
         self._unpacked = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else None
         if (
             known is not None
@@ -94,20 +94,18 @@ class RunPools:
             self.sources = _checked(file, knowledge, questions)
 
     def of(self, question: Question) -> KnowledgePool:
-        """The question's pool: chosen sources merged or fused, duplicates removed, capped and numbered.
+        """The question's pool: sources merged or fused, without duplicates, capped and numbered.
 
         Raises:
-            UserError: Its line is not what it was when the run began.
+            UserError: Its line has changed since the run began.
         """
         if self._file is None or self._knowledge is None:
             return EMPTY_POOL
         line = self._line(self._file, self._starts[question.id])
         if short_hash(line.strip()) != self.hashes[question.id]:
-            found = "was replaced or changed while this run read it; no debate used the new one"
-            raise UserError(
-                f"{found}: put the old one back and give the same command again, or choose another --out",
-                file=self._file,
-            )
+            why = "was replaced or changed during the run, and no debate used the new version"
+            todo = "restore the old version and run the same command again, or choose another --out"
+            raise UserError(f"{why}; {todo}", file=self._file)
         return pool_of(record_from_json(line), self._knowledge)
 
     def _line(self, file: Path, start: int) -> bytes:
@@ -120,9 +118,9 @@ class RunPools:
 
 
 def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
-    """Question id -> hash of its line in a pool file, and where the line begins; of these questions.
+    """Question id -> hash and offset of its line in a pool file, for these questions.
 
-    A line that cannot be read is left out: it is told with its number where the file is checked.
+    Unreadable lines are left out; the check of the file reports them with their numbers.
     """
     found = {}
     start = 0
@@ -136,7 +134,7 @@ def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
 
 
 def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
-    """Chosen source -> what served it; all lines are looked at."""
+    """Check all lines; returns source in use -> its description."""
     left = {question.id: question.question for question in questions}
 
     def of_questions() -> Iterator[PoolRecord]:
@@ -145,69 +143,69 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
             if question is None:
                 continue
             if record.question != question:
-                found = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
-                raise UserError(found, file=file)
+                why = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
+                raise UserError(why, file=file)
             yield record
 
-    asked = sources_in(of_questions())
+    served = sources_in(of_questions())
     if left:
         raise UserError(f"has no pool for question {next(iter(left))!r}; build it from the same data", file=file)
     for source in knowledge.sources:
-        if source not in asked:
-            raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(asked))}", file=file)
-    return {source: asked[source] for source in knowledge.sources}
+        if source not in served:
+            raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(served))}", file=file)
+    return {source: served[source] for source in knowledge.sources}
 
 
 async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
-    """The pool file in the run directory, with what it lacks retrieved.
+    """The pool file in the run directory, after missing pools are retrieved.
 
     Raises:
-        UserError: A source cannot work, or the file is missing or cannot be written.
+        UserError: A source does not work, or the file is missing or cannot be written.
     """
     file = directory.path / "pools.jsonl"
     if directory.begun and not file.exists():
-        raise UserError("holds a run without pools of its own; name its --pools", file=directory.path)
+        raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)
     if replay:
         return file
     if not directory.begun:
-        # Pools without a run are left of one that was stopped; nothing says what they were built from.
+        # Pools without a run come from one that was stopped early; their origin is unknown.
         file.unlink(missing_ok=True)
-    found = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
-    for name, count in found.items():
+    counts = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
+    for name, count in counts.items():
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
-    if found and tell is not None:
-        tell(PoolsReady(question="", found=found))
+    if counts and tell is not None:
+        tell(PoolsReady(question="", found=counts))
     return file
 
 
 def _retrieve_missing(job: Job, file: Path, tell: Listener) -> dict[str, SourceCounts]:
-    """Retrieve the pools that the file lacks into it; what each source found for them."""
+    """Retrieve the missing pools into the file; returns the counts of each source."""
     assert job.protocol.knowledge is not None
-    lacking, made = job.questions, file
+    missing, target = job.questions, file
     if file.exists():
         held = lines_of(file, {question.id for question in job.questions})
-        lacking, made = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
-    if not lacking:
+        missing, target = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
+    if not missing:
         return {}
 
     def progress(done: int, total: int) -> None:
         tell(PoolProgress(question="", done=done, total=total))
 
-    found = build_pools(lacking, job.sources(tell), depth(job.protocol.knowledge), made, progress=progress)
-    if made != file:
-        with atomic_write(file) as whole:
-            whole.write(file.read_bytes())
-            whole.write(made.read_bytes())
-        made.unlink()
-    return found
+    counts = build_pools(missing, job.sources(tell), depth(job.protocol.knowledge), target, progress=progress)
+    if target != file:
+        with atomic_write(file) as merged:
+            merged.write(file.read_bytes())
+            merged.write(target.read_bytes())
+        target.unlink()
+    return counts
 
 
 def from_thread(listen: Listener) -> Listener:
-    """The listener, for events of another thread: it hears them in this event loop."""
+    """A listener for another thread, which passes events to ``listen`` in this event loop."""
     loop = asyncio.get_running_loop()
 
-    def later(event: Event) -> None:
+    def forward(event: Event) -> None:
         loop.call_soon_threadsafe(lambda: listen(event))
 
-    return later
+    return forward

@@ -20,12 +20,12 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
-from madke.llm.endpoints import endpoints_of, moved
+from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import HOPELESS, Budget, Meter, Metered
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
@@ -40,28 +40,28 @@ _TOLD_EVERY = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What the runs of an experiment share, or what one has for itself."""
+    """Budget, call store and deadline; the runs of an experiment share one account."""
 
     budget: Budget
     calls: Path | None = None
     """The call store; None for the run's own."""
     payer: str = ""
-    """Names the run among those that share the store."""
+    """Identifies the run among those that share the store."""
     until: float | None = None
-    """Until when calls begin, in seconds of :func:`time.monotonic`; None: until all is done."""
+    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
 
 
 def prices_of(options: RunOptions) -> Prices:
-    """The prices of the price file and, below them, of ``models.yaml``."""
+    """The prices in the price file and in ``models.yaml``; the price file wins."""
     return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
 
 
 def account(options: RunOptions) -> Account:
-    """The account that a command's options open."""
+    """The account for a command's options."""
     budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
     if options.deadline is None:
         return Account(budget=budget)
-    # Seconds of a clock that nobody sets.
+    # Monotonic, so that setting the system clock does not move the deadline.
     return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
@@ -75,21 +75,21 @@ async def execute(
     listen: Listener | None = None,
     signals: bool = False,
 ) -> Meter:
-    """Debate every question that the directory does not hold yet.
+    """Debate every question that has no outcome in the directory.
 
-    The directory is entered before and begins here. Without a pool file the run's own is built. With ``signals``,
-    SIGINT, SIGTERM and SIGHUP end the run as :class:`madke.runs.stopping.Interrupted`, without losing a call.
+    The caller has entered the directory; the run begins here. Without a pool file the run builds its own. With
+    ``signals``, SIGINT, SIGTERM and SIGHUP raise :class:`madke.runs.stopping.Interrupted`, without losing a call.
 
     Returns:
-        The counters; ``meter.stopped`` says what ended the run early, ``meter.left_over`` how many questions have no
-        outcome for that.
+        The counters. ``meter.stopped`` says why the run ended early; ``meter.left_over`` is the number of questions
+        that have no outcome as a result.
     """
     started = datetime.now(UTC)
     tell = None if listen is None else heedless(listen)
     allow_connections(options.concurrency)
     own = shared or account(options)
     pending = directory.pending(job.questions, job.spec.repeats, options)
-    # A replay makes no call, nor does a run that has nothing left to do: no weights are loaded, no key is needed.
+    # A replay makes no calls, and a finished run makes none either: no weights are loaded and no key is needed.
     named_only = options.replay or not pending
     if not options.replay:
         own.budget.check(job.spec.models.values())
@@ -111,7 +111,7 @@ async def execute(
         )
         files = RunFiles(calls=own.calls or directory.path / "calls.sqlite", pools=file)
         endpoints = endpoints_of(models.values())
-        if before is not None and not named_only and (line := moved(endpoints_before(directory.path), endpoints)):
+        if before is not None and not named_only and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
         directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
         with CallStore(files.calls) as store:
@@ -124,7 +124,7 @@ async def execute(
 
 @dataclass(kw_only=True)
 class _Run:
-    """One run under way."""
+    """A running run."""
 
     job: Job
     directory: RunDirectory
@@ -139,7 +139,7 @@ class _Run:
     meter: Meter = field(init=False)
     limiter: Limits = field(init=False)
     services: Limiter = field(init=False)
-    """Searches and estimates are no model calls, but a run that stops waits for them too."""
+    """For searches and answer scoring: a run that stops also waits for these calls."""
 
     def __post_init__(self) -> None:
         options = self.options
@@ -149,11 +149,11 @@ class _Run:
             total=len(self.job.questions) * self.job.spec.repeats,
             budget=None if options.replay else self.own.budget,
             limiter=self.limiter,
-            hopeless=max(HOPELESS, 2 * options.concurrency),
+            max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
 
     def serve(self, live: LiveSearch | None, answer_scorer: AnswerScorer | None) -> None:
-        """Put the services that debates ask behind the store."""
+        """Wrap the services of debates in the call store."""
         knowledge = self.job.protocol.knowledge
         if live is not None and knowledge is not None:
             self.retrieve = searching(self._service(live), knowledge)
@@ -165,12 +165,12 @@ class _Run:
         return Stored(metered, self.store, replay=self.options.replay, payer=self.own.payer)
 
     async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
-        """Debate what is pending; whatever happens, say in the directory what was done."""
+        """Debate the pending questions; on every exit, complete the session in the directory."""
         meter, options = self.meter, self.options
         if meter.budget is not None and pending and not meter.budget.tokens:
             self._catch_up(meter.budget)
         if meter.stopped:
-            # A limit is reached before anything begins: no outcome is given up for one that will not come.
+            # A limit is reached before the start: keep outcomes that could not be replaced by new ones.
             options = replace(options, retry_failed=False, retry_degraded=False)
             pending = self.directory.pending(self.job.questions, self.job.spec.repeats, options)
         self.directory.resume(options)
@@ -182,7 +182,7 @@ class _Run:
             await self._played(pending, signals=signals)
         except BaseException as error:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
-            with suppress(UserError):  # the disk is full, say: what happened first is what counts
+            with suppress(UserError):  # such as a full disk: report the first error
                 self._end(pending)
             raise
         finally:
@@ -207,7 +207,7 @@ class _Run:
             directory=self.directory,
             meter=self.meter,
             workers=self.options.concurrency,
-            drain=partial(drain, told=False),
+            drain=partial(drain, log=False),
         )
         seconds = None if self.own.until is None else self.own.until - time.monotonic()
         try:
@@ -233,10 +233,10 @@ class _Run:
         )
 
     def _catch_up(self, budget: Budget) -> None:
-        """Count what was paid before a kill, by this run and by those that share the store."""
+        """Add the calls paid by earlier commands, of this run and of those that share the store."""
         for (_, model), paid in self.store.paid().items():
             budget.pay(model, paid.usage)
-        # A store may have lost calls; what commands counted is not less for that.
+        # A damaged store may have lost calls that the commands counted.
         budget.tokens = max(budget.tokens, tokens_of_sessions(self.directory.path))
 
     def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
@@ -252,7 +252,7 @@ class _Run:
             self.tell()
 
     def tell(self) -> None:
-        """Tell the listener how far the run is."""
+        """Send the progress of the run to the listener."""
         if self.listen is not None:
             self.listen(self.meter.progress())
 
@@ -266,12 +266,12 @@ async def run_batch(
     workers: int,
     drain: Callable[[], Coroutine[None, None, None]],
 ) -> None:
-    """Debate questions, each in the repeat (0-based) that stands with it, until the meter says why to stop.
+    """Debate pairs of question and repeat (0-based) until the meter has a reason to stop.
 
-    They are taken one by one, so that no more than one state per worker is in memory. ``drain`` waits for the calls
-    under way before an error in one debate ends the others.
+    Each worker takes one question at a time, so that at most one state per worker is in memory. After an error in one
+    debate, ``drain`` waits for the calls in flight before the other debates are cancelled.
     """
-    # One iterator shared by all workers: each takes the next question when it is free.
+    # All workers share one iterator; a free worker takes the next question.
     left = iter(pending)
 
     async def work() -> None:
@@ -299,11 +299,11 @@ async def run_batch(
 
 @contextmanager
 def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapping[str, ChatModel]]:
-    """Who plays which role, here or on the nodes of a cluster."""
+    """Role -> model, on this machine or on the nodes of a cluster."""
     if options.engine == "ray" and not named_only:
         if job.own_models:
             own = next(iter(job.own_models))
-            raise UserError(f"--engine ray opens models by name on every node, and {own} is an object")
+            raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
         from madke.runs.ray_cast import ray_models
 
         with ray_models(
@@ -321,9 +321,9 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
 def live_search(
     job: Job, before: RunSpec | None = None, tell: Listener | None = None, *, replay: bool = False
 ) -> LiveSearch | None:
-    """Who makes the searches of debaters, where they may search.
+    """The search service of debaters; None if the protocol does not allow searches.
 
-    A replay opens no source: what they were is what its run says.
+    A replay opens no sources: it reads their descriptions from the run.
     """
     knowledge = job.protocol.knowledge
     if knowledge is None or not knowledge.allow_search:

@@ -1,4 +1,4 @@
-"""What a run is: everything that can change its results."""
+"""The description of a run: everything that can change its results."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ from madke.core.question import Question
 from madke.engine.protocol import Protocol
 
 _HASH = 16
-"""Hexadecimal digits that are kept of a hash: a run of a million questions has a pair alike once in 37 million."""
+"""Hexadecimal digits kept of a hash: a million questions have a collision with a probability of 1 in 37 million."""
 
 _BY_QUESTION = ("questions", "pools", "first_round")
-"""What a description says of each question; of further ones it says more."""
+"""Fields with one entry per question; they grow when a run is extended."""
 
 
 class RunSpec(BaseModel):
-    """All that can change the results of a run, frozen into its ``run.json``. Runs with equal ones are the same run.
+    """Everything that can change the results of a run, frozen in its ``run.json``. Runs with equal specs are the same.
 
-    The pools are part of it from the moment they are frozen; until then ``pools`` and ``sources`` are empty.
+    ``pools`` and ``sources`` are empty until the pools are frozen.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: str
-    """The dataset's file name, for people."""
+    """The dataset's file name, for display."""
     dataset: str | None = None
-    """The published format that the file was read as; None for our own."""
+    """The published format of the file; None for madke's own."""
     task: str | None = None
-    """The task of questions that name none, where one was asked for."""
+    """The task requested for questions that name none."""
     tasks: Mapping[str, str] = {}
-    """Task -> its code and a fingerprint of what prompts say of it, of those that are not ours."""
+    """Custom task -> its code and a fingerprint of its prompt texts."""
     questions: Mapping[str, str]
-    """Id -> hash of the question with all that is known of it, in order; see :func:`question_hash`."""
+    """Id -> hash of the question with all its fields, in order; see :func:`question_hash`."""
     sample_seed: int | None = None
-    """What they were drawn with; None for the first ones."""
+    """Seed of the sample; None: the first questions."""
     variant: str
     protocol: Protocol
     prompts_sha256: Mapping[str, str]
     """Fingerprint of every prompt file."""
     models: Mapping[str, str]
-    """Role -> name of the model that plays it. Where it is asked is no part of a run; see ``endpoints`` in run.json."""
+    """Role -> name of its model. Addresses are not part of the spec; see ``endpoints`` in run.json."""
     source_specs: Mapping[str, str | None]
-    """Source name -> how it was asked for; None for the name's default, or a pool file."""
+    """Source name -> requested specification; None for the name's default, or a pool file."""
     sources: Mapping[str, str] = {}
-    """Source name -> what served it when its pools were built, index fingerprint included."""
+    """Source name -> its description when the pools were built, with the index fingerprint."""
     pools: Mapping[str, str] = {}
     """Question id -> hash of its line in the pool file; empty without knowledge."""
     searched: Mapping[str, str] = {}
-    """Source name -> what serves it when debaters search; empty where they may not."""
+    """Source name -> its description for searches of debaters; empty if they may not search."""
     first_round: Mapping[str, str] = {}
-    """Question id -> hash of its first-round stances, where they came from outside."""
+    """Question id -> hash of its first-round stances, if they were supplied."""
     answer_scorer: str | None = None
     """The command of the answer scorer."""
     seed: int | None = None
-    """Sampling seed; None: the servers draw their own."""
+    """Sampling seed; None: the servers choose their own."""
     repeats: int = 1
 
     def differences(self, other: RunSpec) -> list[str]:
-        """What differs, as ``field: mine, theirs``, shortened for one line; empty if nothing does.
+        """The differences, as ``field: mine, not theirs``, each shortened to one line.
 
-        Questions that only one of them has are no difference: a run may be extended.
+        Questions in only one of the two are ignored, since a run may be extended.
         """
         mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
         for name in _BY_QUESTION:
@@ -75,13 +75,13 @@ class RunSpec(BaseModel):
         return list(_differences("", mine, theirs))
 
     def extended(self, before: RunSpec) -> RunSpec:
-        """The same run with the questions of an earlier command, too."""
+        """The same run, extended by the questions of an earlier command."""
         both = {name: {**getattr(before, name), **getattr(self, name)} for name in _BY_QUESTION}
         return self.model_copy(update=both)
 
     @property
     def first_round_sha256(self) -> str | None:
-        """Fingerprint of all first-round stances that came from outside."""
+        """Fingerprint of all supplied first-round stances; None without any."""
         return short_hash(json.dumps(dict(self.first_round), sort_keys=True).encode()) if self.first_round else None
 
 
@@ -91,7 +91,7 @@ def short_hash(content: bytes) -> str:
 
 
 def question_hash(question: Question) -> str:
-    """The hash of a question with all that is known of it, whatever format of file it came from."""
+    """The hash of a question with all its fields; independent of the format of its file."""
     known = {each.name: getattr(question, each.name) for each in fields(question)}
     return short_hash(json.dumps(known, sort_keys=True).encode())
 

@@ -1,7 +1,7 @@
-"""Stopping a run early without losing a call that is paid for: at a deadline, at Ctrl-C, when it is terminated.
+"""Stop a run early, at a deadline or a signal, without losing a paid call.
 
-No further call begins, those under way may end and are stored, and the debates that wait for more are given up: the
-same command begins them anew, and the call store has what was said so far.
+No further call starts. Calls in flight may finish and are stored. Debates that wait for further calls are cancelled.
+The same command starts them again, and the call store answers their finished calls.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from madke.llm import Limiter, Limits
 _log = logging.getLogger(__name__)
 
 GRACE = 30.0
-"""Seconds that calls under way are given to end."""
+"""Maximum wait for calls in flight, in seconds."""
 
 _LAST_STEPS = 0.2
-"""Seconds for debates to end after their last call."""
+"""Maximum wait for debates after their last call, in seconds."""
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
 _LONGEST = 3e9
-"""Seconds; a century."""
+"""About a century, in seconds."""
 
 _TIME = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
@@ -36,7 +36,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal ended the run; everything is closed and stored. ``exit_status`` is as shells report it."""
+    """A signal ended the run; everything is stored and closed. ``exit_status`` follows the shells' convention."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         super().__init__()
@@ -50,31 +50,31 @@ async def until_stopped(
     seconds: float | None,
     signals: bool = True,
 ) -> bool:
-    """Run the batch to its end, or until a signal comes or the time is over. A second signal does not wait for calls.
+    """Run the batch until it ends, a signal arrives or the time is up. A second signal does not wait for calls.
 
     Args:
-        batch: What is run.
-        drain: Lets no call of it begin any more and waits for those under way: :func:`drained`.
-        seconds: How long the batch may take; None: as long as it likes.
-        signals: Whether SIGINT, SIGTERM and SIGHUP stop it so.
+        batch: The work.
+        drain: Prevents further calls and waits for those in flight: :func:`drained`.
+        seconds: Time limit of the batch; None: no limit.
+        signals: Whether SIGINT, SIGTERM and SIGHUP stop the batch.
 
     Returns:
-        Whether the batch ended by itself; False: its time was over.
+        True if the batch ended by itself, False if its time was up.
 
     Raises:
-        Interrupted: A signal came.
+        Interrupted: A signal arrived.
     """
     loop = asyncio.get_running_loop()
     work = loop.create_task(batch)
-    asked: asyncio.Future[signal.Signals | None] = loop.create_future()
+    stopped: asyncio.Future[signal.Signals | None] = loop.create_future()
 
     def stop(number: signal.Signals | None) -> None:
-        if not asked.done():
-            asked.set_result(number)
+        if not stopped.done():
+            stopped.set_result(number)
         elif number is not None:
             work.cancel()
 
-    either: list[asyncio.Future[Any]] = [work, asked]
+    either: list[asyncio.Future[Any]] = [work, stopped]
     timer = None if seconds is None else loop.call_later(max(0.0, seconds), stop, None)
     by_itself = False
     try:
@@ -83,7 +83,7 @@ async def until_stopped(
             if not work.done():
                 draining = loop.create_task(drain())
                 await asyncio.wait([work, draining], return_when=asyncio.FIRST_COMPLETED)
-                # A debate whose last call it was has its transcript yet to write.
+                # A debate may still have to write its transcript after its last call.
                 await asyncio.wait([work], timeout=_LAST_STEPS)
                 draining.cancel()
                 work.cancel()
@@ -94,35 +94,35 @@ async def until_stopped(
         work.cancel()
         if timer is not None:
             timer.cancel()
-    if asked.done() and (number := asked.result()) is not None:
+    if stopped.done() and (number := stopped.result()) is not None:
         raise Interrupted(number)
     return by_itself
 
 
-async def drained(*limiters: Limits | Limiter, told: bool = True) -> None:
-    """Let no call begin any more; wait until those under way have ended, but not longer than :data:`GRACE`."""
+async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:
+    """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
     for limiter in limiters:
         limiter.close()
     under_way = sum(limiter.state().in_flight for limiter in limiters)
-    if under_way and told:
-        _log.warning("stopping; %d calls under way may end first (Ctrl-C does not wait for them)", under_way)
+    if under_way and log:
+        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C: do not wait)", under_way)
     try:
         async with asyncio.timeout(GRACE):
             for limiter in limiters:
                 await limiter.drained()
     except TimeoutError:
-        given_up = sum(limiter.state().in_flight for limiter in limiters)
-        _log.warning("%d calls did not end within %.0f s and are given up; they will be made again", given_up, GRACE)
+        left = sum(limiter.state().in_flight for limiter in limiters)
+        _log.warning("%d calls did not finish within %.0f s and are cancelled; they will be made again", left, GRACE)
 
 
 @contextmanager
 def _handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Signals that end a process are told to ``stop`` instead, where this thread may do that."""
+    """Pass signals that end a process to ``stop`` instead, if this thread may handle signals."""
     loop = asyncio.get_running_loop()
     handled = []
     try:
         for number in _SIGNALS:
-            # Not in a thread beside the main one; and what is ignored (nohup) stays ignored.
+            # Only the main thread may; and ignored signals (nohup) stay ignored.
             with suppress(ValueError, RuntimeError):
                 if signal.getsignal(number) != signal.SIG_IGN:
                     loop.add_signal_handler(number, stop, number)
@@ -134,7 +134,7 @@ def _handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
 
 
 def seconds_until(text: str, now: datetime) -> float:
-    """The seconds from now until a deadline: see the help text of :attr:`madke.RunOptions.deadline`."""
+    """Seconds from now until a deadline; its form is in the help text of :attr:`madke.RunOptions.deadline`."""
     text = text.strip()
     if text and (duration := _DURATION.fullmatch(text)):
         hours, minutes, seconds = (float(part or 0) for part in duration.groups())
@@ -147,10 +147,10 @@ def seconds_until(text: str, now: datetime) -> float:
             else:
                 until = datetime.fromisoformat(text)
                 until = until if until.tzinfo else until.replace(tzinfo=now.tzinfo)
-            # By the clock of the world: between two times of day there may be a change to or from summer time.
+            # Use timestamps, since a change to or from summer time may come between two times of day.
             left = until.timestamp() - now.timestamp()
         except (ValueError, OverflowError):
             raise UserError(f"--deadline {text!r}: expected 90s, 45m, 1h30m, 06:30 or 2027-01-31T06:30") from None
     if not 0 < left < _LONGEST:
-        raise UserError(f"--deadline {text!r} is over, or never comes; expected a time to come")
+        raise UserError(f"--deadline {text!r} is past or too far away; expected a future time within a century")
     return left

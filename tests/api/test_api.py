@@ -146,14 +146,14 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, ca
     calls, kept = len(model.asked), (tmp_path / "out" / "transcripts.jsonl").read_bytes()
     assert "holds a run" not in caplog.text
     run = madke.run(questions, **same)
-    assert "holds a run of 2 questions, 4 are asked for; the others are debated too" in caplog.text
+    assert "holds a run of 2 questions, 4 are requested; the new ones are added" in caplog.text
     assert len(model.asked) == 2 * calls
     assert source.queries == questions
     assert (tmp_path / "out" / "transcripts.jsonl").read_bytes().startswith(kept)
     assert [*run.spec.questions] == [transcript.id for transcript in run.transcripts()]
     assert run.scores == {}
     madke.run(questions, limit=1, **same)
-    assert "holds a run of 4 questions, 1 are asked for; scores are of all of them" in caplog.text
+    assert "holds a run of 4 questions, 1 are requested; scores cover all 4" in caplog.text
     assert (len(model.asked), len(source.queries)) == (2 * calls, 4)
 
 
@@ -165,7 +165,7 @@ def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
         madke.run([{"id": "a", "question": "Which is colder?"}], model=Counting(), **same)
     with pytest.raises(madke.UserError, match="holds another run: models"):
         madke.run(records, model=Counting("another"), **same)
-    with pytest.raises(madke.UserError, match="1 questions, of which 0 are among these 1"):
+    with pytest.raises(madke.UserError, match="it has 1 questions, this one 1, and they share 0"):
         madke.run([{"id": "b", "question": "Which is deeper?"}], model=Counting(), **same)
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
         madke.ask(" ", model=Counting())
     with pytest.raises(madke.UserError, match="two questions have the same id"):
         madke.run(["Why?", "Why?"], model=Counting())
-    with pytest.raises(madke.UserError, match="there is no question"):
+    with pytest.raises(madke.UserError, match="no questions were given"):
         madke.run([], model=Counting())
     with pytest.raises(madke.UserError, match="question 1: unknown key 'answer'; did you mean 'golden_answers'"):
         madke.run([{"question": "Why?", "answer": "so"}], model=Counting())
@@ -267,7 +267,7 @@ def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path: P
     (folder / "transcripts.jsonl").write_text("")
     for verb in (("report", folder, "--question", "x"), ("score", folder)):
         said = refused(*verb)
-        assert "is of format 1, and this version of madke reads 2" in said
+        assert "has format 1, but this version of madke reads format 2" in said
         assert said.count("\n") == 1
 
 

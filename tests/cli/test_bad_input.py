@@ -72,13 +72,13 @@ def test_a_missing_dataset(tmp_path: Path) -> None:
         ),
         (["--set", "sees.peers=latest"], "sees.peers = latest needs sequential talk"),
         (["--set", "order=madcc"], "order.by: Input should be 'fixed'"),
-        (["--set", "finish=rerank"], "finish = rerank needs an answer scorer; name its command with --answer-scorer"),
+        (["--set", "finish=rerank"], "finish = rerank needs an answer scorer; pass its command with --answer-scorer"),
         (["--answer-scorer", "cat"], "--answer-scorer is for finish = rerank; this protocol has finish = summarizer"),
         (["--set", "finish=rerank", "--answer-scorer", "no-such-program x"], "there is no program 'no-such-program'"),
         (["--set", "finish=rerank", "--answer-scorer", "'"], "No closing quotation; expected a command line"),
         (
             ["--set", "first_round_given=true"],
-            "takes its first round from outside; madke run --first-round FILE names it",
+            "needs first-round stances; pass their file with madke run --first-round FILE",
         ),
         (["--given", "none.jsonl"], "No such option: --given; did you mean --first-round?"),
         (["--estimator", "scorer"], "No such option: --estimator; did you mean --answer-scorer?"),
@@ -133,7 +133,7 @@ def test_an_order_that_reads_golds_without_golds(tmp_path: Path, order: str) -> 
     said = done.stderr.splitlines()
     assert (done.returncode, done.stdout, len(said)) == (2, "", 2)
     assert "1 of 2 questions have no gold answer" in said[0]
-    assert f"order = {order} reads the gold answers, and question 'q1' has none" in said[1]
+    assert f"order = {order} needs gold answers, but question 'q1' has none" in said[1]
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
     assert "question 'ask' has none" in refused("ask", "Why?", "--set", f"order={order}")
 
@@ -144,7 +144,7 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     thesis.mkdir()
     (thesis / "thesis.tex").write_text("precious")
     for given in (["--pools", pools], ["--sources", f"wiki={pools}"]):
-        assert "holds no run, but 'thesis.tex'" in refused("run", questions, *given, "--out", thesis)
+        assert "holds 'thesis.tex' but no run" in refused("run", questions, *given, "--out", thesis)
     assert "is not a run directory" in refused("score", thesis)
     assert "is not a run directory" in refused("report", thesis)
     assert [path.name for path in thesis.iterdir()] == ["thesis.tex"]
@@ -152,7 +152,7 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
 
 def test_there_is_nothing_to_replay_where_nothing_ran(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
-    assert "holds no calls to replay" in refused(
+    assert "holds no run with stored calls" in refused(
         "run", questions, "--pools", pools, "--out", tmp_path / "o", "--replay"
     )
     assert not (tmp_path / "o").exists()

@@ -218,7 +218,7 @@ def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path
         assert (stopped.returncode, stopped.stdout) == (2, "")
         assert len(said_by(stopped)) == 1
         assert f"{pools}: " in stopped.stderr
-        assert how == "removed" or "was replaced or changed while this run read it" in stopped.stderr
+        assert how == "removed" or "was replaced or changed during the run" in stopped.stderr
         assert json.loads((out / "run.json").read_text())["sessions"][-1]["ended"] == "an error"
         assert not any("9,999" in json.dumps(seen.body) for seen in server.requests)
 

@@ -52,5 +52,5 @@ def test_a_read_only_folder_is_one_error(read_only: Any, there: bool) -> None:
     if there:
         CallStore(read_only / "calls.sqlite").close()
     freeze(read_only)
-    with pytest.raises(UserError, match="must be there and writable"):
+    with pytest.raises(UserError, match="must exist and be writable"):
         CallStore(read_only / "calls.sqlite")

@@ -68,7 +68,7 @@ def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path: Pat
     done = invoke(tmp_path, "--out", out, recipe=recipe)
     assert done.exit_code == 1, done.output
     assert "arm 'second' is not finished: " in done.stderr
-    assert "holds no run, but 'notes.txt'" in done.stderr
+    assert "holds 'notes.txt' but no run" in done.stderr
     assert "arm 'fifth' is not finished: it needs second" in done.stderr
     ran = [folder.name for folder in sorted((out / "arms").iterdir()) if (folder / "run.json").exists()]
     assert ran == ["first", "fourth", "third"]
@@ -85,7 +85,7 @@ def test_where_no_arm_can_run_that_is_bad_input(tmp_path: Path) -> None:
     strange.parent.mkdir(parents=True)
     strange.write_text("mine")
     recipe = "{title: T, source: s, arms: [{name: only, protocol: cot}]}"
-    assert "holds no run, but 'notes.txt'" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", recipe=recipe))
+    assert "holds 'notes.txt' but no run" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", recipe=recipe))
 
 
 def test_the_reference_is_tested_against_the_others(tmp_path: Path) -> None:

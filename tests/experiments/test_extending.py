@@ -152,7 +152,7 @@ def test_two_addresses_of_one_model_name_are_refused(lakes: Any) -> None:
         "{title: T, source: s, arms: [{name: here, protocol: cot, model: openai/m@http://127.0.0.1:1/v1}, "
         "{name: there, protocol: cot, model: openai/m@http://127.0.0.1:2/v1}]}"
     )
-    with pytest.raises(UserError, match="give each a name of its own"):
+    with pytest.raises(UserError, match="give each its own name"):
         ablate(lakes / "recipe.yaml", lakes / "questions.jsonl", out=lakes / "out")
     assert not (lakes / "out").exists()
 

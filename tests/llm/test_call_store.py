@@ -255,7 +255,7 @@ def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE mine (x)")
     before = path.read_bytes()
-    with pytest.raises(UserError, match="no call store of madke"):
+    with pytest.raises(UserError, match="not a call store of madke"):
         CallStore(path)
     assert path.read_bytes() == before
 
@@ -267,7 +267,7 @@ def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {written}")
     before = path.read_bytes()
-    with pytest.raises(UserError, match=rf"calls\.sqlite: .* another madke \(format {written}, not 3\); move it away"):
+    with pytest.raises(UserError, match=rf"calls\.sqlite: .* in format {written}, expected 3; move it away"):
         CallStore(path)
     assert path.read_bytes() == before
 

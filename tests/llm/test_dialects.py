@@ -277,7 +277,7 @@ def test_a_field_that_must_be_there_is_named_with_the_place_to_say_it() -> None:
     }
     with (
         openai_server((422, {}, body)) as server,
-        pytest.raises(CallError, match="'reasoning_effort' under extra_body"),
+        pytest.raises(CallError, match="'reasoning_effort' in extra_body"),
     ):
         asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
 

@@ -12,7 +12,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.llm import Limits, OpenAIChat, ScriptedChat, close, open_model, read_models
-from madke.llm.endpoints import endpoints_of, moved, probe
+from madke.llm.endpoints import endpoints_of, probe, relocations
 from madke.runs.cast import open_models
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, openai_server
@@ -71,7 +71,7 @@ def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path: Path) -> None:
         ("a:\n  dialect: {temprature: false}\n", "did you mean 'temperature'"),
         ("a:\n  key: sk-12345678\n", "expected the name of an environment variable, never the key itself"),
         ("a:\n  extra_body: {messages: []}\n", "'messages' is set by the protocol"),
-        ("a:\n  python: m:f\n  base_url: http://x/v1\n", "python names code of yours"),
+        ("a:\n  python: m:f\n  base_url: http://x/v1\n", "an entry with python takes only"),
         ("openai/gpt-4o:\n  rpm: 5\n", "mine.yaml:1: 'openai/gpt-4o' cannot name a model"),
         ("- a\n", "expected a mapping"),
     ],
@@ -99,7 +99,7 @@ def test_the_file_is_named_by_the_environment_or_lies_in_the_working_directory(
 def test_a_file_that_nobody_named_takes_no_key_and_runs_no_code(tmp_path: Path, text: str) -> None:
     (tmp_path / "my_models.py").write_text("raise SystemExit('ran')\n")
     (tmp_path / "models.yaml").write_text(f"evil:\n  {text}\n")
-    with pytest.raises(UserError, match=r"models.yaml:1: evil: \w+ counts only in a file that you name"):
+    with pytest.raises(UserError, match=r"models.yaml:1: evil: \w+ is allowed only in a file that you name"):
         open_model("evil")
     assert open_model("offline")  # others are not disturbed
 
@@ -137,13 +137,13 @@ def test_keys_never_cross_to_another_address(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_openai_itself_gets_its_key_only_as_the_base_url() -> None:
     assert open_model("openai/gpt-4o")
-    with pytest.raises(UserError, match="gets OPENAI_API_KEY only where it is the base URL too"):
+    with pytest.raises(UserError, match="gets OPENAI_API_KEY only if it is the base URL too"):
         open_model("openai/gpt-4o@https://api.openai.com/v1", base_url="http://localhost:1/v1")
 
 
 def test_one_name_at_two_addresses_is_refused() -> None:
     names = {"Debater 1": "openai/m@http://localhost:1/v1", "judge": "openai/m@http://localhost:2/v1"}
-    with pytest.raises(UserError, match=r"openai/m is asked at .*:1/v1 and at .*:2/v1; give each a name of its own"):
+    with pytest.raises(UserError, match=r"openai/m is called at .*:1/v1 and at .*:2/v1; .* give each its own name"):
         open_models(names, replay=True)
     names["judge"] = "openai/m@http://localhost:1/v1/"
     assert open_models(names, replay=True)
@@ -153,10 +153,10 @@ def test_a_server_that_moved_is_told_in_one_line() -> None:
     before = endpoints_of([OpenAIChat("m", base_url="http://old:1/v1"), ScriptedChat([])])
     now = endpoints_of([OpenAIChat("m", base_url="http://new:2/v1")])
     assert before == {"openai/m": {"address": "http://old:1/v1", "dialect": {}}}
-    assert moved(before, now) == (
-        "openai/m is now asked at http://new:2/v1 (before: http://old:1/v1); its finished calls count on"
+    assert relocations(before, now) == (
+        "openai/m is now called at http://new:2/v1 (before: http://old:1/v1); its finished calls stay valid"
     )
-    assert moved(now, now) is None
+    assert relocations(now, now) is None
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def dead() -> Iterator[Any]:
 
 def test_a_server_that_is_not_there_is_found_at_once(dead: Any) -> None:
     began = time.monotonic()
-    with pytest.raises(UserError, match=f"the endpoint of openai/m, {dead}, is not there: .*refused"):
+    with pytest.raises(UserError, match=f"the endpoint of openai/m, {dead}, cannot be reached: .*refused"):
         open_models({"judge": "openai/m"}, base_url=dead)
     assert time.monotonic() - began < 5
     assert open_models({"judge": "openai/m"}, base_url=dead, replay=True)
@@ -232,5 +232,5 @@ def test_something_else_than_http_is_no_endpoint() -> None:
             client.close()
 
         threading.Thread(target=greet, daemon=True).start()
-        with pytest.raises(UserError, match="is not there"):
+        with pytest.raises(UserError, match="cannot be reached"):
             probe([OpenAIChat("m", base_url=f"http://127.0.0.1:{ssh.getsockname()[1]}/v1")])

@@ -153,7 +153,7 @@ def test_a_reply_that_is_late_says_so(wire: Any) -> None:
 
 @both
 def test_a_host_that_takes_no_connection_has_worked_on_nothing(monkeypatch: pytest.MonkeyPatch, wire: Any) -> None:
-    monkeypatch.setattr(transport, "CONNECT", 0.2)
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT", 0.2)
     with socket.socket() as busy, socket.socket() as first, socket.socket() as second:
         busy.bind(("127.0.0.1", 0))
         busy.listen(0)

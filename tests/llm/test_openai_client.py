@@ -331,7 +331,7 @@ def test_the_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_name_has_no_address_and_no_address_has_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     assert OpenAIChat("m", base_url="http://host:1/v1/").name == "openai/m"
     for secret in ("http://me:pw@host:1/v1", "http://host:1/v1?k=pw"):
-        with pytest.raises(UserError, match="'http://host:1/v1', came with a user or a query"):
+        with pytest.raises(UserError, match="'http://host:1/v1', must have no user, password or query"):
             OpenAIChat("m", base_url=secret)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other/v1")
     assert endpoints_of([OpenAIChat("m")]) == {"openai/m": {"address": "http://other/v1", "dialect": {}}}

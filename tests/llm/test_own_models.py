@@ -110,7 +110,7 @@ class Synchronous:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (3, "3 is no model"),
+        (3, "3 is not a model"),
         (Nameless(), "has no name"),
         (Synchronous(), "must be asynchronous"),
     ],

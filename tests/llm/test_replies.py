@@ -235,7 +235,7 @@ def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-8char")
     failed = failure(reply("sk-8char"))
-    assert (failed.reason, failed.retryable) == ("the reply holds the API key, and is not kept", False)
+    assert (failed.reason, failed.retryable) == ("the reply contains the API key and is not stored", False)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_redirect_names_its_target(location: str, shown: str) -> None:
 
 
 def test_a_redirect_to_nowhere_is_an_error_like_others() -> None:
-    assert "no URL" in failure((308, {"Location": "http://[1"}, {})).reason
+    assert "not a URL" in failure((308, {"Location": "http://[1"}, {})).reason
 
 
 PATH_SECRET = "tok-2718281828459045"

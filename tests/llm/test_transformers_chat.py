@@ -125,7 +125,7 @@ def test_where_memory_runs_out_half_the_batch_is_tried_again(
     monkeypatch.setattr(PreTrainedTokenizerBase, "pad", room_for_three)
     assert [said.text for said in ask(tiny, *requests)] == [said.text for said in alone]
     assert sizes == [8, 4, 2, 2, 2, 2]
-    assert "2 from now on" in caplog.text
+    assert "the batch size is now 2" in caplog.text
 
 
 def test_a_request_that_finds_no_memory_alone_fails(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:

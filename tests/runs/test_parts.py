@@ -34,7 +34,7 @@ def test_a_debaters_own_model_gives_way_to_the_command_line() -> None:
 def test_a_protocol_reaches_no_code() -> None:
     settings = {"debaters": [{"name": "Ada", "model": "os:getcwd"}, {"name": "Bo"}]}
     protocol = load_variant("madke").with_settings(settings).protocol
-    with pytest.raises(UserError, match="the protocol asks for code as the model of Ada, 'os:getcwd'"):
+    with pytest.raises(UserError, match="the protocol names code as the model of Ada, 'os:getcwd'"):
         role_models(protocol, "offline", {})
     assert role_models(load_variant("madke").protocol, "offline", {"judge": "os:getcwd"})["judge"] == "os:getcwd"
 

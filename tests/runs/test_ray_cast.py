@@ -130,8 +130,8 @@ def test_a_killed_node_loses_the_calls_in_flight_and_nothing_else(
     assert transcripts == expected
     assert {body for body, times in asked.items() if times > 1} == set(held)
     assert (len(server.requests), meter.calls, meter.failed_calls) == (calls + len(held), calls, 0)
-    assert "its calls go to others" in caplog.text
-    assert "does not come back" in caplog.text
+    assert "other workers take over" in caplog.text
+    assert "cannot be restarted" in caplog.text
 
 
 def test_a_worker_that_ended_is_started_again_while_its_node_lives(cluster: Any) -> None:
@@ -170,7 +170,7 @@ def test_a_call_that_is_lost_twice_fails_and_the_run_goes_on(cluster: Any) -> No
         deadly, harmless = asyncio.run(calls())
 
     assert (deadly.outcome, deadly.attempts) == ("failed", 2)
-    assert "2 Ray workers ended while they were asked it" in deadly.error
+    assert "2 Ray workers ended during this call" in deadly.error
     assert (harmless.text, len(server.requests)) == ("Fine.", 3)
 
 
@@ -188,7 +188,7 @@ def test_without_a_node_the_run_ends_with_one_line() -> None:
         openai_server(reply) as server,
         ray_models(ONE, base_url=server.url, address=alone.address, concurrency=2) as models,
     ):
-        with pytest.raises(UserError, match=r"no worker is left.*the same command again goes on"):
+        with pytest.raises(UserError, match=r"no worker is left.*run the same command again"):
             asyncio.run(models["judge"].complete(request()))
         killer[0].join()
     assert len(killer) == 1
@@ -254,7 +254,8 @@ def test_each_node_has_its_own_endpoint_and_calls_keep_the_name_they_have_here(
     assert (completion.text, len(home.requests)) == ("From home.", before + 1)
     assert models["judge"].name == "openai/m"
     assert (
-        f"asks openai/m at {home.url}; its calls are kept as those of openai/m at https://api.openai.com" in caplog.text
+        f"calls openai/m at {home.url}; its calls are stored as those of openai/m at https://api.openai.com"
+        in caplog.text
     )
 
     monkeypatch.setenv("OPENAI_BASE_URL", home.url)
@@ -269,7 +270,7 @@ def test_a_node_that_would_ask_openai_instead_is_refused(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", home.url)
 
-    assert "would ask OpenAI itself for openai/m;" in refusal(cluster, "openai/m")
+    assert "would call OpenAI for openai/m;" in refusal(cluster, "openai/m")
 
 
 def test_a_node_without_a_key_is_refused(cluster: Any) -> None:
@@ -307,7 +308,7 @@ def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Pa
 
     contents = threading.Thread(target=tell)
     contents.start()
-    assert "give every node the same" in refusal(cluster, f"scripted/{changing}")
+    assert "use the same on every node" in refusal(cluster, f"scripted/{changing}")
     contents.join()
 
 

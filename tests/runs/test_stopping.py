@@ -23,7 +23,7 @@ from madke.core.question import Question
 from madke.llm import Limited, Limiter
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
-from madke.runs.meter import HOPELESS, Meter
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter
 from madke.runs.run_pools import own_pools
 from madke.runs.runner import run_batch
 from madke.runs.stopping import drained, seconds_until, until_stopped
@@ -125,7 +125,7 @@ def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path: Path, numbe
         with started(*args) as process:
             assert reached.wait(60)
             process.send_signal(number)
-            assert "stopping; 1 calls under way may end first" in next(
+            assert "stopping; waiting for 1 calls in flight" in next(
                 line for line in process.stderr if "stopping" in line
             )
             held.set()
@@ -259,7 +259,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
 def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_not() -> None:
     meter = Meter(total=1)
     down = Completion(outcome="failed", error="HTTP 401: no")
-    for _ in range(HOPELESS - 1):
+    for _ in range(MAX_FAILED_IN_A_ROW - 1):
         meter.count("openai/a", down)
         meter.count("openai/b", Completion(text="x"))
         meter.count("search", down, service=True)
@@ -267,7 +267,7 @@ def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_n
     assert meter.stopped is None
     meter.count("openai/a", down)
     meter.count("openai/a", Completion(text="late"))
-    assert meter.stopped == f"the last {HOPELESS} calls of openai/a all failed: HTTP 401: no"
+    assert meter.stopped == f"the last {MAX_FAILED_IN_A_ROW} calls of openai/a all failed: HTTP 401: no"
 
 
 def test_three_calls_in_a_row_that_reason_up_to_max_tokens_stop_a_run() -> None:

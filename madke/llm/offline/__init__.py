@@ -31,15 +31,15 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 class OfflineChat:
-    """The embedded model: no language model, but a reader that takes its answers out of the prompt's own text.
+    """The embedded model: an extractive reader, not a language model. Its answers are spans of the prompt's text.
 
-    It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and words
-    what it found. At temperature 0 a reply depends on the messages alone; above, seeded noise on the scores (from the
-    request's seed and purpose) lets debaters differ.
+    It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and fills a
+    reply template. At temperature 0 a reply depends only on the messages. At higher temperatures seeded noise on the
+    scores (from the request's seed and purpose) makes debaters differ.
 
     Args:
-        encoder: By default ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
-        cache: The SQLite file of sentence vectors; by default one in madke's cache folder.
+        encoder: Default: ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
+        cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
     name = "offline/extractive-2"
@@ -47,7 +47,7 @@ class OfflineChat:
     def __init__(self, encoder: Encoder | None = None, cache: Path | None = None) -> None:
         self._encoder = encoder
         self._cache = cache
-        # One worker: the encoder uses all cores by itself, and the event loop stays free.
+        # One worker: the encoder itself uses all cores, and the event loop stays free.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="madke-offline")
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -55,7 +55,7 @@ class OfflineChat:
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._complete, request)
 
     async def aclose(self) -> None:
-        """Ends the worker and closes the cache."""
+        """Stop the worker and close the cache."""
         self._worker.shutdown()
         if "_embeddings" in vars(self):
             self._embeddings.close()
@@ -74,13 +74,14 @@ class OfflineChat:
         seed = json.dumps([request.seed, *asdict(request.purpose).values()])
         noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         prompt = read_prompt(request.messages)
-        text, finish = _ended(reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise), request)
+        written = reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise)
+        text, finish = _truncated(written, request)
         prompt_tokens = sum(len(_TOKEN.findall(message.content)) for message in request.messages)
         usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(_TOKEN.findall(text)), estimated=True)
         return Completion(text=text, finish_reason=finish, usage=usage, seconds=time.perf_counter() - start)
 
 
-def _ended(text: str, request: ChatRequest) -> tuple[str, str]:
+def _truncated(text: str, request: ChatRequest) -> tuple[str, str]:
     """The text up to a stop string or the token limit, and the finish reason."""
     text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
     tokens = list(_TOKEN.finditer(text))
@@ -92,7 +93,7 @@ def _ended(text: str, request: ChatRequest) -> tuple[str, str]:
 class Embeddings:
     """Unit vectors of texts, from a SQLite file that processes may share, else from the encoder.
 
-    They are rounded to half precision before anything uses them, so that a fresh one and a cached one are equal.
+    Vectors are rounded to half precision before use, so that new and cached ones are equal.
     """
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
@@ -119,5 +120,5 @@ class Embeddings:
         return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._disk.close()

@@ -1,6 +1,6 @@
-"""Answers by the kind of question: a span of a passage, a label, an option's letter, yes or no, one of two things.
+"""Candidate answers by kind of question: a span of a passage, a label, an option's letter, yes or no, one of two.
 
-The weights were set by hand; nothing here was fitted to a dataset.
+The weights were set by hand, not fitted to a dataset.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from madke.llm.offline import language
-from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Asked, Kind, Line, content, normal, overlap, stated
+from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Kind, Line, Query, content, normal, overlap, stated
 from madke.llm.offline.prompt_reader import Knowledge, Prompt
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SpanKind = Literal["name", "part", "date", "year", "number", "quoted", "phrase"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """A stretch of a sentence that could be an answer."""
+    """A span of a sentence that could be an answer."""
 
     text: str
     kind: SpanKind
@@ -60,7 +60,7 @@ _NO_NAME = re.compile(rf"(?!April|May|June){_MONTH}|(?:Sun|Mon|Tues|Wednes|Thurs
 
 
 def candidates(sentence: str) -> list[Span]:
-    """Every span of the sentence that could be an answer, in order; the same stretch is given once."""
+    """All spans of the sentence that could be an answer, in order, without duplicates."""
     found: dict[tuple[int, int], Span] = {}
     for span in (*_shaped(sentence), *_names(sentence), *_phrases(sentence)):
         found.setdefault((span.start, span.end), span)
@@ -98,7 +98,7 @@ def _cut(sentence: str, start: int, end: int, kind: SpanKind) -> Span:
 
 
 def _phrases(sentence: str) -> Iterator[Span]:
-    """Runs of one to five content words, and their tails: "gas giant", "giant"."""
+    """Runs of one to five content words, and their ends: "gas giant", "giant"."""
     run: list[re.Match[str]] = []
     for token in [*_TOKEN.finditer(sentence), None]:
         word = token.group().lower().rstrip(".") if token else ""
@@ -114,34 +114,34 @@ def _phrases(sentence: str) -> Iterator[Span]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A possible answer with the sentence that speaks for it."""
+    """A possible answer with its supporting sentence."""
 
     answer: str
     score: float
     line: Line | None = None
-    """None where nothing was read that speaks for it."""
+    """None: no supporting sentence."""
 
 
 _LINES, _CLOZED = 8, 10
-"""Sentences that candidates are taken from; candidates, best first by form, that are put into the question."""
+"""Number of sentences that provide candidates; number of best candidates tested as a statement of the question."""
 
 
-def answer_spans(asked: Asked, knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
+def answer_spans(query: Query, knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
     """Candidate answers from the passages; one entry per answer in normal form."""
-    lines = sorted(language.read_lines(asked.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
-    weights = language.word_weights(asked.text, knowledge)
+    lines = sorted(language.read_lines(query.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
+    weights = language.word_weights(query.text, knowledge)
     pairs = [(line, span) for line in lines for span in _spans(line) if normal(span.text)]
     counts = Counter(form for form, _ in {(normal(span.text), line.number) for line, span in pairs})
     best: dict[str, Candidate] = {}
     for line, span in pairs:
-        score, form = _form_score(asked, line, span, weights, counts), normal(span.text)
+        score, form = _form_score(query, line, span, weights, counts), normal(span.text)
         if form not in best or score > best[form].score:
             best[form] = Candidate(answer=span.text, score=score, line=line)
     ranked = sorted(best.values(), key=lambda found: -found.score)
     if not ranked:
         return []
     first = ranked[:_CLOZED]
-    vectors = embed([text for each in first for text in (asked.hypothesis(each.answer), stated(each.line))])
+    vectors = embed([text for each in first for text in (query.hypothesis(each.answer), stated(each.line))])
     near = (vectors[::2] * vectors[1::2]).sum(axis=1).tolist()
     raised = [replace(each, score=each.score + 1.2 * gain) for each, gain in zip(first, near, strict=True)]
     return [*raised, *ranked[_CLOZED:]]
@@ -158,31 +158,31 @@ _PERSON_CUE = re.compile(
 _PLACE_CUE = re.compile(r"\b(?:in|at|near|from|of|to|into|on)\s+(?:the\s+)?$", re.I)
 
 
-def _form_score(asked: Asked, line: Line, span: Span, weights: dict[str, float], counts: Counter[str]) -> float:
-    """How well a span of a sentence answers, by the sentence, its form, its place, and how many passages hold it."""
+def _form_score(query: Query, line: Line, span: Span, weights: dict[str, float], counts: Counter[str]) -> float:
+    """Score of a span as an answer: by its sentence, form and position, and the number of passages that contain it."""
     own = set(content(span.text))
-    of_question = len(own & (weights.keys() - set(content(asked.focus)))) / max(1, len(own))
-    score = line.score + _type_match(asked, span) - 1.2 * of_question
-    score += 0.15 * math.log(counts[normal(span.text)]) + 0.4 * _has_cue(asked, line.text, span)
+    of_question = len(own & (weights.keys() - set(content(query.focus)))) / max(1, len(own))
+    score = line.score + _type_match(query, span) - 1.2 * of_question
+    score += 0.15 * math.log(counts[normal(span.text)]) + 0.4 * _has_cue(query, line.text, span)
     if span.kind == "phrase":
         score -= 0.35
-    elif (" of " in span.text) if asked.kind == "person" else span.kind == "part":
+    elif (" of " in span.text) if query.kind == "person" else span.kind == "part":
         score -= 0.25
     elif span.kind == "name" and span.start == 0 < span.end and " " not in span.text:
         score -= 0.3  # its capital may be that of the sentence
     return score
 
 
-def _has_cue(asked: Asked, sentence: str, span: Span) -> bool:
-    """Whether the words beside the span say that it is the kind of thing that is asked for."""
+def _has_cue(query: Query, sentence: str, span: Span) -> bool:
+    """Whether the words next to the span show that it is the requested kind of thing."""
     before, after = (sentence[: span.start], sentence[span.end :]) if span.end else ("", "")
-    focus = set(content(asked.focus))
-    if asked.kind == "number":
+    focus = set(content(query.focus))
+    if query.kind == "number":
         return bool(focus & set(content(after)[:2]))
     apposition = re.match(r",? (?:a|an|the) ([^,.;]{3,40})", after)
     if focus & {*content(before)[-1:], *(content(apposition.group(1)) if apposition else ())}:
         return True
-    cue = {"person": _PERSON_CUE, "place": _PLACE_CUE}.get(asked.kind)
+    cue = {"person": _PERSON_CUE, "place": _PLACE_CUE}.get(query.kind)
     return bool(cue and cue.search(before))
 
 
@@ -195,28 +195,28 @@ _FIT: dict[Kind, dict[SpanKind, float]] = {
     "name": {"name": 0.8, "part": 0.8, "quoted": 0.9, "phrase": 0.0},
     "thing": {"name": 0.3, "part": 0.3, "quoted": 0.3, "phrase": 0.3, "date": -0.1, "number": -0.1},
 }
-"""How well the form of a span fits the kind of answer, -1 to 1; what is not listed fits badly."""
+"""How well the form of a span fits the kind of answer, -1 to 1; pairs that are not listed fit badly."""
 
 
-def _type_match(asked: Asked, span: Span) -> float:
-    fit = _FIT[asked.kind].get(span.kind, -0.6)
-    return fit * 0.6 if asked.kind == "person" and fit > 0 and " " not in span.text else fit
+def _type_match(query: Query, span: Span) -> float:
+    fit = _FIT[query.kind].get(span.kind, -0.6)
+    return fit * 0.6 if query.kind == "person" and fit > 0 and " " not in span.text else fit
 
 
 def answers(prompt: Prompt, embed: Embed) -> list[Candidate]:
-    """What the prompt's knowledge lets the reader answer, best first; empty where it cannot tell."""
-    asked = language.analyse(prompt.question)
+    """Candidate answers from the prompt's knowledge, best first; empty if there are none."""
+    query = language.analyse(prompt.question)
     lines = language.read_lines(prompt.question, prompt.knowledge, embed)
     if prompt.form == "claim":
         found = _claim_labels(prompt.question, lines, prompt.knowledge, embed)
     elif prompt.form == "choice":
-        found = _option_letters(asked, prompt.options, lines, embed)
-    elif asked.kind == "either":
-        found = _one_of_two(asked, lines)
-    elif asked.kind == "yes_no":
-        found = _yes_or_no(asked, lines)
+        found = _option_letters(query, prompt.options, lines, embed)
+    elif query.kind == "either":
+        found = _one_of_two(query, lines)
+    elif query.kind == "yes_no":
+        found = _yes_or_no(query, lines)
     else:
-        found = answer_spans(asked, prompt.knowledge, embed)
+        found = answer_spans(query, prompt.knowledge, embed)
     return sorted(found, key=lambda candidate: -candidate.score)
 
 
@@ -224,11 +224,11 @@ _NEGATION = re.compile(
     r"\b(?:not|never|no|nor|without|neither|none|cannot|unlike|instead of|rather than|failed to)\b|n't\b", re.I
 )
 _SUPPORTED, _REFUTED = 0.6, 0.55
-"""Mean of coverage and similarity from which a sentence decides a claim; a contradicting one lacks the swapped word."""
+"""Minimum mean of coverage and similarity to support or refute a claim; lower for refuting, which swaps a word."""
 
 
 def _claim_labels(claim: str, lines: Sequence[Line], knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
-    """The labels: the nearest sentence supports the claim, or refutes it by another name or number, or a negation."""
+    """The scored labels. The nearest sentence supports the claim, or refutes it: other name or number, or negation."""
     line = max(lines, key=lambda line: line.score, default=None)
     if line is None:
         return [Candidate(answer="NOT ENOUGH INFO", score=0.0)]
@@ -246,31 +246,31 @@ def _claim_labels(claim: str, lines: Sequence[Line], knowledge: Sequence[Knowled
 
 
 def _things(text: str, kinds: Sequence[str], *, without: str) -> list[str]:
-    """The numbers or names of a text whose last word another text lacks."""
-    there = set(content(without))
+    """Last words of the numbers or names in ``text`` that ``without`` lacks."""
+    excluded = set(content(without))
     spans = (content(span.text) for span in candidates(text) if span.kind in kinds)
-    return [own[-1] for own in spans if own and own[-1] not in there]
+    return [own[-1] for own in spans if own and own[-1] not in excluded]
 
 
 def _option_letters(
-    asked: Asked, options: Sequence[tuple[str, str]], lines: Sequence[Line], embed: Embed
+    query: Query, options: Sequence[tuple[str, str]], lines: Sequence[Line], embed: Embed
 ) -> list[Candidate]:
-    """Each option's letter, by the sentence that says it best; without knowledge by its nearness to the question."""
-    vectors = embed([asked.text, *(asked.hypothesis(text) for _, text in options), *map(stated, lines)])
+    """The scored letters of the options, by the best supporting sentence; without knowledge, by question similarity."""
+    vectors = embed([query.text, *(query.hypothesis(text) for _, text in options), *map(stated, lines)])
     found = []
     for (letter, text), hypothesis in zip(options, vectors[1 : len(options) + 1], strict=True):
         nearness = (vectors[len(options) + 1 :] @ hypothesis).tolist()
-        backing = [near + _states(line, text, asked) for line, near in zip(lines, nearness, strict=True)]
-        best = max(zip(backing, lines, strict=True), key=lambda each: each[0], default=None)
+        support = [near + _coverage(line, text, query) for line, near in zip(lines, nearness, strict=True)]
+        best = max(zip(support, lines, strict=True), key=lambda each: each[0], default=None)
         score, line = best or (float(hypothesis @ vectors[0]), None)
         found.append(Candidate(answer=letter, score=score, line=line))
     return found
 
 
-def _states(line: Line, option: str, asked: Asked) -> float:
-    """How much of the option a sentence says, as far as the sentence is on the question."""
-    said = set(language.words(option))
-    own = said - set(language.words(asked.text)) or said
+def _coverage(line: Line, option: str, query: Query) -> float:
+    """Share of the option's words in a sentence, weighted by the sentence's score."""
+    words = set(language.words(option))
+    own = words - set(language.words(query.text)) or words
     return 0.9 * len(own & set(language.words(stated(line)))) / max(1, len(own)) * line.score
 
 
@@ -278,20 +278,20 @@ _EARLY = re.compile(r"\b(?:first|earlier|earliest|older|oldest|elder|before|soon
 _LATE = re.compile(r"\b(?:later|latest|younger|youngest|newer|recent|recently|after|last)\b", re.I)
 
 
-def _one_of_two(asked: Asked, lines: Sequence[Line]) -> list[Candidate]:
-    """The two things of a comparison: by their years where it compares those, else by their evidence."""
-    about = [_about(thing, lines) for thing in asked.either]
-    left, right = (_year(asked.text, side) for side in about)
-    early, late = bool(_EARLY.search(asked.text)), bool(_LATE.search(asked.text))
+def _one_of_two(query: Query, lines: Sequence[Line]) -> list[Candidate]:
+    """The two things of a comparison, scored by their years if it compares those, else by their sentences."""
+    about = [_about(thing, lines) for thing in query.either]
+    left, right = (_year(query.text, side) for side in about)
+    early, late = bool(_EARLY.search(query.text)), bool(_LATE.search(query.text))
     ahead = 0.0 if not left or not right or early == late else float(right - left if early else left - right)
     return [
         Candidate(answer=thing, score=gain + (side[0].score if side else 0.0), line=side[0] if side else None)
-        for thing, side, gain in zip(asked.either, about, (ahead, -ahead), strict=True)
+        for thing, side, gain in zip(query.either, about, (ahead, -ahead), strict=True)
     ]
 
 
 def _about(thing: str, lines: Sequence[Line]) -> list[Line]:
-    """The sentences about a thing, best first: under its title, or with its name in them."""
+    """The sentences about a thing, best first: those under its title, then those with its name."""
     name = language.squeezed(thing)
 
     def titled(line: Line) -> bool:
@@ -302,7 +302,7 @@ def _about(thing: str, lines: Sequence[Line]) -> list[Line]:
 
 
 def _year(question: str, lines: Sequence[Line]) -> int:
-    """The year that stands nearest to the question's own words, or to a birth; 0 if there is none."""
+    """The year closest to words of the question or to "born"; 0 if there is none."""
     wanted = {*content(question), "born"}
     found = [
         (len(wanted & set(content(line.text[max(0, span.start - 40) : span.end + 30]))), int(span.text))
@@ -313,16 +313,16 @@ def _year(question: str, lines: Sequence[Line]) -> int:
     return max(found, key=lambda each: each[0], default=(0, 0))[1]
 
 
-def _yes_or_no(asked: Asked, lines: Sequence[Line]) -> list[Candidate]:
-    """Yes. No, if a question asks about both of two things and the lines about one hold at most half of its words."""
+def _yes_or_no(query: Query, lines: Sequence[Line]) -> list[Candidate]:
+    """Yes; or no, if the question asks about both of two things and one has lines with at most half of its words."""
     best = max(lines, key=lambda line: line.score, default=None)
-    question = language.squeezed(asked.text)
+    question = language.squeezed(query.text)
     things: dict[str, str] = {}
     for line in lines:
         if (title := language.plain_title(line.title)) and title in question:
             things[title] = f"{things.get(title, '')} {stated(line)}"
-    predicate = set(content(asked.text)) - set(content(" ".join(things)))
-    held = [predicate & set(content(said)) for said in things.values()]
-    both = len(things) > 1 and re.search(r"\bboth\b", asked.text, re.I)
+    predicate = set(content(query.text)) - set(content(" ".join(things)))
+    held = [predicate & set(content(text)) for text in things.values()]
+    both = len(things) > 1 and re.search(r"\bboth\b", query.text, re.I)
     doubt = 0.4 if both and any(2 * len(each) <= len(predicate) for each in held) else 0.0
     return [Candidate(answer="yes", score=0.4 - doubt, line=best), Candidate(answer="no", score=0.2, line=best)]

@@ -1,4 +1,4 @@
-"""The little linguistics of the reader: words, sentences, what a question asks for, and which sentences bear on it."""
+"""Simple linguistics for the reader: words, sentences, the kind of a question, and the sentences relevant to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 def tidy(text: str) -> str:
-    """The text without the spaces that a tokenizer left around punctuation."""
+    """The text without a tokenizer's spaces around punctuation."""
     text = re.sub(r"\s+", " ", text.replace("``", '"').replace("''", '"').replace("-LRB-", "(").replace("-RRB-", ")"))
     text = re.sub(r"(\d) ?, ?(?=\d{3}\b)", r"\1,", text)
     text = re.sub(r" (?=[,.;:!?)\]%](?:\s|$))| (?='s\b)|(?<=[(\[$£€]) ", "", text)
@@ -53,7 +53,7 @@ def tidy(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
+    """Split a text into sentences."""
     found, start = [], 0
     for end in _SENTENCE_END.finditer(text):
         if not _ABBREVIATION.search(text[start : end.start() + 1].strip()):
@@ -69,7 +69,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
-    """A crude stem: the same for most inflections of one word."""
+    """A rough stem, equal for most inflections of a word."""
     if word in NUMBER_WORDS:
         return str(NUMBER_WORDS[word])
     if word[0].isdigit():
@@ -85,21 +85,21 @@ def stem(word: str) -> str:
 
 
 def content(text: str) -> list[str]:
-    """Stems of the words that are no stopwords."""
+    """Stems of the words, without stopwords."""
     return [stem(word) for word in words(text) if word not in STOPWORDS]
 
 
 def normal(text: str) -> str:
-    """The form in which two answers are compared: lower case, no punctuation or articles, number words as digits."""
+    """Normal form for comparing answers: lower case, no punctuation or articles, number words as digits."""
     bare = _DROPPED.sub("", text.lower())
     plain = _ARTICLES.sub(" ", bare)
-    if not plain.strip():  # the letter of an option is no article
+    if not plain.strip():  # "a" alone is the letter of an option
         plain = bare
     return " ".join(str(NUMBER_WORDS.get(word, word)) for word in plain.split())
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two answers say the same: equal in normal form, or one names the other in whole words."""
+    """Whether two answers match: equal in normal form, or one contains the other in whole words."""
     a, b = normal(left).split(), normal(right).split()
     if not a or not b:
         return False
@@ -111,17 +111,17 @@ Kind = Literal["person", "place", "date", "year", "number", "name", "thing", "ye
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """A question, analysed."""
+class Query:
+    """An analysed question."""
 
     text: str
     kind: Kind
     focus: str = ""
     """Words that name the kind of answer: "a person", "government position", "episodes"."""
     wh: tuple[int, int] | None = None
-    """Where the question word stands: a candidate put there makes a statement of the question."""
+    """Span of the question word; replacing it by a candidate turns the question into a statement."""
     either: tuple[str, ...] = ()
-    """The two things of a comparison, as the question writes them."""
+    """The two things of a comparison, as written in the question."""
 
     def hypothesis(self, candidate: str) -> str:
         """The question as a statement with ``candidate`` as its answer."""
@@ -161,29 +161,29 @@ _EITHER = re.compile(rf"({_NAME})\"?,? or (?:the |a |an )?\"?({_NAME})")
 _BEFORE_NAME = re.compile(r"^(?:The|A|An|Is|Are|Was|Were|Did|Does|Do|Which|What|Who)\s+")
 
 
-def analyse(question: str) -> Asked:
-    """What the question asks for."""
+def analyse(question: str) -> Query:
+    """Find the kind of answer that a question asks for."""
     text = " ".join(question.split())
     if either := _EITHER.search(text):
-        return Asked(text=text, kind="either", either=tuple(_BEFORE_NAME.sub("", name) for name in either.groups()))
+        return Query(text=text, kind="either", either=tuple(_BEFORE_NAME.sub("", name) for name in either.groups()))
     if _YES_NO.match(text):
-        return Asked(text=text, kind="yes_no")
+        return Query(text=text, kind="yes_no")
     wh = _question_word(text)
     if wh is None:
-        return Asked(text=text, kind="date" if re.search(r"\bdates?$", text, re.I) else "thing")
+        return Query(text=text, kind="date" if re.search(r"\bdates?$", text, re.I) else "thing")
     word, after = wh.group().lower(), text[wh.end() :]
     if word.startswith("how"):
-        return Asked(text=text, kind="number", focus=_head(after) or "a number", wh=wh.span())
+        return Query(text=text, kind="number", focus=_head(after) or "a number", wh=wh.span())
     kind, focus = _PLAIN.get(re.sub(r"m?(?:'s)?$", "", word), ("thing", ""))
     if not focus:
         predicate = _PREDICATE.match(after)
         focus = _head(after) or (_head(predicate[1]) if predicate else "")
         kind = _kind_of(focus)
-    return Asked(text=text, kind=kind, focus=focus, wh=wh.span())
+    return Query(text=text, kind=kind, focus=focus, wh=wh.span())
 
 
 def _question_word(text: str) -> re.Match[str] | None:
-    """The word that asks: one that opens the question, else the last that opens no relative clause, else the last."""
+    """The question word: one at the start, else the last that cannot begin a relative clause, else the last."""
     found = list(_WH.finditer(text))
     opening = [match for match in found if len(text[: match.start()].split()) <= 1]
     asking = opening[:1] or [match for match in found if _NEVER_RELATIVE.match(match.group())][-1:] or found[-1:]
@@ -191,7 +191,7 @@ def _question_word(text: str) -> re.Match[str] | None:
 
 
 def _head(after: str) -> str:
-    """The noun phrase straight after a question word, up to the verb: "government position" of "was held by"."""
+    """The noun phrase after a question word, up to the verb: "government position" in "... position was held by"."""
     return " ".join(_HEAD_ENDS.split(after, maxsplit=1)[0].split()[:5])
 
 
@@ -206,7 +206,7 @@ def _kind_of(focus: str) -> Kind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """One sentence of a passage, and how near it is to what was asked."""
+    """One sentence of a passage, with its relevance to the question."""
 
     number: int
     title: str
@@ -215,12 +215,12 @@ class Line:
 
 
 def stated(line: Line | None) -> str:
-    """A sentence with the title that its pronouns need."""
+    """The sentence after its passage's title, which its pronouns refer to."""
     return f"{line.title}: {line.text}" if line else ""
 
 
 def read_lines(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list[Line]:
-    """All sentences of the passages, scored for the query: cosine similarity plus weighted overlap of words."""
+    """All sentences of the passages, scored by cosine similarity with the query plus weighted word overlap."""
     split = [(passage, sentence) for passage in knowledge for sentence in sentences(passage.text)]
     if not split:
         return []
@@ -234,7 +234,7 @@ def read_lines(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list
 
 
 def _second_step(query: str, lines: list[Line], weights: dict[str, float]) -> list[Line]:
-    """Raises the sentences about something that the best sentence names and the question does not.
+    """Raise the scores of sentences about something that the best sentence names and the question does not.
 
     "Where was the architect of X born?" is answered by a sentence that shares only "born" with the question.
     """
@@ -253,7 +253,7 @@ def _second_step(query: str, lines: list[Line], weights: dict[str, float]) -> li
 
 
 def word_weights(query: str, knowledge: Sequence[Knowledge]) -> dict[str, float]:
-    """The query's content words, the rarer in the passages the heavier; weights sum to 1."""
+    """Weights of the query's content words, higher for words that are rare in the passages; they sum to 1."""
     counts = Counter(word for passage in knowledge for word in set(content(f"{passage.title} {passage.text}")))
     raw = {word: 1 + math.log((len(knowledge) + 1) / (counts[word] + 0.5)) for word in dict.fromkeys(content(query))}
     total = sum(raw.values())
@@ -261,7 +261,7 @@ def word_weights(query: str, knowledge: Sequence[Knowledge]) -> dict[str, float]
 
 
 def overlap(weights: dict[str, float], text: str) -> float:
-    """The weight of the query's words that the text holds, 0 to 1."""
+    """The total weight of the query's words in the text, 0 to 1."""
     present = set(content(text))
     return sum(weight for word, weight in weights.items() if word in present)
 
@@ -269,7 +269,7 @@ def overlap(weights: dict[str, float], text: str) -> float:
 def rank_passages(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list[tuple[Knowledge, float]]:
     """The passages, best first, with scores of about 0 (unrelated) to 2.
 
-    A passage counts by its best sentence, by the words it covers, and by whether another good one mentions its title.
+    A passage scores by its best sentence, the query words in it, and whether query or best passage name its title.
     """
     lines = read_lines(query, knowledge, embed)
     weights = word_weights(query, knowledge)
@@ -292,11 +292,11 @@ def _names(text: str, passage: Knowledge) -> bool:
 
 
 def plain_title(title: str) -> str:
-    """A title without what stands in parentheses, squeezed; empty where too little is left to look for."""
+    """The title without parentheses, squeezed; empty if at most one character is left."""
     plain = squeezed(re.sub(r"\(.*?\)", "", title))
     return plain if len(plain) > 3 else ""
 
 
 def squeezed(text: str) -> str:
-    """The normal form between spaces, so that ``in`` finds whole words."""
+    """The normal form between spaces, so that ``in`` matches whole words."""
     return f" {normal(text)} "

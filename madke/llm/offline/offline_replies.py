@@ -1,4 +1,4 @@
-"""What the reader says in each role: it finds an answer, and words where it found it."""
+"""The reader's reply in each role: an answer and its evidence, in fixed phrases."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from madke.llm.offline.language import Embed
 
 _RELEVANT = 0.6
-"""A passage below this score is no help; unrelated ones reach about 0.4."""
+"""Minimum score of a relevant passage; unrelated ones reach about 0.4."""
 _NEXT_TO_BEST = 0.6
-"""A further passage must reach this share of the best one's score."""
+"""Minimum score of further passages, as a share of the best score."""
 _PASSAGE_NOISE, _ANSWER_NOISE = 0.2, 0.25
 """Standard deviations of the noise on scores at temperature 1."""
 _OWN_BONUS, _PEER_BONUS = 0.25, 0.2
-"""What an answer gains by having been the reader's own, and by each other debater who gives it."""
+"""Bonus of the reader's own previous answer, and bonus for each other debater with the answer."""
 _EVIDENCE_BONUS = 0.15
-"""What a peer's answer gains where the peer quotes knowledge for it."""
+"""Bonus of a peer's answer if the peer quotes knowledge."""
 _QUOTED_WORDS = 45
 
 
@@ -46,7 +46,7 @@ def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) 
         case "digest":
             return _account(prompt)
         case "note":
-            return f"The words that carry most of it: {', '.join(dict.fromkeys(content(prompt.question)))}."
+            return f"Key words of the question: {', '.join(dict.fromkeys(content(prompt.question)))}."
 
 
 def _selection(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
@@ -58,11 +58,11 @@ def _selection(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
     chosen = [passage for passage, score in noisy if score >= least][: prompt.limit]
     compared = "I compared every passage of the pool with the question, by its words and by its meaning."
     if not chosen:
-        search = f"\n[Search: {_plain(query)}]" if "[Search:" in prompt.closing else ""
-        return f"{compared} They share too little with what is asked to rely on any.{search}\nSelected: [No Found]"
-    about = "; ".join(dict.fromkeys(_plain(passage.title or passage.text[:40]) for passage in chosen))
+        search = f"\n[Search: {_without_brackets(query)}]" if "[Search:" in prompt.closing else ""
+        return f"{compared} None of them is close enough to the question.{search}\nSelected: [No Found]"
+    about = "; ".join(dict.fromkeys(_without_brackets(passage.title or passage.text[:40]) for passage in chosen))
     numbers = " ".join(f"[{passage.number}]" for passage in chosen)
-    return f"{compared} Closest to what is asked is what the pool says about: {about}.\nSelected: {numbers}"
+    return f"{compared} The closest passages are about: {about}.\nSelected: {numbers}"
 
 
 def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
@@ -71,30 +71,30 @@ def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
     noisy = [replace(found, score=found.score + noise()) for found in ranked]
     best = max(noisy, key=lambda found: found.score, default=None)
     if best is None:
-        return "I only read what I am given, and here that does not hold the answer, so I cannot tell and give none."
-    answer = _plain(best.answer)
-    agreeing = dict.fromkeys(who for who, said in _given(prompt) if said and same(said, answer))
+        return "The text that I was given does not contain the answer, so I cannot tell and give none."
+    answer = _without_brackets(best.answer)
+    agreeing = dict.fromkeys(who for who, stated in _stated_answers(prompt) if stated and same(stated, answer))
     if before and same(before, answer):
         attitude = "I have read the question again and I keep my answer. "
     elif agreeing:
-        attitude = f"I agree with {' and '.join(agreeing)}: that answer stands better than mine did. "
+        attitude = f"I agree with {' and '.join(agreeing)}: that answer is better supported than mine. "
     else:
-        attitude = "Reading again, I find my earlier answer less well supported than another one. " if before else ""
-    said = attitude + _grounds(best, prompt)
+        attitude = "Reading again, I find another answer better supported than my earlier one. " if before else ""
+    stance = attitude + _grounds(best, prompt)
     if "Confidence:" in prompt.closing:
         rival = max((found.score for found in ranked if not same(found.answer, best.answer)), default=0.0)
-        said += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
-    return f"{said}\nThe answer is {marked(answer, prompt.marker)}."
+        stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
+    return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
 
 
 def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
-    """The candidates, and what has been said beside them, with the bonus that saying it gives."""
-    said = [(before, _OWN_BONUS)]
+    """The candidates and the answers stated so far, with the bonuses of the stated ones."""
+    stated = [(before, _OWN_BONUS)]
     for remark in prompt.remarks:
         evidence = _EVIDENCE_BONUS if re.search(r"\bKnowledge \d", remark.text) else 0.0
-        said.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + evidence))
+        stated.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + evidence))
     weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
-    for answer, gain in said:
+    for answer, gain in stated:
         if answer and normal(answer):
             known = next((each for each in weighed.values() if same(each.answer, answer)), None)
             known = known or Candidate(answer=answer, score=0.0)
@@ -106,35 +106,36 @@ def _grounds(best: Candidate, prompt: Prompt) -> str:
     if best.line is None:
         if prompt.remarks and prompt.previous:
             return "My own knowledge says nothing for or against it."
-        return "I have no knowledge to read: what I give rests on the question's wording alone and is only a guess."
-    words = _plain(best.line.text).split()
+        return "I have no knowledge to read, so this is only a guess from the wording of the question."
+    words = _without_brackets(best.line.text).split()
     quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
-    about = f", about {_plain(best.line.title)}," if best.line.title else ""
-    said = "Of the knowledge I chose, one sentence comes closest to what is asked. "
-    said += f'Knowledge {best.line.number}{about} says: "{quoted}"'
+    about = f", about {_without_brackets(best.line.title)}," if best.line.title else ""
+    grounds = "Of the knowledge I chose, one sentence is closest to the question. "
+    grounds += f'Knowledge {best.line.number}{about} says: "{quoted}"'
     if best.answer == "NOT ENOUGH INFO":
-        return f"{said} This does not settle the claim."
+        return f"{grounds} This does not settle the claim."
     if prompt.form == "choice":
-        return f'{said} Of the options, "{_plain(dict(prompt.options).get(best.answer, best.answer))}" fits this best.'
-    return said
+        option = _without_brackets(dict(prompt.options).get(best.answer, best.answer))
+        return f'{grounds} Of the options, "{option}" fits this best.'
+    return grounds
 
 
 def _review(prompt: Prompt, embed: Embed) -> str:
     own = stated_answer(prompt.previous, prompt.marker)
     if own is None:
-        return "My answer states nothing that could be checked, so it cannot stay as it is.\nVerdict: [REVISE]"
+        return "My reply states no answer that can be checked, so it must be revised.\nVerdict: [REVISE]"
     best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
     if best is None or same(best.answer, own):
-        return f'Nothing that I can read speaks against "{own}".\nVerdict: [KEEP]'
-    return f'Reading again, the knowledge speaks for "{_plain(best.answer)}" rather than "{own}".\nVerdict: [REVISE]'
+        return f'No text that I was given contradicts "{own}".\nVerdict: [KEEP]'
+    return f'The knowledge supports "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: [REVISE]'
 
 
 def _verdict(prompt: Prompt) -> str:
-    said = [answer for _, answer in _given(prompt)]
-    agreed = len(said) > 1 and all(answer and same(said[0] or "", answer) for answer in said)
-    why = "These say the same thing, if perhaps in different words." if agreed else "These are different answers."
-    if None in said or len(said) < 2:
-        why = "Without an answer from everyone there is nothing to agree on."
+    stated = [answer for _, answer in _stated_answers(prompt)]
+    agreed = len(stated) > 1 and all(answer and same(stated[0] or "", answer) for answer in stated)
+    why = "These answers are the same, perhaps in other words." if agreed else "These are different answers."
+    if None in stated or len(stated) < 2:
+        why = "There is no agreement unless every debater gives an answer."
     why = f"{_account(prompt)} {why}"
     if '"settled"' in prompt.closing:
         side, answer = (_leader(prompt) or ("", "")) if agreed else ("", "")
@@ -144,41 +145,41 @@ def _verdict(prompt: Prompt) -> str:
 
 
 def _account(prompt: Prompt) -> str:
-    return " ".join(f'{who} answers "{said}".' if said else f"{who} gives no answer." for who, said in _given(prompt))
+    stated = _stated_answers(prompt)
+    return " ".join(f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in stated)
 
 
 def _summary(prompt: Prompt) -> str:
-    """The answer with the most debaters behind it; of a judge who is to pick, the first of them."""
+    """The answer with the most supporters; for a judge who picks a debater, the first of them."""
     leader = _leader(prompt)
     if leader is None:
         return "None of the debaters states an answer, so there is none to report."
     first, answer = leader
-    holders = [who for who, other in _given(prompt) if other and same(answer, other)]
-    said = f"{' and '.join(holders)} {'gives' if len(holders) == 1 else 'give'} this answer, and no other has more "
-    said += "debaters behind it."
+    holders = [who for who, other in _stated_answers(prompt) if other and same(answer, other)]
+    why = f"{' and '.join(holders)} gave this answer, and no other answer has more supporters."
     if prompt.stage == "pick":
-        return f"{said}\n[{first}]"
+        return f"{why}\n[{first}]"
     side = f"\nSide: {first}" if "Side:" in prompt.closing else ""
-    return f"{said}{side}\nThe answer is {marked(answer, prompt.marker)}."
+    return f"{why}{side}\nThe answer is {marked(answer, prompt.marker)}."
 
 
 def _leader(prompt: Prompt) -> tuple[str, str] | None:
-    """The first of those who give the answer with the most debaters behind it, and the answer."""
-    given = [(who, answer) for who, answer in _given(prompt) if answer]
-    return max(given, key=lambda held: sum(same(held[1], other) for _, other in given), default=None)
+    """The answer with the most supporters, after the name of the first of them."""
+    stated = [(who, answer) for who, answer in _stated_answers(prompt) if answer]
+    return max(stated, key=lambda held: sum(same(held[1], other) for _, other in stated), default=None)
 
 
-def _given(prompt: Prompt) -> list[tuple[str, str | None]]:
-    """Each debater's name and the answer that it states, if any."""
+def _stated_answers(prompt: Prompt) -> list[tuple[str, str | None]]:
+    """Each debater's name and stated answer, if any."""
     return [(remark.who, stated_answer(remark.text, prompt.marker)) for remark in prompt.remarks]
 
 
 def stated_answer(text: str, marker: Marker = "brackets") -> str | None:
-    """The answer that a reply states, as the engine's parser reads it; None where it states none."""
+    """The answer in a reply, by the engine's parser; None if it states none."""
     found = parse_answer(text, lambda raw: raw or None, marker)
     return found.value if found.rule in ("cue", "last", "boxed") else None
 
 
-def _plain(text: str) -> str:
+def _without_brackets(text: str) -> str:
     # Square brackets are markers.
     return text.replace("[", "(").replace("]", ")")

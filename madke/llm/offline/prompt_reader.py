@@ -1,8 +1,8 @@
-"""Reads a rendered prompt back: which stage it is, what is asked, which passages and whose replies are in it.
+"""Parse a rendered prompt: its stage, the question, the passages and the debaters' replies.
 
-All shipped templates share one layout: instructions, examples, knowledge, replies, the question, and the closing rule
-as the last paragraph. Examples, knowledge and replies stand between tags, which the texts inside cannot write
-(:mod:`madke.engine.view`). The closing rule names the form of the last line, and so the stage.
+All shipped templates have the same layout: instructions, examples, knowledge, replies, the question, and the closing
+rule as the last paragraph. Examples, knowledge and replies are enclosed in tags, which the enclosed texts cannot
+contain (:mod:`madke.engine.view`). The closing rule states the form of the last line, which identifies the stage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Stage = Literal["note", "select", "speak", "reflect", "digest", "judge", "pick",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Knowledge:
-    """One passage under its pool number."""
+    """One passage with its pool number."""
 
     number: int
     title: str
@@ -30,7 +30,7 @@ class Knowledge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remark:
-    """What a debater said."""
+    """The reply of a debater."""
 
     who: str
     text: str
@@ -38,7 +38,7 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """A prompt, read."""
+    """A parsed prompt."""
 
     stage: Stage
     form: Literal["span", "claim", "choice"]
@@ -47,9 +47,9 @@ class Prompt:
     knowledge: tuple[Knowledge, ...] = ()
     """The pool (select) or the chosen passages (speak)."""
     previous: str = ""
-    """Its own last reply; empty in a first round."""
+    """The reader's own last reply; empty in a first round."""
     remarks: tuple[Remark, ...] = ()
-    """The others' replies, or all debaters' for a judge or summarizer."""
+    """Replies of the other debaters; for a judge or summarizer, of all debaters."""
     closing: str = ""
     limit: int = 3
     marker: Marker = "brackets"
@@ -60,7 +60,7 @@ _KNOWLEDGE = re.compile(r"<knowledge>\n(.*?)</knowledge>", re.DOTALL)
 _PASSAGE = re.compile(r"^Knowledge (\d{1,4})(?: -|:) (\S.*)$", re.MULTILINE)
 _REPLY = re.compile(r"^(?P<who>[^\n<>]*?)(?: \(round \d+\))?:\s<reply>(?P<text>.*?)</reply>", re.MULTILINE | re.DOTALL)
 _OTHER = re.compile(r"<(summary|review|notes)>.*?</\1>", re.DOTALL)
-_ASKED = re.compile(r"^(Question|Claim|Problem|Translate into English): *(\S.*)$", re.MULTILINE)
+_QUESTION = re.compile(r"^(Question|Claim|Problem|Translate into English): *(\S.*)$", re.MULTILINE)
 _OPTION = re.compile(r"^\(([A-Z])\) *(\S.*)$", re.MULTILINE)
 _JUDGED = re.compile(r"^(?:Answers of the debaters|The debate so far):$", re.MULTILINE)
 _MARKED = re.compile(r"The answer is (\\boxed|\(|\[)")
@@ -69,11 +69,11 @@ _NAMELESS = {"Your previous answer": "You", "One agent's solution": "another age
 _LIMIT = re.compile(r"up to (\d+)")
 _STAGES: dict[str, Stage] = {"Selected:": "select", '"settled"': "judge", "[KEEP]": "reflect", "Verdict:": "judge"}
 _STAGES["[name]"] = "pick"
-"""What the closing rule holds -> the stage."""
+"""Text in the closing rule -> stage."""
 
 
 def read_prompt(messages: Sequence[Message]) -> Prompt:
-    """What the messages ask. An assistant message is a reply of the reader's own."""
+    """Parse the messages of a prompt. Assistant messages are the reader's own replies."""
     text = _EXAMPLE.sub("", "\n\n".join(message.content for message in messages if message.role == "user"))
     body, _, closing = text.rpartition("\n\n")
     replies = [
@@ -82,13 +82,13 @@ def read_prompt(messages: Sequence[Message]) -> Prompt:
     own = [message.content for message in messages if message.role == "assistant"]
     own += [reply.text for reply in replies if reply.who == "You"]
     pool = _KNOWLEDGE.search(body)
-    # What is left is ours: no passage, reply or note.
-    ours = _OTHER.sub("", _KNOWLEDGE.sub("", _REPLY.sub("", body)))
-    asked = next(reversed(list(_ASKED.finditer(ours))), None)
-    options = tuple((found[1], found[2].strip()) for found in _OPTION.finditer(ours, asked.end() if asked else 0))
+    # The template's own text, without passages, replies and notes.
+    frame = _OTHER.sub("", _KNOWLEDGE.sub("", _REPLY.sub("", body)))
+    asked = next(reversed(list(_QUESTION.finditer(frame))), None)
+    options = tuple((found[1], found[2].strip()) for found in _OPTION.finditer(frame, asked.end() if asked else 0))
     marker, limit = _MARKED.search(closing), _LIMIT.search(closing)
     stage = next((stage for sign, stage in _STAGES.items() if sign in closing), None)
-    if stage is None and _JUDGED.search(ours):
+    if stage is None and _JUDGED.search(frame):
         stage = "summarize" if marker else "digest"
     return Prompt(
         stage=stage or ("speak" if marker or pool or replies or own else "note"),
@@ -114,6 +114,6 @@ def _passages(section: str) -> tuple[Knowledge, ...]:
 
 
 def _latest(replies: Sequence[Remark]) -> tuple[Remark, ...]:
-    """Each debater's last reply. Replies of agents without names are all kept."""
+    """The last reply of each debater, and all replies of agents without names."""
     named = {reply.who: reply for reply in replies if reply.who != "another agent"}
     return (*named.values(), *(reply for reply in replies if reply.who == "another agent"))
