@@ -267,7 +267,7 @@ arms:
     with openai_server(filtered) as server:
         done = madke(*arguments(tmp_path, server, recipe=recipe))
         assert done.returncode == 1, done.stderr
-        assert "arm 'vote' is not finished: it needs dear, of which 1 debates failed" in done.stderr
+        assert "arm 'vote' is not finished: it needs arm dear, in which 1 debates failed" in done.stderr
         assert set(arms(tmp_path)) == {"one", "dear", "free"}
         broken.set()
         done = madke(*arguments(tmp_path, server, recipe=recipe))
@@ -359,7 +359,9 @@ def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path):
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
         changed = arguments(tmp_path, server, recipe=RECIPE.replace("rounds: 3", "rounds: 2"))
-        assert "arm 'wiki-three' has begun, and was another (protocol.rounds: 3, not 2)" in refused(*changed)
+        assert "arm 'wiki-three' has already started with another setting (protocol.rounds: 3, not 2)" in refused(
+            *changed
+        )
 
 
 @pytest.mark.parametrize("converted", [False, True])

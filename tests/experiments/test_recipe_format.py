@@ -116,19 +116,22 @@ def test_an_arm_names_what_has_to_be_finished_before_it():
     ],
 )
 def test_what_an_arm_needs_stands_before_it(arms):
-    with pytest.raises(ValueError, match=r"arm 'again' needs arm '\w+', which does not stand before it"):
+    with pytest.raises(ValueError, match=r"arm 'again' needs arm '\w+', which must be listed before it"):
         recipe(arms=arms)
 
 
 def test_two_arms_cannot_have_one_name(tmp_path):
     grid = "grid: {x: {a: {}, b: {}}, y: {c: {}}}\n"
-    assert refusal(tmp_path, grid + "arms: [{name: b-c}]") == f"{tmp_path / 'recipe.yaml'}: two arms are called 'b-c'"
+    assert (
+        refusal(tmp_path, grid + "arms: [{name: b-c}]")
+        == f"{tmp_path / 'recipe.yaml'}: two arms have the name 'b-c'; names must be unique"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "a recipe needs a grid, or arms"),
+        ("", "a recipe needs a grid or arms"),
         ("arms: [{name: a, protocl: madke}]", ":3: unknown key 'arms.0.protocl'; did you mean 'protocol'?"),
         (
             "arms:\n- {name: a}\n- name: b\n  protocl: madke",
@@ -142,7 +145,7 @@ def test_two_arms_cannot_have_one_name(tmp_path):
         ("arms: [{name: a}]\ndatasets:\n- triviaqa\n- hotpot", ":6: datasets: unknown dataset 'hotpot'; did you mean"),
         (
             "arms: [{name: a}]\npublished:\n  gpt:\n    a:\n      all:\n        em: 50.3",
-            ":8: published: em is a share, from 0 to 1; found 50.3",
+            ":8: published: em: found 50.3, expected a share from 0 to 1",
         ),
         ("grid: {x: {}}", "grid.x"),
         ("grid: {x: {'a b': {}}}", "'a b'"),

@@ -186,7 +186,7 @@ def test_grades_of_other_answers_are_left_out(tmp_path, caplog):
     write_run(results.path, entry("q0", TANGANYIKA))
     with caplog.at_level(logging.WARNING):
         assert external_values(results) == {}
-    assert "--grader MODEL scores them anew" in caplog.text
+    assert "score them again with --grader MODEL" in caplog.text
 
 
 def test_an_arm_without_an_answer_to_grade_is_wrong_without_a_call(tmp_path, caplog):
