@@ -126,7 +126,7 @@ def test_an_empty_file_has_no_lines(tmp_path):
 
 def test_a_folder_without_subjects(tmp_path):
     for dataset in ("mmlu", "mmlu_med"):
-        with pytest.raises(UserError, match=r"holds no \*_test\.csv, .*; expected MMLU's folder test, val or dev"):
+        with pytest.raises(UserError, match=r"found no \*_test\.csv, .*; expected MMLU's folder test, val or dev"):
             read_dataset(tmp_path, dataset=dataset)
     write(tmp_path / "data" / "val" / "law_val.csv", "Which?,a,b,c,d,A\n")
     with pytest.raises(UserError, match=r"there is no anatomy_val\.csv in it"):
@@ -136,7 +136,7 @@ def test_a_folder_without_subjects(tmp_path):
 def test_a_folder_of_two_splits(tmp_path):
     for name in ("law_test.csv", "anatomy_dev.csv"):
         write(tmp_path / name, "Which?,a,b,c,d,A\n")
-    with pytest.raises(UserError, match=r"holds \*_dev\.csv and \*_test\.csv; expected MMLU's folder"):
+    with pytest.raises(UserError, match=r"found \*_dev\.csv and \*_test\.csv; expected MMLU's folder"):
         read_dataset(tmp_path, dataset="mmlu")
 
 
@@ -196,7 +196,7 @@ def test_our_own_form_is_no_published_one(tmp_path, dataset):
     ours = {"id": "1", "question": "Which?", "golden_answers": ["Baikal"]}
     with pytest.raises(
         UserError,
-        match=r"q\.jsonl:1: found 'golden_answers', so this file is in madke's own format; omit --dataset \(.*without NAME=",
+        match=r"q\.jsonl:1: found 'golden_answers', so this file is in madke's own format; omit --dataset",
     ):
         read_dataset(write(tmp_path / "q.jsonl", ours), dataset=dataset)
 

@@ -73,7 +73,7 @@ def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path):
         ([line({"text": "x", "awnser": "y"})], "unknown key 'stances.0.awnser'; did you mean 'answer'?"),
         (
             [{"id": 1, "stances": [{"agent": "A", "text": "x"}] * 2}],
-            "given.jsonl:1: question '1': agent 'A' has 2 stances; names must differ",
+            "given.jsonl:1: question '1': agent 'A' has 2 stances; names must be unique",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_each_repeat_takes_its_own_first_round(tmp_path):
 
 
 def test_a_run_over_another_question_of_that_id_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"its question '1' is 'Who\?', not"):
+    with pytest.raises(UserError, match=r"found 'Who\?' as question '1', expected"):
         first_rounds([finished(question="Who?")], [LAKE], 1, tmp_path)
 
 

@@ -135,7 +135,7 @@ def test_our_own_answers_can_be_scored_again(tmp_path):
         ({"id": "1", "answer": ["x"]}, "answer: "),
         ({"id": "1", "answer": "x", "repeat": -1}, "repeat: "),
         ({"id": "1", "answer": "x", "repeat": True}, "repeat: "),
-        ({"id": "9", "answer": "x"}, "there is no question '9' among the 3 of the data"),
+        ({"id": "9", "answer": "x"}, "found question id '9', which is none of the 3 questions of the data"),
         ({"id": 2, "answer": "x"}, "question '2', repeat 0, stands on line 1 already"),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_bad_line_is_named(tmp_path, line, said):
 
 
 def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path):
-    with pytest.raises(UserError, match="holds no prediction"):
+    with pytest.raises(UserError, match="no predictions"):
         opened(tmp_path)
     with pytest.raises(UserError, match="give the questions with --data"):
         opened(tmp_path, {"id": "1", "answer": "x"}, questions=None)
@@ -155,7 +155,7 @@ def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path):
 
 def test_a_path_that_holds_nothing_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(UserError, match="is not a run directory"):
+        with pytest.raises(UserError, match="not a run directory"):
             open_results([path])
     with pytest.raises(UserError, match="but all paths are run directories"):
         open_results([tmp_path], QUESTIONS)
