@@ -91,7 +91,7 @@ def opened(runs: Sequence[Path | str | Results]) -> list[Results]:
 def _opened(path: Path, name: str, questions: Sequence[Question] | None) -> Results:
     if not path.is_file():
         if not (path / "run.json").is_file():
-            raise UserError("not a run directory: run.json is missing", file=path)
+            raise UserError("is not a run directory: run.json is missing", file=path)
         return Results(name=name, path=path, config=read_spec(path), transcripts=partial(read_transcripts, path))
     if questions is None:
         expected = "expected a run directory; for predictions, give the questions with --data"

@@ -155,7 +155,7 @@ def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path):
 
 def test_a_path_that_holds_nothing_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(UserError, match="not a run directory"):
+        with pytest.raises(UserError, match="is not a run directory"):
             open_results([path])
     with pytest.raises(UserError, match="but all paths are run directories"):
         open_results([tmp_path], QUESTIONS)
