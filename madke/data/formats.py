@@ -282,8 +282,9 @@ def _commonmt_rows(path: Path) -> Iterator[Row]:
     references = path.with_suffix(".en")
     source, target = lines(path), lines(references)
     if len(source) != len(target):
-        found = f"found {len(source)} lines, but {len(target)} in {references.name}; expected the same number"
-        raise UserError(found, file=path)
+        raise UserError(
+            f"found {len(source)} lines, but {len(target)} in {references.name}; expected as many", file=path
+        )
     for number, (chinese, english) in enumerate(zip(source, target, strict=True), start=1):
         yield Row(fields={_CHINESE: chinese, _ENGLISH: english}, file=path, line=number, number=number)
 

@@ -21,8 +21,7 @@ def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Calla
     Args:
         items: Items with unique ids.
         limit: Maximum number; None: all.
-        seed: Choose the items with the lowest SHA-256 of ``seed:id``, so that a larger sample contains a smaller one;
-            None: the first items.
+        seed: Take the items with the lowest SHA-256 of ``seed:id`` (larger samples contain smaller ones); None: first.
         id_of: Returns the id of an item.
 
     Raises:

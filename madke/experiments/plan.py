@@ -98,9 +98,8 @@ class _Call:
 
     purpose: Purpose
     key: str
-    surely: str
-    """The key and the order rule. The order in which debaters read may depend on unknown replies, so only arms with
-    the same rule are certain to share the call."""
+    certain_key: str
+    """Like ``key``, but distinct for each order rule: only arms with the same rule are certain to share the call."""
     usage: Usage
     price: Price | None
 
@@ -137,8 +136,8 @@ class _Counting:
             estimated=True,
         )
         purpose, key = request.purpose, call_key(self.name, request)
-        surely = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
-        self.calls.append(_Call(purpose=purpose, key=key, surely=surely, usage=usage, price=self.price))
+        certain_key = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
+        self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))
         # Different prompts get different replies, so that later calls do not look shared.
         text = f"{self._text(purpose, key)} {key[:16]} "
         return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
@@ -195,7 +194,7 @@ class Planner:
     first_rounds: dict[str, FirstRounds] = field(default_factory=dict)
     """Name of a planned run -> its simulated first rounds, for runs that reuse them."""
     _known: dict[str, int] = field(default_factory=dict)
-    """``surely`` of a call -> number of repeats in which earlier runs make it, if no debate ends early."""
+    """``certain_key`` of a call -> number of repeats in which earlier runs make it, if no debate ends early."""
     _possible: dict[str, int] = field(default_factory=dict)
     """``key`` of a call -> number of repeats in which earlier runs may make it."""
 
@@ -221,8 +220,10 @@ class Planner:
         for call, share in simulated.shortest(fewer):
             least += call.load(share * scale, repeats, self._possible.get(call.key, 0))
         for call in simulated.calls:
-            most += call.load(scale, repeats, self._known.get(call.surely, 0))
-        _record(self._known, [call.surely for call in simulated.calls if call.purpose.agent in fewer.roles], repeats)
+            most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
+        _record(
+            self._known, [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles], repeats
+        )
         _record(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
         models = set(job.spec.models.values())
         return Planned(

@@ -148,8 +148,7 @@ def open_texts(folder: Path) -> tuple[Texts, str]:
         return _texts_of_store(PassageStore(folder / PASSAGES)), fingerprint
     if not is_lucene(folder):
         raise UserError(
-            "this folder holds no texts; expected a Lucene index in pyserini's format or an index built by `madke "
-            "index build`",
+            "this folder holds no texts; expected an index of `madke index build`, or a Lucene index of pyserini's",
             file=folder,
         )
     searcher = open_searcher(folder)

@@ -245,10 +245,7 @@ class _Session(requests.Session):
 def _attempt(
     session: requests.Session, url: str, part: IO[bytes], size: int, progress: Progress
 ) -> tuple[str, float | None]:
-    """Request the missing bytes once and append them.
-
-    Returns the reason if the file is still incomplete, and the wait in seconds that the server asks for.
-    """
+    """Request the missing bytes and append them; return why the file may be incomplete, and the server's wait in s."""
     here = _end(part)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})
     with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
@@ -260,9 +257,7 @@ def _attempt(
         sent = reply.headers.get("Content-Range", "") if status == 206 else reply.headers.get("Content-Length", "")
         whole = re.search(r"(?:^|/)(\d+)$", sent, re.ASCII)
         if status != 416 and whole and int(whole[1]) != size:
-            raise UserError(
-                f"{url}: found a file of {int(whole[1]):,} bytes, expected {size:,}: not the published file"
-            )
+            raise UserError(f"{url}: found {int(whole[1]):,} bytes, expected {size:,}: this is not the published file")
         if status != 206 or not sent.startswith(f"bytes {here}-"):
             part.truncate(0)
             if status != 200:
@@ -270,8 +265,8 @@ def _attempt(
         for block in reply.raw.stream(_BLOCK, decode_content=False):
             if _end(part) + len(block) > size:
                 part.truncate(0)
-                found = f"found a file of more than {size:,} bytes: not the published file; the download is discarded"
-                raise UserError(f"{url}: {found}")
+                more = f"found more than {size:,} bytes: this is not the published file; the download is discarded"
+                raise UserError(f"{url}: {more}")
             rest = memoryview(block)
             while rest:
                 rest = rest[part.write(rest) :]

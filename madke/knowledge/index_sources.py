@@ -44,8 +44,8 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
             f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
             "serper, or module:object"
         )
-    ours = (folder / MANIFEST).exists()
-    if not ours and pyserini.is_faiss(folder):
+    built_by_madke = (folder / MANIFEST).exists()
+    if not built_by_madke and pyserini.is_faiss(folder):
         if encoder is None or texts is None:
             raise UserError(
                 f"source {name!r}: a FAISS folder in pyserini's format contains neither the query encoder nor the "
@@ -57,13 +57,13 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if encoder or texts:
         expected = "expected a FAISS folder in pyserini's format, with the files index and docid"
         raise UserError(f"source {name!r}: encoder and texts do not apply to this folder; {expected}", file=folder)
-    if not ours and not pyserini.is_lucene(folder):
+    if not built_by_madke and not pyserini.is_lucene(folder):
         raise UserError(
             f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
             "index and docid (FAISS, in pyserini's format)",
             file=folder,
         )
-    if not ours or isinstance(read_manifest(folder).index, Bm25Settings):
+    if not built_by_madke or isinstance(read_manifest(folder).index, Bm25Settings):
         return Bm25Source(folder, name=name)
     return DenseSource(folder, name=name)
 

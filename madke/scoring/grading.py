@@ -34,7 +34,7 @@ from madke.runs.meter import Meter, MeterDisplay
 from madke.runs.stopping import drained, until_stopped
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER
-from madke.scoring.outside import answers_of, beside, keep_scores
+from madke.scoring.outside import answers_of, companion_file, keep_scores
 from madke.tasks.choice import lettered
 from madke.yaml_file import read_yaml
 
@@ -218,7 +218,7 @@ def grade_results(results: Results, grader: Grader, *, watch: MeterDisplay = lam
     held = answers_of(results.transcripts())
     with_reference = {key: found for key, found in held.items() if found[0].answers}
     if with_reference:
-        grades = grade(with_reference.values(), grader, beside(results.path, "grades.sqlite"), watch=watch)
+        grades = grade(with_reference.values(), grader, companion_file(results.path, "grades.sqlite"), watch=watch)
     else:
         _log.warning("%s: no answer with a reference, so the grader is not called", results.path)
         grades = Grades(model=grader.model, right={}, missing={})

@@ -60,7 +60,7 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     kept = _read(arm.path)
     if not kept:
         return {}
-    file, held = beside(arm.path, EXTERNAL), _fingerprint(answers_of(arm.transcripts()))
+    file, held = companion_file(arm.path, EXTERNAL), _fingerprint(answers_of(arm.transcripts()))
     found: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
         if scored.answers_sha256 != held:
@@ -134,11 +134,11 @@ def keep_scores(
         scores=tuple(_AnswerScore(id=id_, repeat=n, score=value) for (id_, n), value in sorted(scores.items())),
         missing=dict(Counter(missing).most_common()),
     )
-    with atomic_write(beside(path, EXTERNAL)) as file:
+    with atomic_write(companion_file(path, EXTERNAL)) as file:
         file.write(_adapter().dump_json(kept, indent=2) + b"\n")
 
 
-def beside(path: Path, name: str) -> Path:
+def companion_file(path: Path, name: str) -> Path:
     """The path of a file about an arm: in a run's directory, or next to a predictions file with its name as prefix."""
     return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
 
@@ -164,7 +164,7 @@ def _adapter() -> TypeAdapter[dict[str, _Scored]]:
 
 
 def _read(path: Path) -> dict[str, _Scored]:
-    file = beside(path, EXTERNAL)
+    file = companion_file(path, EXTERNAL)
     try:
         return _adapter().validate_json(file.read_bytes())
     except FileNotFoundError:

@@ -79,8 +79,8 @@ class Scores:
     debate: Mapping[str, Estimate] = field(default_factory=dict)
     """The other values of :func:`madke.scoring.debate_rows.row`, each over the questions that it applies to."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
-    """Name (see :func:`madke.scoring.rounds.round_rows`) -> the value after round 1, 2, ... of the longest debate; None
-    if no debate has one. :func:`madke.scoring.debate_rows.over_rounds` treats debates that ended earlier."""
+    """Name of :func:`madke.scoring.rounds.round_rows` -> value after round 1, 2, ... (see
+    :func:`madke.scoring.debate_rows.over_rounds`); None if no debate has one."""
     corpus: Mapping[str, float] = field(default_factory=dict)
     """``bleu`` and ``chrf`` of all translations as one corpus: :func:`corpus_scores`."""
     co2_judge_grader: Estimate | None = None

@@ -114,13 +114,13 @@ def test_no_file_no_text_no_document(tmp_path, dataset):
 
 def test_two_files_of_other_length(tmp_path):
     write(tmp_path / "set.en", "one\n")
-    with pytest.raises(UserError, match=r"set.zh: found 2 lines, but 1 in set.en; expected the same number"):
+    with pytest.raises(UserError, match=r"set.zh: found 2 lines, but 1 in set.en; expected as many"):
         read_dataset(write(tmp_path / "set.zh", "一\n二\n"), dataset="commonmt")
 
 
 def test_an_empty_file_has_no_lines(tmp_path):
     write(tmp_path / "set.en", "one\ntwo\n")
-    with pytest.raises(UserError, match=r"set.zh: found 0 lines, but 2 in set.en; expected the same number"):
+    with pytest.raises(UserError, match=r"set.zh: found 0 lines, but 2 in set.en; expected as many"):
         read_dataset(write(tmp_path / "set.zh", ""), dataset="commonmt")
 
 

@@ -261,7 +261,7 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(
 def test_a_file_of_another_size_is_not_downloaded(
     server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes
 ) -> None:
-    with pytest.raises(UserError, match=r"a file of 1,\d\d\d,\d\d\d bytes, expected 7"):
+    with pytest.raises(UserError, match=r"found 1,\d\d\d,\d\d\d bytes, expected 7"):
         brought(size=7)
     assert list(cache.iterdir()) == []
 
@@ -272,7 +272,7 @@ def test_a_body_without_a_length_that_is_longer_is_another_file(
     server.behave = lambda n: Behaviour(endless=True)
 
     with pytest.raises(
-        UserError, match=r"a file of more than 1,\d+,\d+ bytes: not the published file; the download is"
+        UserError, match=r"found more than 1,\d+,\d+ bytes: this is not the published file; the download is"
     ):
         brought()
     assert len(server.requests) == 1 and list(cache.iterdir()) == []

@@ -146,10 +146,7 @@ _END_BYTES = 1 << 20
 
 
 def read_pages(sources: Sequence[Path], kind: Kind) -> tuple[Iterator[RawPage | str], frozenset[str]]:
-    """An iterator, and the namespaces whose links show no text.
-
-    The iterator yields pages to process, and for each skipped page the field of Counts that counts it.
-    """
+    """An iterator over pages (for a skipped page, its field of Counts), and namespaces whose links show no text."""
     if kind == "wikipedia":
         return _dump_pages(sources), HIDDEN.union(*map(silent_namespaces, sources))
     return (RawPage(name, "", "", read_book(path)) for path, name in find_books(sources)), HIDDEN
