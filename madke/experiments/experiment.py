@@ -74,23 +74,23 @@ class Experiment:
                 be built again.
         """
         sources: Mapping[str, str | None] = self.experiment_spec.all_specs
-        held = self._held() if sources else {}
+        hashes = self._pool_hashes() if sources else {}
         before = _read_record(self.path) if is_experiment(self.path) else None
-        same = before is not None and (before["sources"], before["pools"]) == (sources, held) and self.pools.exists()
+        same = before is not None and (before["sources"], before["pools"]) == (sources, hashes) and self.pools.exists()
         runs = arm_folder(self.path, "").glob("*/run.json")  # including arms that were removed from the recipe
         if before is None or not (same or any(read_spec(run.parent).pools for run in runs)):
             # Pools without a record are from a stopped experiment; their inputs are unknown.
             self.pools.unlink(missing_ok=True)
         else:
-            self._refuse_other_pools(before, sources, held)
+            self._refuse_other_pools(before, sources, hashes)
             sources = before["sources"]
         self._add_pools(sources)
-        record = {**_record_of(self.experiment_spec), "pools": held, "sources": sources}
+        record = {**_record_of(self.experiment_spec), "pools": hashes, "sources": sources}
         if before != record:
             with atomic_write(self.path / FILE) as file:
                 file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
 
-    def _held(self) -> dict[str, str]:
+    def _pool_hashes(self) -> dict[str, str]:
         """Question id -> hash of the pool files' content for it."""
         if not self.experiment_spec.pools:
             return {}
@@ -101,17 +101,17 @@ class Experiment:
         return {id_: hashed for id_, (hashed, _) in found.items()}
 
     def _refuse_other_pools(
-        self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: Mapping[str, str]
+        self, before: Mapping[str, Any], sources: Mapping[str, str | None], hashes: Mapping[str, str]
     ) -> None:
         """UserError if the pools of started arms are missing, would change, or lack a source."""
         frozen: Mapping[str, str | None] = before["sources"]
         remedy = f"choose another --out (reuse the retrieved passages there with --pools {self.pools})"
-        if before["pools"] != {id_: held[id_] for id_ in before["questions"] if id_ in held}:
+        if before["pools"] != {id_: hashes[id_] for id_ in before["questions"] if id_ in hashes}:
             raise UserError(f"this folder holds another experiment: --pools differs; {remedy}", file=self.path)
         if lacking := [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]:
             why = f"arms have started with pools in which source {lacking[0]!r} is missing or different"
             raise UserError(f"{why}; {remedy}", file=self.path)
-        asked = [name for name in frozen if name not in self.experiment_spec.held]
+        asked = [name for name in frozen if name not in self.experiment_spec.pool_sources]
         if asked and not self.pools.exists():
             why = f"the pool file is missing, and source {asked[0]!r} may return other passages today"
             raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
@@ -125,7 +125,7 @@ class Experiment:
             return
         files = list(experiment_spec.pools)
         asked, merged = self.path / _ASKED, self.path / _MERGED
-        if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.held}:
+        if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
             depths = [depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge]
 
             def progress(done: int, total: int) -> None:
@@ -231,7 +231,7 @@ def opened(
         if not options.replay and done - failed < experiment_spec.debates(arm):
             asking.append(arm.name)
     models = experiment_spec.open_all(options, asking)
-    experiment_spec.held  # noqa: B018 - refuses an invalid pool file before anything is written
+    experiment_spec.pool_sources  # noqa: B018 - refuses an invalid pool file before anything is written
     if not exists and (wrong := experiment_spec.unknown_sources()):
         raise wrong[0]
     made = not path.exists()

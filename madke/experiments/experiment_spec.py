@@ -90,13 +90,13 @@ class ExperimentSpec:
         return found
 
     @cached_property
-    def held(self) -> frozenset[str]:
+    def pool_sources(self) -> frozenset[str]:
         """The sources in the pool files."""
         return frozenset(source for file in self.pools for source in sources_in(read_pools(file).values()))
 
     def unknown_sources(self) -> list[UserError]:
         """One error for each source name that is neither known nor in a pool file."""
-        known = {*known_sources(), *self.held}
+        known = {*known_sources(), *self.pool_sources}
         found: dict[str, UserError] = {}
         for arm, job in self.jobs:
             for name in (name for name, spec in job.spec.source_specs.items() if spec is None and name not in known):

@@ -60,8 +60,7 @@ class Load:
 
     calls: float = 0
     paid: float = 0
-    """Calls that no earlier run of the same experiment makes (for a minimum: may make). The tokens and the cost below
-    are those of paid calls."""
+    """Calls that no earlier run of the experiment makes (in a minimum: can make). Tokens and cost below are theirs."""
     prompt_tokens: float = 0
     completion_tokens: float = 0
     cost: float = 0
@@ -332,7 +331,7 @@ def _pool_file(experiment_spec: ExperimentSpec, frozen: Path | None) -> Iterator
     if frozen is not None:
         yield frozen, set(experiment_spec.all_specs)
         return
-    held = set(experiment_spec.held.intersection(experiment_spec.all_specs))
+    held = set(experiment_spec.pool_sources.intersection(experiment_spec.all_specs))
     if not held:
         yield None, held
         return

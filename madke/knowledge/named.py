@@ -135,8 +135,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
         places.setdefault(place, []).append(known)
     where = "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
     raise UserError(
-        f"{unknown('source', name, known_sources())} ({where}); "
-        f"define another name with {name}=SPEC or an entry in {_FILE}"
+        f"{unknown('source', name, known_sources())} ({where}); define it with {name}=SPEC or an entry in {_FILE}"
     )
 
 
