@@ -109,7 +109,7 @@ def _package(name: str) -> Path | None:
 
 
 def _major_version(home: Path) -> int:
-    """Major version of the Java in a folder, from its ``release`` file; 0 when there is none to read."""
+    """Major version of the Java in a folder, from its ``release`` file; 0 if that is missing."""
     try:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -120,7 +120,7 @@ def _major_version(home: Path) -> int:
 
 @contextmanager
 def _captured_output() -> Iterator[IO[bytes]]:
-    """Send file descriptors 1 and 2 to a temporary file: the JVM writes there past Python's streams."""
+    """Redirect file descriptors 1 and 2 to a temporary file, because the JVM bypasses Python's streams."""
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as sink:

@@ -32,7 +32,7 @@ def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
         UserError: The source cannot be used.
     """
     try:
-        found = [_marked(hits, source.name) for hits in search(source, queries, k)]
+        found = [_with_source(hits, source.name) for hits in search(source, queries, k)]
     except UserError:
         raise
     except Exception as error:  # a bug in a plug-in loses its passages, not the batch
@@ -68,7 +68,7 @@ class OwnSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The source's results; each passage's ``source`` is this name."""
-        return [_marked(hits, self.name) for hits in search(self._source, queries, k)]
+        return [_with_source(hits, self.name) for hits in search(self._source, queries, k)]
 
     def aclose(self) -> None:
         """Close the source."""
@@ -105,7 +105,7 @@ def _is_source(value: Any) -> bool:
     return not isinstance(value, type) and all(hasattr(value, part) for part in ("name", "description", "search"))
 
 
-def _marked(hits: Hits, name: str) -> Hits:
+def _with_source(hits: Hits, name: str) -> Hits:
     if all(passage.source == name for passage in hits.passages):
         return hits
     return replace(hits, passages=tuple(replace(passage, source=name) for passage in hits.passages))

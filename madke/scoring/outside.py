@@ -90,9 +90,9 @@ def require_answers(arms: Sequence[Results], *, references: bool = False) -> Non
     for arm in arms:
         if any(t.status == "ok" and t.answer is not None and (t.answers or not references) for t in arm.transcripts()):
             return
-    where = "no answer" if len(arms) == 1 else f"neither this run nor the {len(arms) - 1} others contain an answer"
-    what = f"{where} with a reference, so there is nothing to grade" if references else f"{where} to score"
-    raise UserError(what, file=arms[0].path)
+    found = "no answer" if len(arms) == 1 else f"none of the {len(arms)} runs has an answer"
+    message = f"{found} with a reference, so there is nothing to grade" if references else f"{found} to score"
+    raise UserError(message, file=arms[0].path if len(arms) == 1 else None)
 
 
 def score_outside(arm: Results, scorers: Mapping[str, CommandScorer]) -> None:

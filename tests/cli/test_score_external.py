@@ -179,7 +179,7 @@ def test_a_run_without_an_answer(tmp_path):
     assert "no answer to score" in refused("score", run, "--scorer", "comet=cat")
     other = write_run(tmp_path / "other", entry("q0", None))
     said = refused("score", run, other, "--scorer", "comet=cat")
-    assert "neither this run nor the 1 others contain an answer to score" in said
+    assert "none of the 2 runs has an answer to score" in said
 
 
 def test_a_run_without_an_answer_leaves_the_others_their_scores(run, tmp_path, scorer):
