@@ -287,8 +287,8 @@ def _questions(
     apart = [replace(question, id=f"{name}/{question.id}") for name, question in found]
     id_, count = Counter(question.id for question in apart).most_common(1)[0]
     if count > 1:
-        found = f"--data: {count} questions have the id {id_!r}"
-        raise UserError(f"{found}; give each file a distinct NAME= and pass it once")
+        repeated = f"--data: {count} questions have the id {id_!r}"
+        raise UserError(f"{repeated}; give each file a distinct NAME= and pass it once")
     return apart
 
 
