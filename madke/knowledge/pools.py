@@ -173,7 +173,7 @@ class _Kept:
             finish(self._files[name], self._inputs[name])
 
     def records(self) -> list[PoolRecord]:
-        """The chunk's lines of the pool file, once no source is missing."""
+        """The chunk's records; requires that no source is missing."""
         parts = [map(record_from_json, file.read_bytes().splitlines()) for file in self._files.values()]
         return [joined(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
 

@@ -134,17 +134,17 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     shared, held = _both(left, right, metric)
     if not held:
         return None
-    ours, theirs = left.values[metric], right.values[metric]
-    one, two = ([fmean(values[key].values()) for key in held] for values in (ours, theirs))
-    left_out = sum((key in ours) != (key in theirs) for key in shared)
-    return _with_failed(_test((left, right), metric, one, two, _tested(one, two), left_out=left_out), left, right)
+    lefts, rights = left.values[metric], right.values[metric]
+    one, two = ([fmean(values[key].values()) for key in held] for values in (lefts, rights))
+    left_out = sum((key in lefts) != (key in rights) for key in shared)
+    return _with_failed(_test((left, right), metric, one, two, _compare(one, two), left_out=left_out), left, right)
 
 
 def _both(left: ArmValues, right: ArmValues, metric: str) -> tuple[list[QuestionKey], list[QuestionKey]]:
     """The shared questions of both arms, and those of them with the value in both."""
     shared = [key for key in left.questions if key in right.questions]
-    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    return shared, [key for key in shared if key in ours and key in theirs]
+    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    return shared, [key for key in shared if key in lefts and key in rights]
 
 
 def _test(
@@ -165,19 +165,19 @@ def _test(
 
 
 def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedTest:
-    ours, theirs = left.values[test.metric], right.values[test.metric]
-    keys = [key for key in left.questions if key in right.questions and (key in ours or key in theirs)]
-    lost = {key for key in keys if key not in ours and key in left.failed}
-    lost |= {key for key in keys if key not in theirs and key in right.failed}
-    binary = all(value in (0.0, 1.0) for held in (ours, theirs) for key in held for value in held[key].values())
+    lefts, rights = left.values[test.metric], right.values[test.metric]
+    keys = [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
+    lost = {key for key in keys if key not in lefts and key in left.failed}
+    lost |= {key for key in keys if key not in rights and key in right.failed}
+    binary = all(value in (0.0, 1.0) for held in (lefts, rights) for key in held for value in held[key].values())
     if not lost or not binary or test.metric in NO_SHARES:
         return test
-    kept = [key for key in keys if (key in ours and key in theirs) or key in lost]
+    kept = [key for key in keys if (key in lefts and key in rights) or key in lost]
     extremes = []
     for failed in (0.0, 1.0):
-        one = [fmean(ours[key].values()) if key in ours else 1 - failed for key in kept]
-        two = [fmean(theirs[key].values()) if key in theirs else failed for key in kept]
-        extremes.append(_tested(one, two))
+        one = [fmean(lefts[key].values()) if key in lefts else 1 - failed for key in kept]
+        two = [fmean(rights[key].values()) if key in rights else failed for key in kept]
+        extremes.append(_compare(one, two))
     low, high = (each.difference.value for each in extremes)
     signs = {math.copysign(1, value) if value else 0 for value in (low, test.difference.value, high)}
     p = max(each.p for each in extremes) if signs in ({1.0}, {-1.0}) else 1.0
@@ -187,12 +187,12 @@ def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedT
 def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One uncorrected test across repeats; None for fewer than three repeats, or if all differences are equal."""
     shared, held = _both(left, right, metric)
-    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    repeats = sorted(set().union(*(ours[key] for key in held)) & set().union(*(theirs[key] for key in held)))
-    whole = [key for key in held if all(n in ours[key] and n in theirs[key] for n in repeats)]
+    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    repeats = sorted(set().union(*(lefts[key] for key in held)) & set().union(*(rights[key] for key in held)))
+    whole = [key for key in held if all(n in lefts[key] and n in rights[key] for n in repeats)]
     if len(repeats) < 3 or not whole:
         return None
-    one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (ours, theirs))
+    one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (lefts, rights))
     differences = [b - a for a, b in zip(one, two, strict=True)]
     if _sd(differences) == 0:
         return None
@@ -207,7 +207,7 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         effect=_cohen_d(differences),
         detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
     )
-    left_out = sum(key in ours or key in theirs for key in shared) - len(whole)
+    left_out = sum(key in lefts or key in rights for key in shared) - len(whole)
     return _test((left, right), metric, one, two, found, left_out=left_out, over="repeats")
 
 
@@ -225,19 +225,19 @@ def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
     return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
 
 
-def _tested(one: Sequence[float], two: Sequence[float]) -> _Tested:
-    """The second values less the first, by the test that fits them: one value of each a question."""
+def _compare(one: Sequence[float], two: Sequence[float]) -> _Tested:
+    """Test the differences (second minus first), with one value of each arm per question; binary values get McNemar."""
     counts = Counter(zip(one, two, strict=True))
     both, only_left, only_right, neither = (
         counts.pop(pair, 0) for pair in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
     )
     if counts:
-        return _graded([b - a for a, b in zip(one, two, strict=True)])
-    return _rates(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
+        return _permutation_test([b - a for a, b in zip(one, two, strict=True)])
+    return _mcnemar(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
 
 
-def _rates(found: Discordant) -> _Tested:
-    """McNemar's exact, conditional test: the discordant pairs are tosses of a fair coin."""
+def _mcnemar(found: Discordant) -> _Tested:
+    """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin."""
     from scipy.stats import binomtest
 
     n, tosses = found.both + found.only_left + found.only_right + found.neither, found.only_left + found.only_right
@@ -269,7 +269,7 @@ def _bonett_price(found: Discordant, n: int) -> Estimate:
     return Estimate(value=value, low=max(right - left - half, -1.0), high=min(right - left + half, 1.0), n=n)
 
 
-def _graded(differences: Sequence[float]) -> _Tested:
+def _permutation_test(differences: Sequence[float]) -> _Tested:
     n, different = len(differences), [each for each in differences if abs(each) > _TOLERANCE]
     low, high = bootstrap(differences, _RESAMPLES)
     return _Tested(
