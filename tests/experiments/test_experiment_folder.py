@@ -173,7 +173,7 @@ def test_what_all_arms_share_stays(lakes, changes, found):
 def test_an_arm_that_was_away_comes_back_as_it_was(lakes):
     run(lakes, WIKI, "{name: other, protocol: cot}")
     run(lakes, WIKI)
-    assert "arm 'other' has begun" in refusal(lakes, WIKI, "{name: other, protocol: standard}")
+    assert "arm 'other' has already started" in refusal(lakes, WIKI, "{name: other, protocol: standard}")
     run(lakes, WIKI, "{name: other, protocol: cot}")
     assert bills(lakes) == {"wiki": 2, "other": 2}
 
