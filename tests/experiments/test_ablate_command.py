@@ -323,7 +323,7 @@ def test_the_store_says_who_paid_what(tmp_path):
     ("change", "expected"),
     [
         (("reference:", "referense:"), "unknown key 'referense'"),
-        (("reference: wiki-three", "reference: wiki-four"), "there is no arm 'wiki-four'"),
+        (("reference: wiki-three", "reference: wiki-four"), "no arm 'wiki-four'"),
         (("rounds: 3", "rounds: three"), "arm 'wiki-three'"),
     ],
 )
@@ -344,7 +344,7 @@ def test_a_grid_that_nobody_can_run_is_refused(tmp_path):
     axis = ", ".join(f"l{n}: {{seed: {n}}}" for n in range(40))
     recipe = f"title: T\nsource: s\ngrid:\n  a: {{{axis}}}\n  b: {{{axis}}}\n"
     with openai_server(debating) as server:
-        assert "make 1,600 arms" in refused(*arguments(tmp_path, server, recipe=recipe))
+        assert "found 1,600 arms" in refused(*arguments(tmp_path, server, recipe=recipe))
 
 
 @pytest.mark.slow
