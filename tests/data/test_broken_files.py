@@ -129,7 +129,7 @@ def test_a_folder_without_subjects(tmp_path):
         with pytest.raises(UserError, match=r"found no \*_test\.csv, .*; expected MMLU's folder test, val or dev"):
             read_dataset(tmp_path, dataset=dataset)
     write(tmp_path / "data" / "val" / "law_val.csv", "Which?,a,b,c,d,A\n")
-    with pytest.raises(UserError, match=r"there is no anatomy_val\.csv in it"):
+    with pytest.raises(UserError, match=r"this folder lacks anatomy_val\.csv"):
         read_dataset(tmp_path / "data" / "val", dataset="mmlu_med")
 
 
