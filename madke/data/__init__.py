@@ -1,4 +1,4 @@
-"""Dataset readers: files in, questions out; and stances that a debate may begin with."""
+"""Read datasets as questions, and first-round stances for debates."""
 
 from madke.data.dataset import read_dataset
 from madke.data.first_round import FirstRounds, first_rounds, read_first_rounds

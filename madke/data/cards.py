@@ -1,4 +1,4 @@
-"""Each published dataset's card (``eval/datasets/NAME.yaml``), and its questions from the repository that it names."""
+"""Dataset cards (``eval/datasets/NAME.yaml``), and questions from the Hugging Face repositories that they name."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class HuggingFace(BaseModel):
-    """Where the dataset is on Hugging Face, as files that need no code of others."""
+    """Where the dataset is on Hugging Face, as files that need no remote code."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     repository: _Text
     configs: tuple[_Text | None, ...] = (None,)
-    """Read one after the other; None: the repository has only one."""
+    """Configurations to read, in order; None: the repository has only one."""
     split: _Text
-    """The one that is read where none is named."""
+    """The default split."""
     owner: bool
-    """Whether the repository is the owner's, not a copy by others."""
+    """Whether the repository is the owner's and not a copy."""
 
 
 class Card(BaseModel):
-    """One dataset. What its questions are asked as is the format's ``task``."""
+    """One dataset. Its task is the ``task`` of its format."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,24 +44,24 @@ class Card(BaseModel):
     owner: _Text
     licence: _Text
     get: _Text
-    """The owner's page, and which files of it."""
+    """The owner's page, and which files to download."""
     files: _Text
-    """What the reader takes, and where ids come from."""
+    """The files that the reader accepts, and the origin of ids."""
     splits: Annotated[dict[str, Annotated[int, Field(gt=0)]], Field(min_length=1)]
-    """Name -> questions."""
+    """Name -> number of questions."""
     scored: _Text
-    """Which metrics, and what the literature reports."""
+    """The metrics, and what the literature reports."""
     faults: Annotated[tuple[_Text, ...], Field(min_length=1)]
-    """What is known to be wrong with it, or easy to get wrong."""
+    """Known errors of the dataset and common mistakes in its use."""
     papers: tuple[_Text, ...] = ()
     """How the papers that this project follows used it."""
     knowledge: str | None = None
-    """Where its evidence is."""
+    """Where the evidence for its answers is."""
     hugging_face: HuggingFace | None = None
 
 
 def card(name: str) -> Card:
-    """The card of a dataset; UserError for an unknown name, with the nearest."""
+    """The card of a dataset; for an unknown name, UserError with the closest name."""
     return read_yaml(asset("eval", "datasets", f"{get_format(name).name}.yaml"), Card)
 
 
@@ -73,19 +73,19 @@ def cards() -> dict[str, Card]:
 def read_hugging_face(
     dataset: str, *, split: str | None = None, copy: Path | None = None, task: str | None = None
 ) -> list[Entry]:
-    """The entries of a split of the repository that the dataset's card names; code of others is never run.
+    """Read a split of the repository that the dataset's card names; remote code is never run.
 
     Args:
         dataset: Its name (:data:`madke.data.formats.FORMATS`).
-        split: By default the card's.
-        copy: A folder with a copy of the repository; by default it is downloaded, into the cache of ``datasets``.
-        task: The answer format, in place of the dataset's.
+        split: Default: the card's.
+        copy: A folder with a copy of the repository; default: download it to the cache of ``datasets``.
+        task: The answer format; default: the dataset's.
     """
     repository = card(dataset).hugging_face
     if repository is None:
         raise UserError(f"the card of {dataset} names no Hugging Face repository; `madke datasets show {dataset}`")
     if copy is not None and not copy.is_dir():
-        raise UserError("is no folder; expected a copy of the Hugging Face repository", file=copy)
+        raise UserError("no such folder; expected a copy of the Hugging Face repository", file=copy)
     source = repository.repository if copy is None else str(copy)
     rows = (row for config in repository.configs for row in _rows(source, config, split or repository.split))
     return entries(get_format(dataset), rows, task=task, file=source)
@@ -95,10 +95,10 @@ def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
     try:
         import datasets
     except ImportError:
-        raise UserError("Hugging Face datasets need a package that is missing: pip install 'madke[datasets]'") from None
+        raise UserError("Hugging Face datasets need the package datasets: pip install 'madke[datasets]'") from None
     place = " ".join((source, *([config] if config else []), split))
     datasets.disable_progress_bars()
-    # Without a network the client warns of each try, twice, which the error says once.
+    # Without a network the client logs two warnings per attempt; the error below is enough.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         loaded = datasets.load_dataset(source, config, split=split)

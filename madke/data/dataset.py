@@ -1,4 +1,4 @@
-"""Questions of a file, ours or a published one, with the passages that the dataset brings along."""
+"""Read questions, and the passages that come with them, from madke's own format or a published dataset."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A question of a published dataset, with what the dataset brings along."""
+    """A question of a published dataset with its passages."""
 
     question: Question
     passages: Mapping[str, tuple[Passage, ...]] = field(default_factory=dict)
-    """Source -> passages in the dataset's order. ``context``: all of them; ``gold``: those that hold the evidence."""
+    """Source -> passages in the dataset's order. ``context``: all of them; ``gold``: those with the evidence."""
 
 
 def read_dataset(
@@ -40,19 +40,19 @@ def read_dataset(
     limit: int | None = None,
     sample_seed: int | None = None,
 ) -> list[Question]:
-    """The questions of a file, in its order.
+    """Read the questions of a file, in order.
 
     Args:
         path: The file; for MMLU also a folder.
-        dataset: A name of :data:`madke.data.formats.READERS`; None: our own JSON Lines
+        dataset: A name in :data:`madke.data.formats.READERS`; None: madke's own JSON Lines
             (:func:`madke.data.read_questions`).
-        task: The answer format, in place of the dataset's; for our own, of lines that name none.
-        ids: A list of ids, by path or name: only these questions are read.
-        limit: The largest number of questions. Without ``sample_seed`` the first ones are taken.
-        sample_seed: Draws the sample (:func:`madke.data.sampling.sample`).
+        task: The answer format, instead of the dataset's; in madke's own format, of lines without a task.
+        ids: The path or name of a list of ids; only these questions are read.
+        limit: Maximum number of questions. Without ``sample_seed`` the first ones are taken.
+        sample_seed: Seed of a random sample (:func:`madke.data.sampling.sample`).
 
     Raises:
-        UserError: The file or one of its entries is wrong, a name is unknown, or there is a seed and no limit.
+        UserError: The file or an entry is invalid, a name is unknown, or a seed comes without a limit.
     """
     if dataset is None:
         try:
@@ -77,7 +77,7 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
 
 
 def _hint(path: Path, dataset: str | None = None) -> str:
-    """By which names a file that was not read as this dataset can be read; empty where it is one of it, or of none."""
+    """The names of other datasets that can read the file; empty if ``dataset`` fits the file, or none does."""
     likely = [name for name in FORMATS if _reads_first(name, path)]
     if not likely or dataset in likely:
         return ""
@@ -85,7 +85,7 @@ def _hint(path: Path, dataset: str | None = None) -> str:
 
 
 def _reads_first(name: str, path: Path) -> bool:
-    """Whether the first entry of a file is a labelled one of this dataset."""
+    """Whether the first entry of a file is a labelled entry of this dataset."""
     try:
         return any(_item(FORMATS[name], row).answers for row in islice(FORMATS[name].rows(path), 1))
     except UserError:
@@ -93,12 +93,12 @@ def _reads_first(name: str, path: Path) -> bool:
 
 
 def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> Iterator[tuple[Row, Entry]]:
-    """What somebody's reader yields; a question that does not say which dataset it is of, is of this one."""
+    """The questions of a user's reader; their ``metadata["dataset"]`` defaults to its name."""
     try:
         questions = list(reader(path))
     except UserError:
         raise
-    except Exception as error:  # somebody else's code: whatever it raises is told, not shown as ours
+    except Exception as error:  # a plug-in's code
         raise UserError(f"the reader {name!r} failed: {type(error).__name__}: {error}", file=path) from error
     for number, question in enumerate(questions, start=1):
         row = Row(fields={}, file=path, number=number)
@@ -109,7 +109,7 @@ def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> 
 
 
 def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
-    """The entries of a dataset's rows, of a file or of its Hugging Face repository."""
+    """The entries in the rows of a file or of a Hugging Face repository."""
     return _checked(_entries(format_, rows, task or format_.task), task, file)
 
 
@@ -124,44 +124,44 @@ def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[
 
 
 def _checked(found: Iterable[tuple[Row, Entry]], task: str | None, file: Path | str) -> list[Entry]:
-    """The entries, if each is one that its task takes, ids differ, and there are some."""
+    """The entries; UserError if there are none, two share an id, or one is invalid for its task."""
     if task is not None:
-        TASKS[task]  # imported: the caller named it
+        TASKS[task]  # imports the task that the caller named
     kept: dict[str, tuple[Row, Entry]] = {}
     for row, entry in found:
         question = entry.question
         if wrong := get_task(question.task).check(question):
             raise row.error(wrong)
         if question.id in kept:
-            raise row.error(f"id {question.id!r} is that of {kept[question.id][0].place} already; ids must differ")
+            raise row.error(f"id {question.id!r} was already used on {kept[question.id][0].place}; ids must be unique")
         kept[question.id] = row, entry
     if not kept:
-        raise UserError("holds no question", file=file)
+        raise UserError("the file contains no question", file=file)
     _warn_unlabelled([entry.question for _, entry in kept.values()], file)
     return [entry for _, entry in kept.values()]
 
 
 def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
-    """Say what of the file can be neither right nor wrong: a test split, the wrong keys, a label that got lost."""
+    """Warn about questions without gold answers, which cannot be scored: test splits, wrong keys, lost labels."""
     without, n = [question.id for question in questions if not question.answers], len(questions)
     if len(without) == n:
         _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
     elif without:
-        said = "%s: %d of %d questions have no gold answer, so they are in no score (first: %r)"
-        _log.warning(said, file, len(without), n, without[0])
+        warning = "%s: %d of %d questions have no gold answer and are not scored (first: %r)"
+        _log.warning(warning, file, len(without), n, without[0])
 
 
 def _item(format_: Format, row: Row) -> Item:
     if "golden_answers" in row.fields:
         raise row.error(
-            "found 'golden_answers': this is madke's own JSONL; leave --dataset out "
+            "found 'golden_answers', so this file is in madke's own format; omit --dataset "
             "(madke ablate: give --data PATH without NAME=)"
         )
     return format_.item(row)
 
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
-    """The entry; passages are known by question and place, which tells nothing of what they are."""
+    """The entry of an item; a passage's key is question id and position, which does not reveal its kind."""
     metadata: dict[str, Any] = {"dataset": dataset, **item.metadata}
     keys: dict[str, list[str]] = {}
     passages: dict[str, list[Passage]] = {}
@@ -175,7 +175,7 @@ def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
             )
     if "misinformation" in keys:
         metadata["misinformation_passages"] = keys["misinformation"]
-    # Titles say what is evidence in the pools of every source, keys only in those of the dataset's own passages.
+    # Titles mark evidence in the pools of every source; keys only in pools of the dataset's own passages.
     if "gold" in keys and "gold_titles" not in metadata:
         metadata["gold_passages"] = keys["gold"]
     question = Question(

@@ -1,4 +1,4 @@
-"""First-round stances that come from outside: sampled elsewhere, or the first round of another run."""
+"""First-round stances from a file or from the first round of another run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FirstRounds:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """Question id -> hash of what is given, wherever it came from."""
+        """Question id -> hash of its first rounds."""
         found = {}
         for id_, rounds in self.rounds.items():
             turns = [(repeat, [asdict(turn) for turn in rounds[repeat]]) for repeat in sorted(rounds)]
@@ -41,19 +41,19 @@ class FirstRounds:
         return found
 
     def reordered(self, order: Literal["same", "reversed", "rotated"]) -> FirstRounds:
-        """The same stances at other places: who stood first now says what the last one said, and so on.
+        """Assign the stances to other debaters: in reversed order, or rotated by one.
 
-        Names stay where they are, since readers who are among them read by their own order.
+        The order of the names does not change, because debaters read each other in that order.
         """
         if order == "same":
             return self
-        moved = {}
+        found = {}
         for id_, rounds in self.rounds.items():
-            moved[id_] = {repeat: _moved(turns, reverse=order == "reversed") for repeat, turns in rounds.items()}
-        return FirstRounds(rounds=moved)
+            found[id_] = {repeat: _reordered(turns, reverse=order == "reversed") for repeat, turns in rounds.items()}
+        return FirstRounds(rounds=found)
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
-        """The first round of one debate. A question with one given round has it in every repeat."""
+        """The first round of one debate. A question with a single first round uses it in every repeat."""
         rounds = self.rounds[question]
         return next(iter(rounds.values())) if len(rounds) == 1 else rounds[repeat]
 
@@ -71,20 +71,21 @@ class _Line(Identified):
 
 
 def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Protocol) -> FirstRounds:
-    """The stances of a JSONL file; lines of other questions are passed over.
+    """Read the stances of a JSONL file; lines of other questions are ignored.
 
-    A line is ``{"id", "stances": [{"agent", "text", "answer"?}]}``. An answer that is not there is read from the text,
-    by the protocol's marker and the reader of the question's task.
+    A line is ``{"id", "stances": [{"agent", "text", "answer"?}]}``. A missing answer is parsed from the text with the
+    protocol's marker and the question's task.
 
     Raises:
-        UserError: The file or one of its lines is wrong, or a question has none.
+        UserError: The file or a line is invalid, or a question has no stances.
     """
     asked = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}
     for number, line in read_lines(path, _Line):
         if line.id in asked:
             try:
-                rounds[line.id] = {0: _distinct([_turn(said, asked[line.id], protocol) for said in line.stances])}
+                turns = [_turn(stance, asked[line.id], protocol) for stance in line.stances]
+                rounds[line.id] = {0: _distinct(turns)}
             except UserError as error:
                 raise UserError(f"question {line.id!r}: {error}", file=path, line=number) from None
     return _complete(rounds, questions, 1, path)
@@ -93,12 +94,12 @@ def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Proto
 def first_rounds(
     transcripts: Iterable[Transcript], questions: Sequence[Question], repeats: int, path: Path
 ) -> FirstRounds:
-    """The first round of each of a run's transcripts; each repeat has its own where the run has several.
+    """The first rounds of a run's transcripts, one for each repeat of the run.
 
-    Transcripts of other questions are passed over. ``path`` is the run's, for errors.
+    Transcripts of other questions are ignored. ``path`` is the run's, for errors.
 
     Raises:
-        UserError: A question has no first round with a stance in it, or its text is another one there.
+        UserError: A question has no first round with a stance, or its text differs from the transcript's.
     """
     asked = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}
@@ -107,13 +108,13 @@ def first_rounds(
         if question is None:
             continue
         if question.question != transcript.question:
-            found = f"its question {question.id!r} is {transcript.question!r}, not {question.question!r}"
+            found = f"found {transcript.question!r} as question {question.id!r}, expected {question.question!r}"
             raise UserError(found, file=path)
-        # What was said, without how it came about.
-        said = [
-            (turn.agent, replace(turn.stance, stage="speak", truncated=None)) for turn in transcript.rounds[0].turns
+        # Keep the stances only, not how they were obtained.
+        turns = [
+            Turn(agent=turn.agent, stance=replace(turn.stance, stage="speak", truncated=None))
+            for turn in transcript.rounds[0].turns
         ]
-        turns = [Turn(agent=agent, stance=stance) for agent, stance in said]
         if any(turn.stance.status != "failed" for turn in turns):
             rounds.setdefault(transcript.id, {})[transcript.repeat] = _distinct(turns)
     return _complete(rounds, questions, repeats, path)
@@ -121,38 +122,38 @@ def first_rounds(
 
 def _complete(rounds: Mapping[str, Rounds], questions: Sequence[Question], repeats: int, path: Path) -> FirstRounds:
     for question in questions:
-        there = rounds.get(question.id, {})
-        if not there:
-            raise UserError(f"holds no first-round stance for question {question.id!r}", file=path)
-        if len(there) > 1 and (missing := [repeat for repeat in range(repeats) if repeat not in there]):
-            raise UserError(f"holds no first round for question {question.id!r}, repeat {missing[0]}", file=path)
+        found = rounds.get(question.id, {})
+        if not found:
+            raise UserError(f"no first-round stance for question {question.id!r}", file=path)
+        if len(found) > 1 and (missing := [repeat for repeat in range(repeats) if repeat not in found]):
+            raise UserError(f"no first round for question {question.id!r}, repeat {missing[0]}", file=path)
     return FirstRounds(rounds=rounds)
 
 
-def _turn(said: _Stance, question: Question, protocol: Protocol) -> Turn:
-    text, task = without_reasoning(said.text), get_task(question.task)
-    if said.answer is not None:
-        answer = task.read(said.answer, question)
+def _turn(line: _Stance, question: Question, protocol: Protocol) -> Turn:
+    text, task = without_reasoning(line.text), get_task(question.task)
+    if line.answer is not None:
+        answer = task.read(line.answer, question)
         if answer is None:
-            raise UserError(f"{said.answer!r} of {said.agent!r} is no answer of task {question.task}")
-        # Who reads it is shown what was said; without a text that is the answer.
+            raise UserError(f"the answer {line.answer!r} of {line.agent!r} is not valid for task {question.task}")
+        # Other debaters read the text; if it is empty, they read the answer.
         stance = Stance(text=text or f"My answer is {marked(answer, protocol.marker)}.", answer=answer, rule="given")
     else:
         parsed = answer_of(text, task, question, protocol.marker)
         stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
     confidence = parse_confidence(text).value if protocol.finish == "weighted" else None
-    return Turn(agent=said.agent, stance=replace(stance, confidence=confidence))
+    return Turn(agent=line.agent, stance=replace(stance, confidence=confidence))
 
 
-def _moved(turns: tuple[Turn, ...], *, reverse: bool) -> tuple[Turn, ...]:
-    said = turns[::-1] if reverse else turns[-1:] + turns[:-1]
-    return tuple(replace(what, agent=who.agent) for who, what in zip(turns, said, strict=True))
+def _reordered(turns: tuple[Turn, ...], *, reverse: bool) -> tuple[Turn, ...]:
+    order = turns[::-1] if reverse else turns[-1:] + turns[:-1]
+    return tuple(replace(turn, agent=at.agent) for at, turn in zip(turns, order, strict=True))
 
 
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     for agent, count in Counter(turn.agent for turn in turns).items():
         if not is_name(agent):
-            raise UserError(f"agent {agent!r}: a name is one line with a letter or digit in it")
+            raise UserError(f"agent {agent!r}: expected a name of one line with at least one letter or digit")
         if count > 1:
-            raise UserError(f"agent {agent!r} has {count} stances; names must differ")
+            raise UserError(f"agent {agent!r} has {count} stances; names must be unique")
     return tuple(turns)

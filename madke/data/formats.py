@@ -1,4 +1,4 @@
-"""Published datasets by name, each read as its owner ships it; and the readers of plugins."""
+"""Readers of the published datasets, in their owners' formats, and the registry of all readers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _triviaqa(row: Row) -> Item:
 
 
 def _aliases(row: Row) -> tuple[str, ...]:
-    """The value, its aliases and what people answered; none in a split without labels."""
+    """The value, its aliases and human answers; empty in a split without labels."""
     key = "Answer" if "Answer" in row.fields else "answer"
     answer = row.fields.get(key)
     if answer is None:
@@ -50,11 +50,11 @@ def _aliases(row: Row) -> tuple[str, ...]:
 
 
 def _kilt(row: Row) -> Item:
-    """KILT (Petroni et al., 2021): each output may hold an answer, and the pages that it stands on."""
+    """KILT (Petroni et al., 2021): each output may hold an answer and the pages that contain it."""
     outputs = row.fields["output"]
     answers = [row.checked(output["answer"], "answer") for output in outputs if output.get("answer")]
     if not answers:
-        raise row.error("'output' holds no 'answer'")
+        raise row.error("'output' contains no 'answer'")
     pages = [page for output in outputs for page in output.get("provenance") or []]
     return Item(
         id=row.text("id"),
@@ -69,7 +69,7 @@ def _gold_titles(titles: Iterable[str]) -> dict[str, Any]:
 
 
 def _nq_open(row: Row) -> Item:
-    """NQ-open (Kwiatkowski et al., 2019; Lee et al., 2019): question and short answers, one object a line."""
+    """NQ-open (Kwiatkowski et al., 2019; Lee et al., 2019): question and short answers, one object per line."""
     if isinstance(answer := row.fields.get("answer"), str):
         raise row.error(f"'answer' is {short(answer)}; expected a list")
     return Item(question=row.text("question"), answers=row.texts("answer"))
@@ -78,9 +78,9 @@ def _nq_open(row: Row) -> Item:
 def _multihop(types: Collection[str], row: Row) -> Item:
     """HotpotQA (Yang et al., 2018) and 2WikiMultiHopQA (Ho et al., 2020), which share one schema.
 
-    ``context`` is a list of [title, sentences]; ``supporting_facts`` a list of [title, sentence number]; on Hugging
-    Face both are columns. Also read: files without paragraphs, and the layout that has the two gold paragraphs as
-    ``para_a`` and ``para_b`` beside ``distractors``.
+    ``context`` is a list of [title, sentences], ``supporting_facts`` a list of [title, sentence number]; on Hugging
+    Face both are columns. Files without paragraphs are accepted, and files with the two gold paragraphs in ``para_a``
+    and ``para_b`` and the others in ``distractors``.
     """
     fields = row.fields
     if fields.get("type") and fields["type"] not in types:
@@ -103,18 +103,18 @@ def _multihop(types: Collection[str], row: Row) -> Item:
 
 
 def _answers(row: Row) -> tuple[str, ...]:
-    """One text, or a list of ``answers`` as 2WikiMultiHopQA is passed on too; test splits have none."""
+    """One ``answer``, or a list of ``answers`` as in some copies of 2WikiMultiHopQA; empty in test splits."""
     if row.fields.get("answers") is not None:
         return row.texts("answers")
     if row.fields.get("answer") is None:
         return ()
     if "####" in (answer := row.text("answer")):
-        raise row.error("'answer' holds '####', as the worked solutions of GSM8K; expected a short answer")
+        raise row.error("'answer' contains '####' like the worked solutions of GSM8K; expected a short answer")
     return (answer,)
 
 
 def _pairs(value: Any, second: str) -> list[tuple[Any, Any]]:
-    """Pairs of a title and something, from a list of them or from columns."""
+    """Pairs of a title and another value, from a list of pairs or from columns."""
     if isinstance(value, Mapping):
         return list(zip(value["title"], value[second], strict=True))
     return [(title, other) for title, other in value or ()]
@@ -123,7 +123,7 @@ def _pairs(value: Any, second: str) -> list[tuple[Any, Any]]:
 def _page(row: Row, title: Any, sentences: Any, gold: Collection[str]) -> Paragraph:
     if not isinstance(sentences, list):
         raise row.error(f"'context': the sentences of {short(title)} are {type(sentences).__name__}; expected texts")
-    # HotpotQA's sentences begin with the space that parts them, 2WikiMultiHopQA's do not.
+    # HotpotQA's sentences start with a space, 2WikiMultiHopQA's do not.
     text = " ".join(stripped for sentence in sentences if (stripped := sentence.strip()))
     title = row.checked(title, "title")
     return Paragraph(title=title, text=row.checked(text or title, "context"), kind="gold" if title in gold else "other")
@@ -135,15 +135,15 @@ _ESCAPES = {
 
 
 def _page_title(name: str) -> str:
-    """The title of a page from the name that FEVER gives it: ``Soul_Food_-LRB-film-RRB-``, accents decomposed."""
+    """The title of a page from its FEVER name, such as ``Soul_Food_-LRB-film-RRB-``, with decomposed accents."""
     for escape, sign in _ESCAPES.items():
         name = name.replace(escape, sign)
     return unicodedata.normalize("NFC", name)
 
 
 def _fever(row: Row) -> Item:
-    """FEVER (Thorne et al., 2018): one claim a line, with the sentences of Wikipedia that decide it."""
-    # A sentence is [annotation, evidence, page, number]; claims without enough information have no page.
+    """FEVER (Thorne et al., 2018): one claim per line, with the Wikipedia sentences that verify it."""
+    # A sentence is [annotation, evidence, page, number]; the page is None for claims without enough information.
     sentences = [sentence for group in row.fields.get("evidence", ()) for sentence in group]
     pages = [row.checked(page, "evidence") for _, _, page, _ in sentences if page is not None]
     return Item(
@@ -163,7 +163,7 @@ _KINDS: Mapping[str, Literal["gold", "misinformation", "other"]] = {
 
 
 def _ramdocs(row: Row) -> Item:
-    """RAMDocs (Wang et al., 2025): ambiguous questions with documents that are right, wrong, or beside the point."""
+    """RAMDocs (Wang et al., 2025): ambiguous questions with documents that are correct, wrong, or irrelevant."""
     wrong = row.texts("wrong_answers") if row.fields.get("wrong_answers") else ()
     return Item(
         question=row.text("question"),
@@ -186,31 +186,31 @@ _MMLU_FILE = re.compile(r"(?P<subject>.*?)(?:_(?P<split>test|val|dev))?\.csv(?:\
 
 
 def _mmlu_rows(subjects: Collection[str], path: Path) -> Iterator[Row]:
-    """The rows of one subject's file, or of a folder of one split; of these subjects only, if any are named."""
+    """The rows of one subject's file, or of a folder with one split; ``subjects`` (if any) limits the subjects."""
     named = [(file, _MMLU_FILE.fullmatch(file.name)) for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     files = {match["subject"]: file for file, match in named if match and (match["split"] or not path.is_dir())}
     chosen: Collection[str] = files
     if path.is_dir():
         if len(splits := sorted({match["split"] for _, match in named if match and match["split"]})) != 1:
             found = " and ".join(f"*_{split}.csv" for split in splits) or "no *_test.csv, *_val.csv or *_dev.csv"
-            raise UserError(f"holds {found}; expected MMLU's folder test, val or dev", file=path)
+            raise UserError(f"found {found}; expected MMLU's folder test, val or dev", file=path)
         chosen = subjects or files
         if missing := [subject for subject in chosen if subject not in files]:
-            raise UserError(f"there is no {missing[0]}_{splits[0]}.csv in it", file=path)
+            raise UserError(f"this folder lacks {missing[0]}_{splits[0]}.csv", file=path)
     elif subjects and files.keys().isdisjoint(subjects):
-        raise UserError(f"the subject {', '.join(files)!r} is not one of {', '.join(subjects)}", file=path)
+        raise UserError(f"found subject {', '.join(files)!r}, expected one of {', '.join(subjects)}", file=path)
     for subject in chosen:
         for row in csv_rows(files[subject], ("question", *_LETTERS, "answer"), header=False):
             yield Row(fields={**row.fields, "subject": subject}, file=row.file, line=row.line, number=row.number)
 
 
 def _mmlu(row: Row) -> Item:
-    """MMLU (Hendrycks et al., 2021). A subject is a CSV file without header: question, four options, letter."""
+    """MMLU (Hendrycks et al., 2021): a CSV file without header per subject, with question, four options, letter."""
     letter = row.fields["answer"]
     if type(letter) is int and 0 <= letter < len(_LETTERS):
         letter = _LETTERS[letter]
     if not isinstance(letter, str) or letter.strip() not in tuple(_LETTERS):
-        raise row.error(f"the answer is {short(letter)}; expected a letter of A to D")
+        raise row.error(f"the answer is {short(letter)}; expected a letter from A to D")
     choices = row.fields["choices"] if "choices" in row.fields else [row.fields[letter] for letter in _LETTERS]
     subject = row.text("subject")
     return Item(
@@ -227,14 +227,14 @@ _TARGET = re.compile(r"\s*\(([A-Z])\)\s*")
 
 
 def _bbh(wording: str, row: Row) -> Item:
-    """A task of BIG-Bench Hard (Suzgun et al., 2022); its files differ from others' only in a wording of all questions.
+    """A task of BIG-Bench Hard (Suzgun et al., 2022), recognised by ``wording``, which all its questions contain.
 
-    A document holds ``examples`` of ``input``, a question with its lettered options at the end, and ``target``, the
-    letter of the right one in brackets.
+    Each of the ``examples`` has ``input``, a question followed by its lettered options, and ``target``, the correct
+    letter in brackets.
     """
     question, _, listed = row.text("input").partition("\nOptions:\n")
     if wording not in question:
-        raise row.error(f"'input' is {short(question)}; expected a question with the words {wording!r}")
+        raise row.error(f"'input' is {short(question)}; expected a question that contains {wording!r}")
     options = [_OPTION.fullmatch(line) for line in listed.strip().split("\n")]
     choices = {option[1]: option[2] for option in options if option}
     if list(choices) != list(ascii_uppercase[: len(options)]):
@@ -256,15 +256,15 @@ def _math500(row: Row) -> Item:
 
 
 def _gsm8k(row: Row) -> Item:
-    """GSM8K (Cobbe et al., 2021): the result stands behind ``####``, at the end of a worked solution."""
+    """GSM8K (Cobbe et al., 2021): a worked solution that ends in ``####`` and the result."""
     _, mark, result = row.text("answer").rpartition("####")
     if not mark or not result.strip():
-        raise row.error("'answer' does not end with #### and a number")
+        raise row.error("'answer' does not end in #### and a number")
     return Item(question=row.text("question"), answers=(result.strip(),))
 
 
 def _ciar(row: Row) -> Item:
-    """Counter-intuitive arithmetic reasoning (Liang et al., 2024): a question, its answers, and the trap it sets."""
+    """Counter-intuitive arithmetic reasoning (Liang et al., 2024): a question, its answers, and its trap answers."""
     wrong = list(row.texts("incorrect answer"))
     return Item(question=row.text("question"), answers=row.texts("answer"), metadata={"wrong_answers": wrong})
 
@@ -273,7 +273,7 @@ _CHINESE, _ENGLISH, _WRONG = "chinese_source", "english_target_correct", "englis
 
 
 def _commonmt_rows(path: Path) -> Iterator[Row]:
-    """The owner's CSV (source, right and wrong translation), or files ``.zh`` and ``.en``, line by line."""
+    """The owner's CSV (source, correct and wrong translation), or two line-aligned files ``.zh`` and ``.en``."""
     if path.suffix == ".csv":
         yield from csv_rows(path, (_CHINESE, _ENGLISH, _WRONG), header=True)
         return
@@ -282,7 +282,9 @@ def _commonmt_rows(path: Path) -> Iterator[Row]:
     references = path.with_suffix(".en")
     source, target = lines(path), lines(references)
     if len(source) != len(target):
-        raise UserError(f"has {len(source)} lines and {references.name} has {len(target)}; expected as many", file=path)
+        raise UserError(
+            f"found {len(source)} lines, but {len(target)} in {references.name}; expected as many", file=path
+        )
     for number, (chinese, english) in enumerate(zip(source, target, strict=True), start=1):
         yield Row(fields={_CHINESE: chinese, _ENGLISH: english}, file=path, line=number, number=number)
 
@@ -315,10 +317,10 @@ _FORMATS = (
 )
 
 FORMATS = {format_.name: format_ for format_ in _FORMATS}
-"""Name -> format of every dataset of ours; each has a card in ``eval/datasets/``."""
+"""Name -> format of every built-in dataset; each has a card in ``eval/datasets/``."""
 
 DatasetReader = Callable[[Path], Iterable[Question]]
-"""Somebody's reader: the questions of a file."""
+"""A user's reader: returns the questions of a file."""
 
 READERS: Registry[Format | DatasetReader] = Registry(
     "dataset",
@@ -326,11 +328,11 @@ READERS: Registry[Format | DatasetReader] = Registry(
     "madke.datasets",
     check=lambda value: None if callable(value) else f"is {type(value).__name__}; expected a function of a path",
 )
-"""What ``--dataset`` takes: our formats, the readers of plugins, and ``module:object``."""
+"""The values of ``--dataset``: built-in formats, readers of plug-ins, and ``module:object``."""
 
 
 def get_format(name: str) -> Format:
-    """The format of a dataset of ours; UserError for an unknown name, with the nearest."""
+    """The format of a built-in dataset; for an unknown name, UserError with the closest name."""
     if name not in FORMATS:
         raise unknown("dataset", name, FORMATS)
     return FORMATS[name]

@@ -1,4 +1,4 @@
-"""What a reader of a published file yields, and the rows of the file: JSON Lines, one JSON document, or CSV."""
+"""Rows of published files (JSON Lines, one JSON document, or CSV), and the items that readers make of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from madke.files import opened, read_jsonl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paragraph:
-    """A text that the dataset brings along with a question."""
+    """A text that comes with a question of the dataset."""
 
     title: str
     text: str
     kind: Literal["gold", "misinformation", "other"] = "other"
-    """``gold``: it holds evidence for the answer; ``misinformation``: it states a wrong one."""
+    """``gold``: contains evidence for the answer; ``misinformation``: states a wrong answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,12 +30,12 @@ class Item:
 
     question: str
     answers: tuple[str, ...]
-    """Gold answer first, then its aliases; letters where there are choices. Empty where the split is unlabelled."""
+    """Gold answer first, then its aliases; letters if there are choices. Empty in an unlabelled split."""
     id: str | None = None
-    """None: its place becomes its id."""
+    """None: the id is made from the position."""
     series: str | None = None
-    """Places are counted in it, from 0, as MIRAGE (Xiong et al., 2024) numbers the questions of a subject of MMLU;
-    None: in the whole dataset, from 1."""
+    """Positions are counted within the series from 0, as MIRAGE (Xiong et al., 2024) numbers the questions of an MMLU
+    subject; None: within the whole dataset from 1."""
     choices: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     paragraphs: tuple[Paragraph, ...] = ()
@@ -43,35 +43,35 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """The fields of one entry as the file has them, and where that is."""
+    """The fields of one entry as in the file, and their position."""
 
     fields: Mapping[str, Any]
     file: Path | str
     line: int | None = None
-    """1-based, in files of lines."""
+    """1-based; None for files without lines."""
     number: int
-    """1-based place among the entries."""
+    """1-based position among the entries."""
 
     @property
     def place(self) -> str:
-        """Its line, or its number where there are no lines."""
+        """The line, or the number of the entry if there are no lines."""
         return f"line {self.line}" if self.line is not None else f"item {self.number}"
 
     def error(self, message: str) -> UserError:
-        """The error for what is wrong with this row."""
+        """A UserError about this row."""
         where = "" if self.line is not None else f"{self.place}: "
         return UserError(where + message, file=self.file, line=self.line)
 
     def text(self, *keys: str) -> str:
-        """The text under the first of these keys that there is; UserError where there is none."""
+        """The text of the first of these keys that is present; UserError if none is."""
         for key in keys:
             if key in self.fields:
                 return self.checked(self.fields[key], key)
-        found = ", ".join(map(repr, self.fields)) or "no keys"
-        raise self.error(f"there is no {keys[0]!r}; expected a text; found {found}")
+        found = ", ".join(map(repr, self.fields)) or "(none)"
+        raise self.error(f"{keys[0]!r} is missing; expected a text; found the keys {found}")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The texts under a key, each once, at least one; one text counts as a list of it."""
+        """The distinct texts of a key, at least one; a single text counts as a list of one."""
         if key not in self.fields:
             return (self.text(key),)
         value = self.fields[key]
@@ -81,46 +81,45 @@ class Row:
         return tuple(dict.fromkeys(self.checked(entry, key) for entry in entries))
 
     def checked(self, value: object, what: str) -> str:
-        """The value, if it is a text (or a finite number, written as one) with something in it."""
+        """The value, if it is a non-blank text or a finite number, which is converted to text."""
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             value = str(value)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{what!r} is {short(value)}; expected a text")
         if any("\ud800" <= character <= "\udfff" for character in value):
-            raise self.error(f"{what!r} holds half of a surrogate pair, which is no character")
+            raise self.error(f"{what!r} contains half of a surrogate pair, which is no valid character")
         return value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """How one dataset is published. Its name is that of its card, and ``metadata["dataset"]`` of its questions."""
+    """The format of one dataset. Its card and ``metadata["dataset"]`` of its questions have the same name."""
 
     name: str
     task: str
     rows: Callable[[Path], Iterator[Row]]
-    """The rows of a file (or folder) as the owner ships it."""
+    """Reads the rows of a file (or folder) as the owner publishes it."""
     read: Callable[[Row], Item]
-    """One row, of a file or of the Hugging Face repository that the card names. Whatever it raises is told as a row
-    that is no entry of the dataset."""
+    """Converts one row of a file, or of the Hugging Face repository that the card names."""
 
     def item(self, row: Row) -> Item:
-        """The row's item; UserError where it is no entry of this dataset."""
+        """The item of a row; UserError if the row is no entry of this dataset."""
         try:
             return self.read(row)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise row.error(f"is no entry of {self.name}: {type(error).__name__}: {error}") from None
+            raise row.error(f"not a valid entry of {self.name}: {type(error).__name__}: {error}") from None
 
 
 def short(value: object) -> str:
-    """The value as an error quotes it."""
+    """The value as quoted in an error, at most 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
-    """The objects of a JSON Lines file (``.jsonl``), or of a list in a JSON document; ``.gz`` is unpacked.
+    """Yield the objects of a JSON Lines file (``.jsonl``) or of a list in a JSON document, which may be gzipped.
 
-    ``under`` is the key of the list, where the document is an object that holds it; the bare list is read too.
+    ``under`` is the key of the list if the document is an object; a bare list is accepted too.
     """
     if ".jsonl" in path.suffixes:
         for number, (line, fields) in enumerate(read_jsonl(path), start=1):
@@ -143,14 +142,15 @@ def _document(path: Path) -> object:
         with opened(path) as file:
             return json.load(file)
     except json.JSONDecodeError as error:
-        hint = "; a file with one object a line is named .jsonl" if error.msg == "Extra data" else ""
-        raise UserError(f"is not JSON: {error.msg}, column {error.colno}{hint}", file=path, line=error.lineno) from None
+        hint = "; name a file with one object per line .jsonl" if error.msg == "Extra data" else ""
+        found = f"is not JSON: {error.msg}, column {error.colno}{hint}"
+        raise UserError(found, file=path, line=error.lineno) from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"is not JSON: {error}", file=path) from None
 
 
 def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
-    """The rows of a CSV file in UTF-8, as fields of these names; with ``header`` its first row must hold them."""
+    """Yield the rows of a UTF-8 CSV file with these columns; ``header``: the first row must contain their names."""
     reader = csv.reader(f"{line}\n" for line in lines(path))
     begins = number = 1
     try:
@@ -171,7 +171,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Ro
 
 
 def lines(path: Path) -> list[str]:
-    r"""The lines of a text file in UTF-8, without their ends: only ``\n`` and ``\r\n`` end one."""
+    r"""The lines of a UTF-8 text file without line ends; only ``\n`` and ``\r\n`` end a line."""
     try:
         with opened(path) as file:
             text = file.read().decode("utf-8-sig")

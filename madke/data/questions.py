@@ -1,4 +1,4 @@
-"""The project's own question format: one JSON object a line."""
+"""The project's own question format: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from madke.yaml_file import validated
 
 _Text = Annotated[str, Field(pattern=r"\S")]
 Id = Annotated[str, Field(pattern=r"\S", coerce_numbers_to_str=True)]
-"""An id in a file: a text, or a number as one."""
+"""An id in a file: a text, or a number that is converted to text."""
 
 
 class Identified(BaseModel):
-    """A line of a file whose ids differ."""
+    """A line of a file with unique ids."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,10 +41,10 @@ L = TypeVar("L", bound=Identified)
 
 
 def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
-    """(1-based line number, record) of every line of a JSON Lines file; ``.gz`` is unpacked.
+    """Yield (1-based line number, record) for every line of a JSON Lines file, which may be gzipped (``.gz``).
 
     Raises:
-        UserError: The file or a line is wrong, or an id stands on two lines; the message names the line.
+        UserError: The file or a line is invalid, or an id occurs twice; the message names the line.
     """
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
@@ -54,15 +54,15 @@ def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
 
 
 def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
-    """The questions of a JSONL file, in its order.
+    """Read the questions of a JSONL file, in order.
 
     A line is ``{"id", "question", "golden_answers"?, "choices"?, "task"?, "metadata"?}``. With ``choices``, golden
-    answers are letters, or 0-based indices as JSON numbers, which become letters.
+    answers are letters, or 0-based indices as JSON numbers, which are converted to letters.
 
-    ``task`` is that of lines that name none, by default ``choice`` where there are choices, else ``short_answer``.
+    ``task`` applies to lines without a task; default: ``choice`` for lines with choices, else ``short_answer``.
 
     Raises:
-        UserError: The file or one of its lines is wrong; the message names the line.
+        UserError: The file or a line is invalid; the message names the line.
     """
     if task is not None:
         TASKS[task]
@@ -73,7 +73,7 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
         except UserError as error:
             raise UserError(str(error), file=path, line=number) from None
     if not questions:
-        raise UserError("holds no question", file=path)
+        raise UserError("the file contains no question", file=path)
     return questions
 
 
@@ -82,8 +82,8 @@ def _question(line: _Line, task: str | None) -> Question:
     answers = []
     for answer in line.golden_answers:
         if isinstance(answer, int) and answer not in range(len(letters)):
-            expected = f"indices of 0 to {len(letters) - 1}" if letters else "texts"
-            raise UserError(f"'golden_answers' holds {answer!r}; expected {expected}")
+            expected = f"indices from 0 to {len(letters) - 1}" if letters else "texts"
+            raise UserError(f"'golden_answers' contains {answer!r}; expected {expected}")
         answers.append(letters[answer] if isinstance(answer, int) else answer)
     question = Question(
         id=line.id,
@@ -93,13 +93,13 @@ def _question(line: _Line, task: str | None) -> Question:
         choices=line.choices,
         metadata=line.metadata,
     )
-    if said := get_task(question.task).check(question):
-        raise UserError(said)
+    if wrong := get_task(question.task).check(question):
+        raise UserError(wrong)
     return question
 
 
 def question_to_json(question: Question) -> bytes:
-    """The question as a line of a question file, without the newline; read again it is equal."""
+    """The question as a line of a question file, without the newline; reading it gives an equal question."""
     item = {
         "id": question.id,
         "question": question.question,
@@ -112,6 +112,6 @@ def question_to_json(question: Question) -> bytes:
     return json.dumps(kept, ensure_ascii=False).encode()
 
 
-def question_of(item: Mapping[str, Any], task: str | None) -> Question:
-    """A question from the fields of its line; see :func:`read_questions`."""
+def question_from_fields(item: Mapping[str, Any], task: str | None) -> Question:
+    """Make a question of the fields of a line; see :func:`read_questions`."""
     return _question(validated(item, _Line), task)

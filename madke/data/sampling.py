@@ -1,4 +1,4 @@
-"""Which questions of a file are asked: those of a list of ids, the first ones, or a sample by the hash of each id."""
+"""Choose questions of a file: by a list of ids, the first ones, or a sample by the hash of each id."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 
 def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Callable[[T], str]) -> list[T]:
-    """Some of the items, in their order.
+    """The first items or a random sample, in the original order.
 
     Args:
-        items: Their ids differ.
-        limit: How many; None, or more than there are: all.
-        seed: Those whose SHA-256 of ``seed:id`` is lowest, so that more of them hold the fewer; None: the first ones.
-        id_of: The id of an item.
+        items: Items with unique ids.
+        limit: Maximum number; None: all.
+        seed: Take the items with the lowest SHA-256 of ``seed:id`` (larger samples contain smaller ones); None: first.
+        id_of: Returns the id of an item.
 
     Raises:
-        UserError: There is a seed and no limit.
+        UserError: A seed comes without a limit.
     """
     if seed is None or limit is None:
         if seed is not None:
-            raise UserError("a sample seed needs a limit: how many questions to draw")
+            raise UserError("a sample seed requires a limit, the number of questions to draw")
         return list(items[:limit])
     drawn = set(sorted(map(id_of, items), key=lambda id_: (sha256(f"{seed}:{id_}".encode()).digest(), id_))[:limit])
     return [item for item in items if id_of(item) in drawn]
@@ -41,7 +41,7 @@ def shipped_ids() -> dict[str, Path]:
 
 
 def read_ids(name: str) -> list[str]:
-    """The ids of a list, by its path or shipped name: one a line, ``#`` begins a comment line."""
+    """Read a list of ids by its path or shipped name: one id per line; lines that start with ``#`` are comments."""
     shipped = shipped_ids()
     path = shipped.get(name, Path(name))
     if not path.is_file():
@@ -52,36 +52,36 @@ def read_ids(name: str) -> list[str]:
         raise UserError(f"cannot be read: {error}", file=path) from None
     ids = [line for line in lines if line and not line.startswith("#")]
     if not ids:
-        raise UserError("holds no id; expected one a line", file=path)
+        raise UserError("the file contains no id; expected one id per line", file=path)
     if twice := [id_ for id_, count in Counter(ids).items() if count > 1]:
-        raise UserError(f"names the id {twice[0]!r} twice", file=path)
+        raise UserError(f"id {twice[0]!r} occurs twice", file=path)
     return ids
 
 
 def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], file: Path) -> list[T]:
-    """The items of these ids, in the order of the file.
+    """The items with these ids, in the order of the file; UserError if some are missing.
 
-    A file of exactly as many items that lacks some of the ids is the selection itself: published selections ship
-    without their sentences' places in the whole set. UserError where the file lacks some otherwise.
+    A file with exactly as many items as ids is taken as the selection itself, even if some ids differ: published
+    selections do not contain the positions of their sentences in the whole set.
     """
     wanted = set(ids)
     chosen = [item for item in items if id_of(item) in wanted]
     if len(chosen) < len(wanted) and len(items) == len(wanted):
         return list(items)
     if missing := sorted(wanted - {id_of(item) for item in items}):
-        some = f"{len(missing)} of the {len(wanted)} ids asked for, {missing[0]!r} first"
-        raise UserError(f"lacks {some}; it holds {len(items)} questions", file=file)
+        some = f"{len(missing)} of {len(wanted)} ids are not among the {len(items)} questions of this file"
+        raise UserError(f"{some} (first: {missing[0]!r})", file=file)
     return chosen
 
 
 def chosen(
     items: Sequence[T], id_of: Callable[[T], str], file: Path, *, ids: str | None, limit: int | None, seed: int | None
 ) -> list[T]:
-    """The items of a list of ids (:func:`read_ids`; all for None), of these the first ones or a :func:`sample`."""
+    """The items of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample`."""
     listed = items if ids is None else with_ids(items, read_ids(ids), id_of, file)
     return sample(listed, limit, seed, id_of)
 
 
 def ids_fingerprint(ids: Iterable[str]) -> str:
-    """SHA-256, in hexadecimal, of a set of ids, whatever their order."""
+    """Hexadecimal SHA-256 of a set of ids, independent of their order."""
     return sha256(json.dumps(sorted(ids)).encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""Experiments: grids of runs over the same questions, pools and calls, and what they will cost."""
+"""Experiments: grids of runs that share questions, pools and calls, and their cost in advance."""

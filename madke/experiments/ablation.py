@@ -1,4 +1,4 @@
-"""An experiment from its recipe to the scores of its arms: what ``madke ablate`` does, for programs too."""
+"""Run an experiment from its recipe to the scores of its arms, as ``madke ablate`` does."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from madke.scoring.scores import Scores
 
 @dataclass(frozen=True, kw_only=True)
 class Ablation:
-    """An experiment after a command has worked on it."""
+    """The state of an experiment after a command."""
 
     path: Path
-    """Its folder: ``arms/NAME`` are run directories."""
+    """The experiment's folder; ``arms/NAME`` are run directories."""
     experiment_spec: ExperimentSpec
     plans: Sequence[Planned]
     budget: Budget
     spent: Sequence[str]
-    """What each source that costs money has cost, a line each."""
+    """The costs of each source that costs money, one line per source."""
     unfinished: Mapping[str, str] = field(default_factory=dict)
-    """Arm -> why it lacks outcomes. An arm behind one that a limit stopped is not among them: it has not begun."""
+    """Arm -> why it is not finished. Excludes arms that did not start because a limit stopped an earlier one."""
     meters: Mapping[str, Meter] = field(default_factory=dict)
-    """Arm -> its counters, of those that ran."""
+    """Arm -> counters, for arms that ran."""
 
     @cached_property
     def arms(self) -> Mapping[str, Path]:
-        """The run directories of all arms that have begun, in the recipe's order."""
+        """Name -> run directory of all arms that have started, in the recipe's order."""
         return {folder.name: folder for folder in read_experiment(self.path)[1]}
 
     @cached_property
     def scores(self) -> Mapping[str, Scores]:
-        """Their scores, which are also written into their directories."""
+        """Name -> scores of these arms; they are also written to the run directories."""
         return {name: score_run(folder, prices=self.budget.prices) for name, folder in self.arms.items()}
 
     @property
     def waiting(self) -> list[str]:
-        """The arms that a limit left no room for."""
+        """The arms that did not start because of a limit."""
         return [arm.name for arm in self.experiment_spec.arms if arm.name not in {*self.meters, *self.unfinished}]
 
 
@@ -66,21 +66,21 @@ def ablate(
 ) -> Ablation:
     """Run every arm of a recipe over frozen pools and one call store.
 
-    What arms have in common, retrieval and calls with the same prompt for the same purpose, is asked once. The same
-    call again goes on, with a larger ``limit`` too, and pays nothing twice. It works inside a running event loop.
+    Arms share retrieval, and calls with the same prompt and purpose are made once. The same call again resumes, also
+    with a larger ``limit``, and pays nothing twice. It works inside a running event loop.
 
     Args:
         recipe: A shipped recipe's name, the path of a YAML file, or a :class:`Recipe`.
         data: A file of questions, ``NAME=PATH`` for a published one, or a list of files or :class:`madke.Question`.
         out: The experiment's folder.
-        options: How it is done: concurrency, limits for all arms together, prices, endpoint, replay.
-        listen: Hears every event of every debate, and of sources, pools and runs (:mod:`madke.core.events`).
-        asked: What else :func:`madke.experiments.experiment_spec.read_experiment_spec` takes: ``model``, ``sources``,
-            ``pools``, ``task``, ``ids``, ``limit``, ``sample_seed``, ``repeats``, ``seed``, ``prompts``,
+        options: Concurrency, limits for all arms together, prices, endpoint, replay.
+        listen: Called with every event of debates, sources, pools and runs (:mod:`madke.core.events`).
+        asked: Further arguments of :func:`madke.experiments.experiment_spec.read_experiment_spec`: ``model``,
+            ``sources``, ``pools``, ``task``, ``ids``, ``limit``, ``sample_seed``, ``repeats``, ``seed``, ``prompts``,
             ``answer_scorer``.
 
     Raises:
-        UserError: Something is not there or cannot be so, or the folder holds another experiment.
+        UserError: An input is missing or invalid, or the folder holds another experiment.
     """
     experiment_spec = read_experiment_spec(recipe, [data] if isinstance(data, str | Path) else data, **asked)
     work = partial(run_experiment, experiment_spec, Path(out), options, listen=listen)
@@ -103,17 +103,17 @@ def run_experiment(
     reply_tokens: int = REPLY_TOKENS,
     signals: bool = False,
 ) -> Ablation:
-    """Run every arm that can run, or go on with it; see :func:`ablate`.
+    """Run or resume every arm that can run; see :func:`ablate`.
 
     Args:
         experiment_spec: The experiment.
-        out: Its folder.
-        options: How it is done.
-        listen: Hears every event.
-        on_plans: Hears what each arm will take, before the first one begins.
-        on_arm: Hears of each arm, counted from 1, that is about to run.
-        reply_tokens: What the plan takes a reply to have.
-        signals: Whether SIGINT, SIGTERM and SIGHUP end it without losing a call that is paid for.
+        out: The experiment's folder.
+        options: The run options.
+        listen: Called with every event.
+        on_plans: Called with the plans of all arms before the first arm starts.
+        on_arm: Called before each arm runs, with its number from 1.
+        reply_tokens: Assumed tokens per reply in the plans.
+        signals: Whether SIGINT, SIGTERM and SIGHUP end the experiment without losing paid calls.
     """
     experiment_spec.check(options)
     own = account(options)
@@ -134,7 +134,7 @@ def run_experiment(
             on_arm(number, arm)
             try:
                 meter = asyncio.run(experiment.run(arm, signals=signals))
-            except UserError as error:  # what other arms have, or will have, paid for is theirs
+            except UserError as error:  # must not stop the other arms
                 unfinished[arm.name] = str(error)
                 wrong.append(error)
                 continue

@@ -1,4 +1,4 @@
-"""An experiment's folder: its arms as run directories over shared pools and calls, and what of it may still change."""
+"""An experiment's folder: run directories of arms that share pools and calls, and the rules for resuming."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ CALLS = "calls.sqlite"
 _POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
 
 _MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
-"""What an experiment that was stopped before its pools were frozen may have left."""
+"""Files that an experiment may leave if it stops before its pools are frozen."""
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
-"""What no arm can have otherwise than those that have begun."""
+"""Settings that all arms share; they cannot change once an arm has started."""
 
 _LATER = ("sources", "pools", "searched", "first_round")
-"""What a run's description says only once it has begun."""
+"""Fields of a run's spec that are set when the run starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """An experiment's folder, open for writing. Make one with :func:`opened`."""
+    """An experiment's folder, open for writing. Create one with :func:`opened`."""
 
     path: Path
     experiment_spec: ExperimentSpec
@@ -55,7 +55,7 @@ class Experiment:
     account: Account
     tell: Listener = lambda event: None
     sources: dict[str, Source] = field(default_factory=dict)
-    """Those that are open."""
+    """The open sources, by name."""
 
     @property
     def pools(self) -> Path:
@@ -63,35 +63,35 @@ class Experiment:
         return self.path / _POOLS
 
     def begin(self) -> None:
-        """Freeze the pools of all questions and arms, then what the experiment is.
+        """Freeze the pools of all questions and arms, then write the experiment's record.
 
-        What the pool files of the setting do not hold is retrieved for all arms at once. Where an experiment goes on,
-        the pools of its questions stay what they are once an arm has begun with them, and further questions get theirs;
-        if the file is gone, it is made again from the same pool files.
+        Passages that the given pool files lack are retrieved once for all arms. In a resumed experiment, pools do not
+        change once an arm has started with them; only further questions get new pools. A missing pool file is built
+        again from the same given pool files.
 
         Raises:
-            UserError: A source cannot work, a pool file is another, or the pools that arms have begun with hold nothing
-                of a source or cannot be made again.
+            UserError: A source cannot be used, a given pool file changed, or the frozen pools lack a source or cannot
+                be built again.
         """
         sources: Mapping[str, str | None] = self.experiment_spec.all_specs
-        held = self._held() if sources else {}
+        hashes = self._pool_hashes() if sources else {}
         before = _read_record(self.path) if is_experiment(self.path) else None
-        same = before is not None and (before["sources"], before["pools"]) == (sources, held) and self.pools.exists()
-        runs = arm_folder(self.path, "").glob("*/run.json")  # also of arms that left the recipe
+        same = before is not None and (before["sources"], before["pools"]) == (sources, hashes) and self.pools.exists()
+        runs = arm_folder(self.path, "").glob("*/run.json")  # including arms that were removed from the recipe
         if before is None or not (same or any(read_spec(run.parent).pools for run in runs)):
-            # Pools without a record are left of an experiment that was stopped; nothing says what they were made from.
+            # Pools without a record are from a stopped experiment; their inputs are unknown.
             self.pools.unlink(missing_ok=True)
         else:
-            self._refuse_other_pools(before, sources, held)
+            self._refuse_other_pools(before, sources, hashes)
             sources = before["sources"]
         self._add_pools(sources)
-        record = {**_record_of(self.experiment_spec), "pools": held, "sources": sources}
+        record = {**_record_of(self.experiment_spec), "pools": hashes, "sources": sources}
         if before != record:
             with atomic_write(self.path / FILE) as file:
                 file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
 
-    def _held(self) -> dict[str, str]:
-        """Question id -> hash of what the pool files hold for it."""
+    def _pool_hashes(self) -> dict[str, str]:
+        """Question id -> hash of the pool files' content for it."""
         if not self.experiment_spec.pools:
             return {}
         merged = self.path / _MERGED
@@ -101,31 +101,31 @@ class Experiment:
         return {id_: hashed for id_, (hashed, _) in found.items()}
 
     def _refuse_other_pools(
-        self, before: Mapping[str, Any], sources: Mapping[str, str | None], held: Mapping[str, str]
+        self, before: Mapping[str, Any], sources: Mapping[str, str | None], hashes: Mapping[str, str]
     ) -> None:
-        """See that the pools that arms have begun with are there, stay so, and hold what is needed."""
+        """UserError if the pools of started arms are missing, would change, or lack a source."""
         frozen: Mapping[str, str | None] = before["sources"]
-        again = f"choose another --out (--pools {self.pools} there takes over what was retrieved here)"
-        if before["pools"] != {id_: held[id_] for id_ in before["questions"] if id_ in held}:
-            raise UserError(f"holds another experiment: --pools differs; {again}", file=self.path)
+        remedy = f"choose another --out (reuse the retrieved passages there with --pools {self.pools})"
+        if before["pools"] != {id_: hashes[id_] for id_ in before["questions"] if id_ in hashes}:
+            raise UserError(f"this folder holds another experiment: --pools differs; {remedy}", file=self.path)
         if lacking := [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]:
-            why = f"its arms have begun with pools that hold nothing of source {lacking[0]!r}, or another"
-            raise UserError(f"{why}; {again}", file=self.path)
-        asked = [name for name in frozen if name not in self.experiment_spec.held]
+            why = f"arms have started with pools in which source {lacking[0]!r} is missing or different"
+            raise UserError(f"{why}; {remedy}", file=self.path)
+        asked = [name for name in frozen if name not in self.experiment_spec.pool_sources]
         if asked and not self.pools.exists():
-            why = f"is gone, and source {asked[0]!r}, which was asked for it, may answer otherwise today"
-            raise UserError(f"{why}; put the file back, or choose another --out", file=self.pools)
+            why = f"the pool file is missing, and source {asked[0]!r} may return other passages today"
+            raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
-        """Add the pools of those questions that the file lacks."""
+        """Add pools for the questions that the file lacks."""
         experiment_spec = self.experiment_spec
-        there = lines_of(self.pools, experiment_spec.questions_of) if self.pools.exists() else {}
-        questions = [question for question in experiment_spec.questions if question.id not in there]
+        existing = lines_of(self.pools, experiment_spec.questions_of) if self.pools.exists() else {}
+        questions = [question for question in experiment_spec.questions if question.id not in existing]
         if not specs or not questions:
             return
         files = list(experiment_spec.pools)
         asked, merged = self.path / _ASKED, self.path / _MERGED
-        if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.held}:
+        if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
             depths = [depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge]
 
             def progress(done: int, total: int) -> None:
@@ -136,7 +136,7 @@ class Experiment:
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
         with atomic_write(self.pools) as whole:
-            whole.write(self.pools.read_bytes() if there else b"")
+            whole.write(self.pools.read_bytes() if existing else b"")
             whole.write(merged.read_bytes())
         merged.unlink()
         asked.unlink(missing_ok=True)
@@ -144,7 +144,7 @@ class Experiment:
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         """The sources, each opened once for all arms."""
         if self.options.replay:
-            raise UserError(f"--replay asks nobody, and there are no pools of {', '.join(specs)}")
+            raise UserError(f"--replay makes no searches, and the pools lack {', '.join(specs)}")
         for name, spec in specs.items():
             if name not in self.sources:
                 source = self.sources[name] = open_source(name, self.experiment_spec.own_sources.get(name, spec))
@@ -153,11 +153,11 @@ class Experiment:
 
     @property
     def spent(self) -> list[str]:
-        """What each open source that costs money has cost, a line each."""
+        """The costs of each open source that costs money, one line per source."""
         return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
 
     async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
-        """Run an arm that waits for no other (:meth:`waits_for`), or go on with it."""
+        """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
         job, options = self.experiment_spec.job(arm, debaters=self.debaters(arm)), self.options
         if arm.first_round is not None:
             folder = arm_folder(self.path, arm.first_round.arm)
@@ -176,19 +176,19 @@ class Experiment:
             )
 
     def waits_for(self, arm: Arm) -> str | None:
-        """Why this arm cannot begin yet, since one that it needs has not finished, or has failures; None if it can."""
+        """Why this arm cannot start: an arm that it needs is unfinished or has failures. None if it can start."""
         by_name = {other.name: other for other in self.experiment_spec.arms}
         for needed in (by_name[name] for name in arm.needs):
             done, failed = _outcomes(self.path, needed)
             if done < self.experiment_spec.debates(needed):
-                return f"it needs {needed.name}, which is not finished"
+                return f"it needs arm {needed.name}, which is not finished"
             if failed:
-                why = f"it needs {needed.name}, of which {failed} debates failed"
-                return f"{why}; questions that always fail must be left out of --data, in another --out"
+                why = f"it needs arm {needed.name}, in which {failed} debates failed"
+                return f"{why}; if they fail again, remove their questions from --data and choose another --out"
         return None
 
     def debaters(self, arm: Arm) -> int | None:
-        """How many debaters cost what another arm has cost, as it began; None if it asks for none such, or waits."""
+        """The number of debaters by the arm's ``match_cost``; None without it, or while the arm waits for others."""
         match, folder = arm.match_cost, arm_folder(self.path, arm.name)
         if match is not None and (folder / "run.json").is_file():
             return len(read_spec(folder).protocol.cast)
@@ -198,11 +198,11 @@ class Experiment:
 
 
 def _mean(folder: Path, what: str) -> float:
-    """Calls or tokens of an arm's debates."""
+    """Mean calls or tokens per debate of an arm."""
     used = [list(transcript.usage.values()) for transcript in read_transcripts(folder)]
     counts = [u.calls if what == "calls" else u.prompt_tokens + u.completion_tokens for stages in used for u in stages]
     if not sum(counts):
-        raise UserError(f"arm {folder.name!r} has made no call, so nothing can cost as much")
+        raise UserError(f"arm {folder.name!r} has made no calls, so its cost cannot be matched")
     return sum(counts) / len(used)
 
 
@@ -215,27 +215,27 @@ def opened(
     *,
     listen: Listener = lambda event: None,
 ) -> Iterator[Experiment]:
-    """The experiment's folder, made or gone on with; one process at a time has it.
+    """Create or open the experiment's folder and lock it for this process.
 
-    Models, pool files and names of sources are looked at before anything is made. A folder in which the experiment did
-    not begin is left as it was. UserError where it is in use or holds something else, or one of these cannot be used.
+    Models, pool files and source names are checked before anything is written. If the experiment does not start, the
+    folder is left unchanged. UserError if the folder is in use or holds something else, or a check fails.
     """
-    there = is_experiment(path)
-    if options.replay and not there:
-        raise UserError("holds no experiment to replay", file=path)
-    if not there and (others := unexpected_files(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
-        raise UserError(f"holds no experiment, but {others[0]!r}; choose another --out", file=path)
+    exists = is_experiment(path)
+    if options.replay and not exists:
+        raise UserError("this folder holds no experiment to replay", file=path)
+    if not exists and (others := unexpected_files(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
+        raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
     asking = []
     for arm in experiment_spec.arms:
         done, failed = _outcomes(path, arm)
         if not options.replay and done - failed < experiment_spec.debates(arm):
             asking.append(arm.name)
     models = experiment_spec.open_all(options, asking)
-    experiment_spec.held  # noqa: B018 - a pool file that is wrong is refused before anything is made
-    if not there and (wrong := experiment_spec.unknown_sources()):
+    experiment_spec.pool_sources  # noqa: B018 - refuses an invalid pool file before anything is written
+    if not exists and (wrong := experiment_spec.unknown_sources()):
         raise wrong[0]
     made = not path.exists()
-    busy = UserError("another process runs this experiment; wait for it", file=path)
+    busy = UserError("another process is running this experiment; wait until it finishes", file=path)
     with file_lock(path / "lock", busy):
         try:
             (path / "arms").mkdir(exist_ok=True)
@@ -249,14 +249,14 @@ def opened(
 
 
 def _outcomes(path: Path, arm: Arm) -> tuple[int, int]:
-    """How many debates of an arm have an outcome, and how many of them failed."""
+    """The number of an arm's debates with an outcome, and how many of them failed."""
     file = arm_folder(path, arm.name) / "transcripts.jsonl"
     found = [line.failed for line in read_outcomes(file) if line] if file.is_file() else []
     return len(found), sum(found)
 
 
 def _tidy(path: Path, *, made: bool) -> None:
-    """Remove what was made for an experiment that did not begin, unless something waits there for the next try."""
+    """Remove the files of an experiment that did not start, unless partial results are kept for the next try."""
     arms = path / "arms"
     (path / _MERGED).unlink(missing_ok=True)
     if {entry.name for entry in path.iterdir()} != {"arms", "lock"} or any(arms.iterdir()):
@@ -268,27 +268,27 @@ def _tidy(path: Path, *, made: bool) -> None:
 
 
 def is_experiment(path: Path) -> bool:
-    """Whether a folder is an experiment's."""
+    """Whether a folder holds an experiment."""
     return (path / FILE).is_file()
 
 
 def arm_folder(path: Path, name: str) -> Path:
-    """The run directory of an arm of the experiment in a folder."""
+    """The run directory of an arm of the experiment at ``path``."""
     return path / "arms" / name
 
 
 def read_experiment(path: Path) -> tuple[Recipe, list[Path]]:
-    """The recipe of an experiment, and the folders of its arms that have begun, in the recipe's order."""
+    """The recipe of an experiment, and the folders of its started arms, in the recipe's order."""
     recipe = Recipe.model_validate(_read_record(path)["recipe"])
     folders = [arm_folder(path, arm.name) for arm in recipe.all_arms()]
     return recipe, [folder for folder in folders if (folder / "transcripts.jsonl").is_file()]
 
 
 def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
-    """All that is frozen but the pools."""
+    """The frozen settings except the pools."""
     return {
         "format": FORMAT,
-        # What is unset stays so: an arm's silence is not the same as a default.
+        # exclude_unset: an unset value is not the same as the default.
         "recipe": experiment_spec.recipe.model_dump(mode="json", exclude_unset=True),
         "data": experiment_spec.data,
         "questions": experiment_spec.questions_of,
@@ -304,18 +304,18 @@ def _read_record(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         record = None
     if not isinstance(record, dict):
-        raise UserError("is not an experiment's record", file=path / FILE)
+        raise UserError("not the record of an experiment", file=path / FILE)
     if (found := record.get("format", 1)) != FORMAT:
-        reads = f"is of format {found!r}, and this version of madke reads {FORMAT}; choose another --out"
-        raise UserError(reads, file=path / FILE)
+        formats = f"found format {found!r}, but this version of madke reads format {FORMAT}; choose another --out"
+        raise UserError(formats, file=path / FILE)
     return record
 
 
 def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse an experiment whose results would be others than those that are there.
+    """UserError if the folder's results belong to a different experiment.
 
-    What a recipe only says about itself may change, there may be further questions, and arms that have not begun may
-    come, go, and become others. ``models``: arm -> role -> the model's own name.
+    Descriptive fields of the recipe may change, questions may be added, and arms that have not started may be added,
+    removed or changed. ``models``: arm -> role -> the model's own name.
     """
     before, now = _read_record(path), _record_of(experiment_spec)
     old, new = before["questions"], now["questions"]
@@ -324,19 +324,19 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     if not old.keys() <= new.keys():
         different.insert(0, f"{len(old)} questions, not {len(old.keys() & new.keys())} (--limit, or the data)")
     if different:
-        raise UserError(f"holds another experiment: {different[0]}; choose another --out", file=path)
+        raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
     arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}
     for arm, job in experiment_spec.jobs:
         folder = arm_folder(path, arm.name)
         if not (folder / "run.json").is_file():
             continue
         spec = read_spec(folder)
-        # How many debaters cost as much as another arm follows only once that one has run.
+        # With match_cost, the number of debaters is known only after the other arm has run.
         later = (*_LATER, "protocol", "models") if arm.match_cost is not None else _LATER
         known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
         found = spec.differences(job.spec.model_copy(update=known))
-        was = arms_before.get(arm.name, arm)
-        found += [name for name in ("first_round", "match_cost") if getattr(was, name) != getattr(arm, name)]
+        old_arm = arms_before.get(arm.name, arm)
+        found += [name for name in ("first_round", "match_cost") if getattr(old_arm, name) != getattr(arm, name)]
         if found:
-            said = f"arm {arm.name!r} has begun, and was another ({found[0]})"
-            raise UserError(f"{said}; give it another name, or choose another --out", file=path)
+            changed = f"arm {arm.name!r} has already started with another setting ({found[0]})"
+            raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)

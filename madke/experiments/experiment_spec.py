@@ -1,4 +1,4 @@
-"""What the arms of one experiment share, and the run that each of them is."""
+"""The shared settings of an experiment, and the run of each of its arms."""
 
 from __future__ import annotations
 
@@ -35,71 +35,71 @@ from madke.yaml_file import line_of
 NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
 
 Data = Sequence[str | Path | Question]
-"""Files of questions, ``NAME=PATH`` for a published dataset as its owners ship it; or questions."""
+"""Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentSpec:
-    """What the arms of one experiment share."""
+    """The shared settings of an experiment's arms."""
 
     recipe: Recipe
     file: Path | None = None
-    """Where the recipe stands, for errors."""
+    """The recipe's file, for errors."""
     data: str
-    """The datasets' file names, for people."""
+    """The datasets' file names, for display."""
     datasets: Sequence[str] = ()
-    """The published forms that they were read as."""
+    """The published formats of the datasets."""
     task: str | None = None
     sample_seed: int | None = None
     questions: Sequence[Question]
     pools: Sequence[Path] = ()
-    """Pool files that are there; sources that none of them holds are asked."""
+    """Existing pool files; other sources are queried."""
     prompts: Path | None = None
-    """A folder of your own protocols, searched first."""
+    """A folder with the user's protocols, searched first."""
     answer_scorer: str | None = None
     """The command of an answer scorer, for arms with ``finish: rerank``."""
     repeats: int = 1
-    """How often each question is debated where no arm says it."""
+    """Runs per question, unless an arm sets it."""
     seed: int = 0
-    """Of the arms' samples; a negative one leaves it to the servers."""
+    """Seed of the arms' samples; a negative number sends no seed."""
     own_model: ChatModel | None = None
-    """The model of the recipe's ``model``, where it came as an object."""
+    """The default model, if it was given as an object."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
-    """Name -> source, of those that came as objects."""
+    """Name -> source, for sources given as objects."""
     _jobs: dict[tuple[str, int | None], Job] = field(default_factory=dict, init=False, repr=False)
     _variants: dict[str, Variant] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """In the order in which they run."""
+        """The arms, in the order in which they run."""
         return tuple(self.recipe.all_arms())
 
     def debates(self, arm: Arm) -> int:
-        """How many debates an arm has."""
+        """The number of debates of an arm."""
         return len(self.questions) * (arm.repeats or self.repeats)
 
     @cached_property
     def all_specs(self) -> dict[str, str | None]:
-        """Source name -> specification, of all arms together; UserError where two mean different things by one name."""
+        """Source name -> specification, over all arms; UserError if two arms define one name differently."""
         found: dict[str, str | None] = {}
         for arm, job in self.jobs:
             with self._at(arm):
                 for name, spec in job.spec.source_specs.items():
                     if found.setdefault(name, spec) != spec:
-                        raise UserError(f"source {name!r} is {spec!r}, and {found[name]!r} before")
+                        raise UserError(f"source {name!r} is {spec!r} here, but {found[name]!r} in an earlier arm")
         return found
 
     @cached_property
-    def held(self) -> frozenset[str]:
-        """The sources that the pool files hold."""
+    def pool_sources(self) -> frozenset[str]:
+        """The sources in the pool files."""
         return frozenset(source for file in self.pools for source in sources_in(read_pools(file).values()))
 
     def unknown_sources(self) -> list[UserError]:
-        """What is wrong with names of sources that no pool file holds and nothing serves; one for each name."""
-        there = {*known_sources(), *self.held}
+        """One error for each source name that is neither known nor in a pool file."""
+        known = {*known_sources(), *self.pool_sources}
         found: dict[str, UserError] = {}
         for arm, job in self.jobs:
-            for name in (name for name, spec in job.spec.source_specs.items() if spec is None and name not in there):
+            for name in (name for name, spec in job.spec.source_specs.items() if spec is None and name not in known):
                 try:
                     with self._at(arm):
                         resolve(name)
@@ -109,16 +109,16 @@ class ExperimentSpec:
 
     @property
     def jobs(self) -> tuple[tuple[Arm, Job], ...]:
-        """Each arm with its run, as far as it is known before any has run."""
+        """Each arm with its run, as known before any arm has run."""
         return tuple((arm, self.job(arm)) for arm in self.arms)
 
     @cached_property
     def questions_of(self) -> Mapping[str, str]:
-        """Id -> hash of each question."""
+        """Question id -> hash."""
         return question_hashes(self.questions)
 
     def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
-        """The run of one arm, without a first round that it takes over, with that many debaters if not its own."""
+        """The run of one arm, without a first round from another arm; ``debaters`` overrides their number."""
         key = arm.name, debaters
         if key not in self._jobs:
             self._jobs[key] = self._job(arm, debaters)
@@ -159,11 +159,11 @@ class ExperimentSpec:
         )
 
     def check(self, options: RunOptions = USUAL) -> None:
-        """Refuse what no arm would use, and arms that lack something, before anything is asked."""
+        """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
-            raise UserError("--base-url is for openai/NAME and azure/DEPLOYMENT; no arm has such a model")
+            raise UserError("--base-url requires a model openai/NAME or azure/DEPLOYMENT; no arm has one")
         if self.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
-            raise UserError("--answer-scorer is for finish = rerank; no arm has it")
+            raise UserError("--answer-scorer requires finish = rerank; no arm has it")
         debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
         for arm, job in self.jobs:
             check_needs(
@@ -176,13 +176,13 @@ class ExperimentSpec:
 
     @property
     def models(self) -> set[str]:
-        """The names of all models that are opened by name."""
+        """All model names, without models given as objects."""
         return {name for _, job in self.jobs for name in job.spec.models.values() if name not in job.own_models}
 
     def open_all(self, options: RunOptions = USUAL, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
-        """Open every model of every arm as far as that asks nobody and loads no weights, and close it again.
+        """Open and close every model of every arm, without network requests and without loading weights.
 
-        Only models of the arms of ``asking`` need a key. Arm -> role -> the model's own name.
+        Only the models of the arms in ``asking`` need a key. Returns arm -> role -> the model's own name.
         """
         entries = read_models(options.models_file)
         opened: dict[tuple[str, bool], ChatModel] = {}
@@ -206,15 +206,15 @@ class ExperimentSpec:
 
     @contextmanager
     def _at(self, arm: Arm) -> Iterator[None]:
-        """Adds the arm, and its line in the recipe, to a UserError of the block."""
+        """Add the arm and its line in the recipe to a UserError of the block."""
         try:
             yield
         except UserError as error:
             place = self.recipe.place([other.name for other in self.arms].index(arm.name))
             line = None if self.file is None else line_of(self.file, place)
-            # What the command line calls --set is a key here.
-            said = f"arm {arm.name!r}: {str(error).removeprefix('--')}"
-            raise UserError(said, file=self.file, line=line) from None
+            # An option of the command line (--set) is a key of the recipe.
+            message = f"arm {arm.name!r}: {str(error).removeprefix('--')}"
+            raise UserError(message, file=self.file, line=line) from None
 
 
 def read_experiment_spec(
@@ -229,21 +229,21 @@ def read_experiment_spec(
     sample_seed: int | None = None,
     **same: Any,
 ) -> ExperimentSpec:
-    """The experiment_spec of a recipe over some data.
+    """Combine a recipe with data.
 
     Args:
-        recipe: As :func:`madke.experiments.ablation.ablate` takes it.
-        data: The same, in a list.
-        model: Who debates where no arm says it: a name, an object, or a function of messages. Default: the recipe's.
-        sources: Name -> source, for names that arms ask for.
-        task: The answer format of questions that name none.
+        recipe: See :func:`madke.experiments.ablation.ablate`.
+        data: A list of question files or questions.
+        model: The default model: a name, an object, or a function of messages. Default: the recipe's.
+        sources: Name -> source object, for source names in the arms.
+        task: The answer format of questions without a task.
         ids: Only the questions of this list.
-        limit: At most so many questions of each dataset. Default: the recipe's.
-        sample_seed: Draws them. Default: the recipe's, else the first ones.
+        limit: Maximum number of questions per dataset. Default: the recipe's.
+        sample_seed: Seed of the sample. Default: the recipe's, else the first questions are taken.
         **same: ``pools``, ``prompts``, ``answer_scorer``, ``repeats``, ``seed``: see :class:`ExperimentSpec`.
 
     Raises:
-        UserError: The recipe or the data are wrong.
+        UserError: The recipe or the data are invalid.
     """
     found = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
     own = None if model is None or isinstance(model, str) else as_chat_model(model)
@@ -270,10 +270,10 @@ def read_experiment_spec(
 def _questions(
     recipe: Recipe, data: Data, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
-    """The questions of all datasets, one after the other; ids are told apart by the dataset where that is needed."""
+    """The questions of all datasets, in order; if ids are not unique, each becomes ``DATASET/ID``."""
     if not data:
-        wanted = f"; it is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
-        raise UserError(f"--data is missing: the questions of the experiment{wanted}")
+        expected = f"; this recipe is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
+        raise UserError(f"--data is missing; give the questions of the experiment{expected}")
     own = [item for item in data if isinstance(item, Question)]
     found = [("questions", question) for question in sample(own, limit, sample_seed, lambda question: question.id)]
     for item in (item for item in data if not isinstance(item, Question)):
@@ -287,10 +287,11 @@ def _questions(
     apart = [replace(question, id=f"{name}/{question.id}") for name, question in found]
     id_, count = Counter(question.id for question in apart).most_common(1)[0]
     if count > 1:
-        raise UserError(f"--data: {count} questions have the id {id_!r}; name files of one name apart, or one once")
+        repeated = f"--data: {count} questions have the id {id_!r}"
+        raise UserError(f"{repeated}; give each file a distinct NAME= and pass it once")
     return apart
 
 
 def debaters_at_cost(target: float, unit: float) -> int:
-    """How many debaters of one cost come nearest to another."""
+    """The number of debaters, each of cost ``unit``, whose total cost is closest to ``target``."""
     return max(1, round(target / unit))

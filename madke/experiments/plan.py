@@ -1,8 +1,8 @@
-"""What runs will take, found out by playing their debates once with a model that only counts.
+"""Estimate the calls, tokens and cost of runs by simulating their debates with a model that only counts.
 
-Each debate is played to its last round with the real prompts, pools and call keys; what would end it earlier is asked
-of the same debate. So calls are exact for a debate of a length and pools that are there, unless calls fail. Tokens are
-estimates: four characters for one, and replies of a length that is assumed.
+Each debate is simulated to its last round with the real prompts, pools and call keys; the calls of an earlier end come
+from the same debate. So the number of calls is exact for a given number of rounds and existing pools, unless calls
+fail. Tokens are estimates: four characters per token, and replies of an assumed length.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from madke.tasks import get_task
 from madke.tasks.choice import lettered
 
 REPLY_TOKENS = 150
-"""Tokens that a reply is taken to have, where nothing else is said."""
+"""Default assumed tokens per reply."""
 
-_PLAYED = 50
-"""Questions of a run that are played, evenly spread; the others are taken to be like them."""
+_SIMULATED = 50
+"""Simulated questions of a run, evenly spread; the others are assumed to be similar."""
 
 _PASSAGE = "word " * 100
-"""A passage of a pool that is not there yet: Wikipedia's have a hundred words."""
+"""A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
 
 _ANSWERING = ("speak", "reply", "summarize", "extract")
-"""Stages whose replies hold an answer."""
+"""Stages whose replies contain an answer."""
 
 PoolOf = Callable[[Question], KnowledgePool]
-"""A question's pool."""
+"""Returns the pool of a question."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,14 +60,13 @@ class Load:
 
     calls: float = 0
     paid: float = 0
-    """Calls that no earlier run of the same experiment makes, or may make where this is the least. Tokens and cost are
-    theirs."""
+    """Calls that no earlier run of the experiment makes (in a minimum: can make). Tokens and cost below are theirs."""
     prompt_tokens: float = 0
     completion_tokens: float = 0
     cost: float = 0
-    """Where their models have a price."""
+    """Cost for models with a price."""
     all_tokens: float = 0
-    """Of all calls, paid or not."""
+    """Tokens of all calls, paid or not."""
 
     def __add__(self, other: Load) -> Load:
         return Load(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Load)})
@@ -75,20 +74,21 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """What one run takes."""
+    """The estimate for one run."""
 
     name: str
     debates: int
     """Questions times repeats."""
     least: Load
-    """If every debate ends as early as it can."""
+    """If every debate ends as early as possible."""
     most: Load
-    """If none does."""
+    """If every debate plays all rounds."""
     unpriced: tuple[str, ...] = ()
+    """Models without a price."""
     assumed_passages: bool = False
-    """Whether it has knowledge, and no pool file holds all of it yet: then passages are made up."""
+    """Whether placeholders replace passages, because no pool file contains all of the run's knowledge yet."""
     debaters: tuple[int, int] | None = None
-    """The fewest and the most, where their number follows from what other runs will have cost."""
+    """Minimum and maximum number of debaters, if it depends on the cost of other runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,14 +97,13 @@ class _Call:
 
     purpose: Purpose
     key: str
-    surely: str
-    """The key and the order rule. The order in which debaters read may depend on replies, which the plan does not know.
-    So only arms with the same rule surely share the call."""
+    certain_key: str
+    """Like ``key``, but distinct for each order rule: only arms with the same rule are certain to share the call."""
     usage: Usage
     price: Price | None
 
     def load(self, times: float, repeats: int, known: int) -> Load:
-        """The load of ``times`` calls over all repeats; in ``known`` repeats an earlier arm paid for the call."""
+        """Cost of a call made ``times`` times, cached in ``known`` repeats."""
         paid = times * (1 - min(known, repeats) / repeats)
         usage = self.usage
         return Load(
@@ -119,7 +118,7 @@ class _Call:
 
 @dataclass(kw_only=True, slots=True)
 class _Counting:
-    """A model that notes what it is asked, and replies with words that settle nothing: no two answers are alike."""
+    """A model that records its requests; no two of its answers are equal, so that no debate ends early."""
 
     name: str
     protocol: Protocol
@@ -129,21 +128,21 @@ class _Counting:
     calls: list[_Call]
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Note a request, and reply to it."""
+        """Record a request and return a placeholder reply."""
         usage = Usage(
             prompt_tokens=estimated_usage(request.messages, "").prompt_tokens,
             completion_tokens=min(self.reply_tokens, request.max_tokens),
             estimated=True,
         )
         purpose, key = request.purpose, call_key(self.name, request)
-        surely = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
-        self.calls.append(_Call(purpose=purpose, key=key, surely=surely, usage=usage, price=self.price))
-        # Other prompts have other replies, so that what follows from them is not taken for shared.
+        certain_key = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
+        self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))
+        # Different prompts get different replies, so that later calls do not look shared.
         text = f"{self._text(purpose, key)} {key[:16]} "
         return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
 
     def _text(self, purpose: Purpose, key: str) -> str:
-        """As many passages as a debater may choose, at random, or, where there are enough, another answer each turn."""
+        """For a selection the maximum number of random passages; for an answer, a different one each turn."""
         knowledge = self.protocol.knowledge
         if purpose.stage == "select" and knowledge is not None:
             count = min(knowledge.max_selected, knowledge.most_passages)
@@ -159,18 +158,18 @@ class _Counting:
 
 @dataclass(kw_only=True, slots=True)
 class _Simulated:
-    """The calls of a run's debates, which never settle."""
+    """The calls of a run's debates, none of which ends early."""
 
     questions: int
     calls: list[_Call] = field(default_factory=list)
     endings: list[_Call] = field(default_factory=list)
-    """With which they would end after fewer rounds than they have."""
+    """The calls that would finish the debates after fewer rounds."""
     first_rounds: dict[str, dict[int, tuple[Turn, ...]]] = field(default_factory=dict)
 
     def shortest(self, protocol: Protocol) -> Iterator[tuple[_Call, float]]:
-        """The calls of debates that end as early as they can, and how much of each is made.
+        """The calls of debates that end as early as possible, and the share of each that is made.
 
-        ``protocol`` is the run's; it may have fewer debaters.
+        ``protocol`` is the run's, possibly with fewer debaters.
         """
         rounds, roles = possible_rounds(protocol)[0], protocol.roles
         by_stage: dict[str, list[_Call]] = defaultdict(list)
@@ -186,26 +185,26 @@ class _Simulated:
 
 @dataclass(kw_only=True, slots=True)
 class Planner:
-    """Plans runs one after the other; a later one does not pay for the calls of an earlier one."""
+    """Plans runs in order; a run does not pay for calls of earlier runs."""
 
     prices: Prices
     reply_tokens: int = REPLY_TOKENS
-    """What a reply is taken to have, if the protocol allows as many."""
+    """Assumed tokens per reply, at most the protocol's maximum."""
     first_rounds: dict[str, FirstRounds] = field(default_factory=dict)
-    """Name of a planned run -> the first round of its debates, for runs that take it over."""
+    """Name of a planned run -> its simulated first rounds, for runs that reuse them."""
     _known: dict[str, int] = field(default_factory=dict)
-    """``surely`` of a call -> in how many repeats earlier runs make it, if no debate settles."""
+    """``certain_key`` of a call -> number of repeats in which earlier runs make it, if no debate ends early."""
     _possible: dict[str, int] = field(default_factory=dict)
-    """``key`` of a call -> in how many repeats earlier runs may make it, whenever their debates end."""
+    """``key`` of a call -> number of repeats in which earlier runs may make it."""
 
     def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, fewest: int | None = None) -> Planned:
-        """What a run takes.
+        """Estimate a run.
 
         Args:
-            name: How the plan calls it.
+            name: The run's name in the plan.
             job: The run.
-            pool_of: None where its pools are not there yet, or there is no knowledge.
-            fewest: How few debaters it may have, where ``job`` has the most.
+            pool_of: None if its pools do not exist yet, or it has no knowledge.
+            fewest: The minimum number of debaters, if ``job`` has the maximum.
         """
         questions = spread(job.questions)
         simulated = _Simulated(questions=len(questions))
@@ -220,9 +219,11 @@ class Planner:
         for call, share in simulated.shortest(fewer):
             least += call.load(share * scale, repeats, self._possible.get(call.key, 0))
         for call in simulated.calls:
-            most += call.load(scale, repeats, self._known.get(call.surely, 0))
-        _note(self._known, [call.surely for call in simulated.calls if call.purpose.agent in fewer.roles], repeats)
-        _note(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
+            most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
+        _record(
+            self._known, [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles], repeats
+        )
+        _record(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
         models = set(job.spec.models.values())
         return Planned(
             name=name,
@@ -235,7 +236,7 @@ class Planner:
         )
 
     async def _simulate(self, question: Question, job: Job, pool_of: PoolOf | None, simulated: _Simulated) -> None:
-        """Note the calls of a debate that never settles, and the ends of it after fewer rounds."""
+        """Record the calls of a debate over all rounds, and those that finish it after fewer rounds."""
         protocol, calls = job.protocol, list[_Call]()
         cast = {
             role: _Counting(
@@ -249,7 +250,7 @@ class Planner:
             for role, model in job.spec.models.items()
         }
         same: Any = {"task": get_task(question.task), "prompts": job.variant, "seed": job.spec.seed}
-        same["score_answers"] = _all_alike
+        same["score_answers"] = _equal_scores
         pool = _pool(question, protocol.knowledge, pool_of)
         given = job.first_round.of(question.id, 0) if job.first_round is not None else ()
         transcript = await debate(question, protocol, cast, pool, first_round=given, retrieve=_nothing_found, **same)
@@ -263,7 +264,7 @@ class Planner:
         simulated.endings += calls
 
 
-def _note(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
+def _record(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
     known.update((key, max(repeats, known.get(key, 0))) for key in keys)
 
 
@@ -284,7 +285,7 @@ async def _nothing_found(*_: object) -> Hits:
     return Hits()
 
 
-async def _all_alike(question: Question, candidates: Sequence[str]) -> Sequence[float]:
+async def _equal_scores(question: Question, candidates: Sequence[str]) -> Sequence[float]:
     return [0.0] * len(candidates)
 
 
@@ -295,13 +296,13 @@ def planned(
     *,
     debaters: Callable[[Arm], int | None] = lambda arm: None,
 ) -> list[Planned]:
-    """What each arm takes, calls that arms share counted for the first of them alone.
+    """Estimate every arm; calls that arms share count for the first of them only.
 
     Args:
         experiment_spec: The experiment.
-        planner: Knows prices.
-        pools: The pools of all arms, where they are frozen; None: what the pool files of the setting hold.
-        debaters: How many an arm has whose number follows from what others cost, where these have run.
+        planner: The planner, with prices.
+        pools: The frozen pools of all arms; None: use the given pool files.
+        debaters: Returns the number of debaters of an arm with ``match_cost`` if it is known already.
     """
     plans: dict[str, Planned] = {}
     with _pool_file(experiment_spec, pools) as (file, held):
@@ -318,19 +319,19 @@ def planned(
             def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
                 return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
-            there = file is not None and knowledge is not None and held.issuperset(knowledge.sources)
+            has_pools = file is not None and knowledge is not None and held.issuperset(knowledge.sources)
             fewest = few if few != many else None
-            plans[arm.name] = planner.plan(arm.name, job, pool if there else None, fewest=fewest)
+            plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest)
     return list(plans.values())
 
 
 @contextmanager
 def _pool_file(experiment_spec: ExperimentSpec, frozen: Path | None) -> Iterator[tuple[Path | None, set[str]]]:
-    """A file with the pools that are there already, and the sources that it holds for every question."""
+    """A file with the existing pools, and the sources that it contains for every question."""
     if frozen is not None:
         yield frozen, set(experiment_spec.all_specs)
         return
-    held = set(experiment_spec.held.intersection(experiment_spec.all_specs))
+    held = set(experiment_spec.pool_sources.intersection(experiment_spec.all_specs))
     if not held:
         yield None, held
         return
@@ -341,7 +342,7 @@ def _pool_file(experiment_spec: ExperimentSpec, frozen: Path | None) -> Iterator
 
 
 def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple[None, None]:
-    """The fewest and the most debaters of an arm whose number follows from what others will have cost."""
+    """The minimum and maximum number of debaters of an arm with ``match_cost``, by the plans of other arms."""
     match = arm.match_cost
     if match is None:
         return None, None
@@ -353,6 +354,6 @@ def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple
 
 
 def spread(questions: Sequence[Question]) -> list[Question]:
-    """Those that are played, from the first to the last dataset: questions stand dataset by dataset."""
-    count = min(_PLAYED, len(questions))
+    """The questions to simulate, evenly spread over all datasets."""
+    count = min(_SIMULATED, len(questions))
     return [questions[n * len(questions) // count] for n in range(count)]

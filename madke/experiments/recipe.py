@@ -1,4 +1,4 @@
-"""A recipe: the arms of an experiment, as a YAML file describes them."""
+"""Recipes: the arms of an experiment, described in a YAML file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from madke.scoring.metrics import METRICS
 from madke.yaml_file import line_of, read_yaml
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
-_MOST_ARMS = 1000
+_MAX_ARMS = 1000
 _Count = Annotated[int, Field(ge=1, strict=True)]
 
 _SHARES = (*METRICS, "correct", GRADER, "cons_judge", "cons_matcher")
 _SHARES += tuple(f"co2_{by}" for by in ("judge", "matcher", "judge_grader", "matcher_grader"))
-"""Figures that are shares, from 0 to 1."""
+"""Values from 0 to 1."""
 
 
 class _Strict(BaseModel):
@@ -31,31 +31,31 @@ class _Strict(BaseModel):
 
 
 class FirstRoundOf(_Strict):
-    """The first round of another arm, taken over, in the same order of debaters or another."""
+    """Use the first round of another arm, in the same or another order of debaters."""
 
     arm: _Name
     order: Literal["same", "reversed", "rotated"] = "same"
-    """``rotated``: the last becomes the first."""
+    """``rotated``: the last stance comes first."""
 
 
 class MatchCost(_Strict):
-    """As many debaters (or samples) as cost what another arm costs."""
+    """Choose the number of debaters (or samples) so that the arm costs as much as another arm."""
 
     arm: _Name
     by: Literal["calls", "tokens"] = "calls"
     """``tokens``: prompt and completion tokens together."""
     unit: _Name
-    """The arm whose cost is that of one debater; it has one."""
+    """An arm with one debater, whose cost is the cost per debater."""
 
 
 class Changes(_Strict):
-    """What an arm says about its run; what it leaves out is said by the arms' common base, or has the usual default."""
+    """The settings of an arm; missing ones come from the recipe's ``base`` or are the defaults."""
 
     protocol: str | None = None
     sources: str | None = None
-    """As ``--sources`` takes it; ``none`` for no knowledge."""
+    """As for ``--sources``; ``none`` for no knowledge."""
     set: dict[str, Any] = {}
-    """Protocol field -> value, as ``--set`` takes them."""
+    """Protocol field -> value, as for ``--set``."""
     model: str | None = None
     cast: dict[str, str] = {}
     """Role -> model."""
@@ -65,9 +65,9 @@ class Changes(_Strict):
     seed: int | None = None
 
     def then(self, other: Changes) -> Changes:
-        """These changes with others on top of them."""
-        said = self.model_dump(exclude_unset=True) | other.model_dump(exclude_unset=True, exclude={"name"})
-        return Changes.model_validate({**said, "set": self.set | other.set, "cast": self.cast | other.cast})
+        """These changes, overridden by ``other``."""
+        merged = self.model_dump(exclude_unset=True) | other.model_dump(exclude_unset=True, exclude={"name"})
+        return Changes.model_validate({**merged, "set": self.set | other.set, "cast": self.cast | other.cast})
 
 
 class Arm(Changes):
@@ -87,45 +87,45 @@ class Recipe(_Strict):
 
     title: str
     source: str
-    """The table or figure that it follows, or why it was made."""
+    """The table or figure that it reproduces, or its purpose."""
     about: str = ""
     datasets: tuple[str, ...] = ()
-    """The published datasets that the source used; ``--data`` says where they are."""
+    """The published datasets that the source used; ``--data`` gives their paths."""
     ids: dict[str, str] = {}
-    """Dataset -> the list of ids that chooses its questions: a shipped list's name, or a path."""
+    """Dataset -> the list of ids that selects its questions: a shipped list's name, or a path."""
     limit: _Count | None = None
-    """Questions of each dataset."""
+    """Maximum number of questions per dataset."""
     sample_seed: int | None = None
     model: str = "offline"
     base: Changes = Changes()
-    """What all arms have in common."""
+    """Settings of all arms."""
     grid: dict[_Name, Annotated[dict[_Name, Changes], Field(min_length=1)]] = {}
-    """Axis -> label -> changes. There is an arm for each combination, named by its labels, joined by hyphens."""
+    """Axis -> label -> changes. Each combination of labels is an arm; its name joins the labels with hyphens."""
     arms: tuple[Arm, ...] = ()
     """Further arms, after those of the grid."""
     reference: _Name | None = None
     """The arm that the others are tested against; None: the first."""
     published: dict[str, dict[_Name, dict[str, dict[str, float]]]] = {}
-    """The source's figures: its model -> arm -> dataset (``all`` for means) -> metric -> value, on the metric's scale
-    of 0 to 1 where it has one."""
+    """The source's figures: model -> arm -> dataset (``all`` for means) -> metric -> value; metrics that are shares
+    from 0 to 1."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not self.grid and not self.arms:
-            raise ValueError("a recipe needs a grid, or arms")
-        if (count := len(self.arms) + self._in_grid) > _MOST_ARMS:
-            raise ValueError(f"the grid and the arms make {count:,} arms; expected at most {_MOST_ARMS:,}")
-        there: list[str] = []
+            raise ValueError("a recipe needs a grid or arms")
+        if (count := len(self.arms) + self._in_grid) > _MAX_ARMS:
+            raise ValueError(f"found {count:,} arms in grid and arms, expected at most {_MAX_ARMS:,}")
+        names: list[str] = []
         for arm in self.all_arms():
-            if arm.name in there:
-                raise ValueError(f"two arms are called {arm.name!r}")
-            if missing := [name for name in arm.needs if name not in there]:
-                raise ValueError(f"arm {arm.name!r} needs arm {missing[0]!r}, which does not stand before it")
-            there.append(arm.name)
-        named = [self.reference] if self.reference else []
-        named += [arm for arms in self.published.values() for arm in arms]
-        if strange := [name for name in named if name not in there]:
-            raise ValueError(f"there is no arm {strange[0]!r}, only {', '.join(there)}")
+            if arm.name in names:
+                raise ValueError(f"two arms have the name {arm.name!r}; names must be unique")
+            if missing := [name for name in arm.needs if name not in names]:
+                raise ValueError(f"arm {arm.name!r} needs arm {missing[0]!r}, which must be listed before it")
+            names.append(arm.name)
+        used = [self.reference] if self.reference else []
+        used += [arm for arms in self.published.values() for arm in arms]
+        if strange := [name for name in used if name not in names]:
+            raise ValueError(f"no arm {strange[0]!r}; expected one of {', '.join(names)}")
         return self
 
     @property
@@ -133,7 +133,7 @@ class Recipe(_Strict):
         return prod(map(len, self.grid.values())) if self.grid else 0
 
     def all_arms(self) -> Iterator[Arm]:
-        """Every arm with all that is said about it, in the order in which they run."""
+        """Every arm with its full settings, in the order in which they run."""
         for labels in product(*self.grid.values()) if self.grid else ():
             changes = self.base
             for axis, label in zip(self.grid.values(), labels, strict=True):
@@ -143,14 +143,14 @@ class Recipe(_Strict):
             yield _arm(arm.name, self.base.then(arm))
 
     def figures(self) -> Iterator[tuple[str, str, str, str, float]]:
-        """Model, arm, dataset, metric and value of every figure of the source."""
+        """(model, arm, dataset, metric, value) of every figure of the source."""
         for model, by_arm in self.published.items():
             for arm, by_dataset in by_arm.items():
                 for dataset, figures in by_dataset.items():
                     yield from ((model, arm, dataset, metric, value) for metric, value in figures.items())
 
     def place(self, number: int) -> tuple[str | int, ...]:
-        """The keys that lead to the arm of this number in the recipe's file; in a grid, to its last label."""
+        """The path of keys to this arm in the recipe's file; in a grid, to its last label."""
         if number >= self._in_grid:
             return ("arms", number - self._in_grid)
         (labels,) = islice(product(*self.grid.values()), number, number + 1)
@@ -167,7 +167,7 @@ def recipe_files() -> dict[str, Path]:
 
 
 def recipe_file(name: str) -> Path:
-    """The file of a shipped recipe's name; of a path to a YAML file, that file."""
+    """The file of a shipped recipe, or ``name`` itself if it is the path of a YAML file."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path
@@ -178,19 +178,19 @@ def recipe_file(name: str) -> Path:
 
 
 def read_recipe(name: str) -> Recipe:
-    """The recipe of that name, or in the file of that path.
+    """Read a recipe by its name or path.
 
     Raises:
-        UserError: There is none, it is wrong, a dataset has no reader, or a figure is not on our scale.
+        UserError: The recipe is unknown or invalid, a dataset has no reader, or a share is not from 0 to 1.
     """
     file = recipe_file(name)
     recipe = read_yaml(file, Recipe)
     for number, dataset in enumerate(recipe.datasets):
-        if dataset not in READERS and ":" not in dataset:  # only --data imports a module that is named
+        if dataset not in READERS and ":" not in dataset:  # module:object is imported by --data only
             line = line_of(file, ("datasets", number))
             raise UserError(f"datasets: {unknown('dataset', dataset, READERS)}", file=file, line=line)
     for *place, metric, value in recipe.figures():
         if metric in _SHARES and not 0 <= value <= 1:
             line = line_of(file, ("published", *place, metric))
-            raise UserError(f"published: {metric} is a share, from 0 to 1; found {value:g}", file=file, line=line)
+            raise UserError(f"published: {metric}: found {value:g}, expected a share from 0 to 1", file=file, line=line)
     return recipe

@@ -1,1 +1,1 @@
-"""Building indexes from corpora, and opening sources by name."""
+"""Corpora, passages, and Lucene and FAISS indexes over them."""

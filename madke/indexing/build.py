@@ -1,7 +1,7 @@
-"""Building an index folder: passages, index files and a manifest appear together, or not at all.
+"""Build an index folder (passages, index files, manifest) atomically.
 
-The index grows in a hidden folder beside the target, and is renamed at the end. What takes long, shards of vectors and
-FAISS files, lies there until the index has its name; the same command again goes on from what is finished.
+The index is built in a hidden folder next to the target, which is renamed at the end. Finished shards of vectors and
+FAISS files stay there after an interruption, and the same command resumes from them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from madke.versions import versions
 from madke.workers import Engine, Workers, open_workers
 
 Progress = Callable[[int, int | None], None]
-"""Called with passages done and, once the corpus has been read, their total. Reading and indexing each count up."""
+"""Called with the passages done and their total (None while the corpus is read). Reading and indexing each count up."""
 
 AUTO = "auto"
 SHARD_ROWS = 10_000
@@ -58,7 +58,7 @@ _FAISS = "faiss"
 
 _Settings = Bm25Settings | DenseSettings
 _Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, IndexRecall | None]]
-"""Builds the index of a store into a folder; returns what it is."""
+"""Builds the index of a store in a folder; returns its settings and, for a dense index, its recall."""
 
 
 def build_index(
@@ -80,32 +80,32 @@ def build_index(
     workers: Workers | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Build the index of a corpus into the folder ``out``: Lucene's BM25, or FAISS over vectors.
+    """Build the index of a corpus in the folder ``out``: Lucene's BM25, or FAISS over vectors.
 
-    The same call again goes on after a kill, or finds that nothing is left to do. None takes an option's default.
-    A dense build holds in memory the text and the vectors of the shards under way, one FAISS file, and the sample that
-    the index is trained on.
+    After a kill the same call resumes; if the index is complete, it returns at once. None is an option's default.
+    A dense build holds in memory the text and vectors of the shards in progress, one FAISS file, and the training
+    sample.
 
     Args:
-        corpus: See :func:`madke.indexing.corpus.read_corpus`; an index folder stands for its passages.
-        out: The index folder to make.
+        corpus: See :func:`madke.indexing.corpus.read_corpus`; an index folder is read as its passages.
+        out: The index folder to create.
         kind: ``bm25`` or ``dense``.
-        k1: bm25: term saturation; 0.9.
-        b: bm25: length normalisation; 0.4.
-        encoder: dense: a name as :func:`madke.encoders.load_encoder` takes it, or an encoder; ``minilm``.
-        dtype: dense: arithmetic of a named encoder; ``float32``.
-        faiss: dense: a FAISS factory string, or ``auto``, which chooses by the memory there is; ``auto``.
-        faiss_parameters: dense: search parameters in FAISS's own words; by type. Not with ``auto``.
-        shard_rows: dense: passages encoded, and lost by a kill, at a time; 10,000.
-        file_mb: dense: at most so many megabytes of vectors in a FAISS file; by type.
-        vectors: dense: where vectors are kept for another index, one build at a time; by default they are removed.
-        engine: dense: who encodes, ``local`` or ``ray``.
+        k1: bm25: term saturation; default 0.9.
+        b: bm25: length normalisation; default 0.4.
+        encoder: dense: a name for :func:`madke.encoders.load_encoder`, or an encoder; default ``minilm``.
+        dtype: dense: arithmetic of a named encoder; default ``float32``.
+        faiss: dense: a FAISS factory string, or ``auto``, which chooses by the available memory; default ``auto``.
+        faiss_parameters: dense: search parameters in FAISS syntax; default by type. Not with ``auto``.
+        shard_rows: dense: passages per shard, the unit of encoding and of loss after a kill; default 10,000.
+        file_mb: dense: maximum megabytes of vectors per FAISS file; default by type.
+        vectors: dense: keep vectors in this folder for other indexes, one build at a time; default: remove them.
+        engine: dense: where to encode, ``local`` or ``ray``.
         address: dense: of the Ray cluster, see :func:`madke.workers.open_workers`.
-        workers: dense: who encodes, in place of ``engine`` and ``address``.
+        workers: dense: workers to use instead of ``engine`` and ``address``.
         progress: See :data:`Progress`.
 
     Raises:
-        UserError: The corpus cannot be read, an option does not fit, a package or Java is missing, ``out`` holds
+        UserError: The corpus cannot be read, an option does not apply, a package or Java is missing, ``out`` holds
             something else, or the disk is full.
     """
     bm25 = {"k1": k1, "b": b}
@@ -122,7 +122,7 @@ def build_index(
     }
     other, of_other = ("dense", dense) if kind == "bm25" else ("bm25", bm25)
     if stray := [name for name, value in of_other.items() if value is not None]:
-        raise UserError(f"--{stray[0]} belongs to --kind {other}")
+        raise UserError(f"--{stray[0]} requires --kind {other}")
     if kind == "bm25":
         settings = Bm25Settings(**{name: value for name, value in bm25.items() if value is not None})
         start_jvm()
@@ -199,7 +199,7 @@ def _fill_dense(
 def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:
     out = out.absolute()
     if out.exists() and not out.is_dir():
-        raise UserError("this is a file; an index needs a folder", file=out)
+        raise UserError("found a file, expected a folder for the index", file=out)
     source = describe_corpus(corpus)
     out.parent.mkdir(parents=True, exist_ok=True)
     work = out.with_name(f".{out.name}.building")
@@ -233,12 +233,12 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
 
 
 def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
-    """Put the corpus into a store at ``path``; an index's own store is linked, not copied, where the disk allows it."""
+    """Write the corpus to a store at ``path``; the store of an index is linked, or copied if that fails."""
     if (corpus / MANIFEST).is_file():
         stored = corpus / PASSAGES
         expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES)
         if fingerprint(stored) != expected:
-            raise UserError("is not as it was built; see madke index verify", file=stored)
+            raise UserError("the file changed after it was built; run `madke index verify`", file=stored)
         try:
             os.link(stored, path)
         except OSError:  # another disk, or one without links
@@ -246,28 +246,28 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
         return len(PassageStore(path))
     count = write_passages(path, _counted(read_unique(corpus), progress))
     if not count:
-        raise UserError("no passages in this corpus", file=corpus)
+        raise UserError("this corpus has no passages", file=corpus)
     return count
 
 
 def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
     if not (out / MANIFEST).exists():
-        raise UserError("this folder is not empty and holds no index; choose another", file=out)
+        raise UserError("this folder is not empty and holds no index; choose another folder", file=out)
     manifest = read_manifest(out)
     found = manifest.index
     if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
-        # What auto chose when the index was built.
+        # auto keeps its choice of the first build.
         asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
     other = "" if found == asked else f"an index with other settings ({found!r})"
     if manifest.corpus.sha256 != source.sha256:
         other = f"the index of another corpus, or of {manifest.corpus.path} before it changed"
     if other:
-        raise UserError(f"this folder holds {other}; remove it or choose another", file=out)
+        raise UserError(f"this folder holds {other}; remove it or choose another folder", file=out)
     return manifest
 
 
 def _discard_unfinished(work: Path) -> None:
-    """Remove everything but what takes long and is finished."""
+    """Remove everything but vectors and FAISS files, which take long to make."""
     for path in work.iterdir():
         if path.name not in (_VECTORS, _FAISS):
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,8 +1,8 @@
-"""Corpora as streams of passages, and the folders of passages that ``madke index passages`` makes.
+"""Corpora as streams of passages, and the passage folders that ``madke index passages`` writes.
 
-A corpus is such a folder, or a file in one of these forms, plain or gzipped:
+A corpus is such a folder, or a file in one of these formats, plain or gzipped:
 
-* ``.tsv``: DPR's, tab-separated with CSV quoting and a header naming ``id``, ``text`` and ``title``;
+* ``.tsv``: DPR's, tab-separated with CSV quoting and a header with ``id``, ``text`` and ``title``;
 * ``.jsonl``: objects with ``id``, ``title`` and ``text``, or Anserini's ``id`` and ``contents``, whose first line is
   the title in quotes.
 """
@@ -25,22 +25,22 @@ from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import StoredPassage
 
 UNFINISHED = "unfinished.json"
-"""The manifest while passages are made: it lists the shards that are finished."""
+"""The manifest of an unfinished folder; it lists the finished shards."""
 
 Kind = Literal["wikipedia", "text"]
 RULES = 2
-"""Raised whenever the same source gives other passages than before, so that no folder mixes two ways of cleaning."""
+"""Version of the cleaning rules, raised with every change of the passages: no folder mixes two versions."""
 
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:
-    """The passages of a corpus in order, streamed; a UserError that names the line or shard where it is wrong."""
+    """Stream the passages of a corpus in order; UserError at the first invalid line or shard."""
     return (passage for _, _, passage in _located(path))
 
 
 def read_unique(path: Path) -> Iterator[StoredPassage]:
-    """As :func:`read_corpus`, and refuses a corpus in which an id occurs twice, once its end is reached.
+    """Like :func:`read_corpus`, but at the end UserError if an id occurs twice.
 
-    Keeps 8 bytes a passage, a hash of its id; where two hashes are equal, the file is read again to compare the ids.
+    Keeps a hash of 8 bytes per id; if two hashes are equal, the corpus is read again to compare the ids.
     """
     import numpy as np
 
@@ -63,8 +63,8 @@ def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
     for file in finished_shards(path) if path.is_dir() else [path]:
         form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
         if form not in (".tsv", ".jsonl"):
-            expected = "expected a .tsv or .jsonl file, possibly with .gz, or a folder of passages"
-            raise UserError(f"unknown corpus form; {expected}", file=file)
+            expected = "expected a .tsv or .jsonl file (or .gz of one), or a folder of passages"
+            raise UserError(f"unknown corpus format; {expected}", file=file)
         for line, passage in _read_tsv(file) if form == ".tsv" else _read_jsonl(file):
             yield file, line, passage
 
@@ -116,18 +116,18 @@ def shard_name(number: int) -> str:
 
 
 class Counts(_Record):
-    """Pages by what became of them, and passages. For books a page is a file."""
+    """Number of passages, and of pages by outcome. For books a page is a file."""
 
     pages: int = 0
-    """All that were read: the sum of the seven below."""
+    """All pages read: the sum of the seven counts below."""
     articles: int = 0
-    """Pages that gave passages."""
+    """Pages with passages."""
     redirects: int = 0
     disambiguations: int = 0
     lists: int = 0
     other_namespaces: int = 0
     empty: int = 0
-    """No word of prose."""
+    """Pages without a word of prose."""
     unparsable: int = 0
     passages: int = 0
 
@@ -136,16 +136,16 @@ class Counts(_Record):
 
 
 class SourceFile(_Record):
-    """One file that passages are made from, known by its name, size (bytes) and content, wherever it lies."""
+    """One source file, identified by its name, size (bytes) and content, not by its folder."""
 
     name: str
     size: int
     sha256: str
-    """Of all of a book; of the first and last MiB of a dump, which may have 20 GB."""
+    """Of a whole book; of the first and last MiB of a dump, which may have 20 GB."""
 
 
 class Settings(_Record):
-    """Everything that decides which passages come out; the last of a page may have fewer than ``words``."""
+    """Everything that determines the passages; the last passage of a page may have fewer than ``words`` words."""
 
     kind: Kind
     words: int
@@ -159,7 +159,7 @@ class Shard(_Record):
     number: int
     sha256: str
     counts: Counts
-    """Of the pages from the end of the shard before to the end of this one."""
+    """Counts of the pages of this shard."""
 
     @property
     def name(self) -> str:
@@ -168,7 +168,7 @@ class Shard(_Record):
 
 
 class PassagesManifest(_Record):
-    """The content of ``passages.json``, and while passages are made of ``unfinished.json``."""
+    """The content of ``passages.json``, or of ``unfinished.json`` until all passages are written."""
 
     format: Literal[1] = 1
     settings: Settings
@@ -177,19 +177,19 @@ class PassagesManifest(_Record):
 
     @property
     def counts(self) -> Counts:
-        """Of all shards."""
+        """Counts over all shards."""
         return sum((shard.counts for shard in self.shards), Counts())
 
 
 class PassagesFolder(NamedTuple):
-    """What a folder holds already."""
+    """The manifest of a folder, and whether the folder is finished."""
 
     manifest: PassagesManifest
     finished: bool
 
 
 def read_folder(folder: Path) -> PassagesFolder | None:
-    """What a folder of passages says about itself; None where it holds no manifest, a UserError for a damaged one."""
+    """Read the manifest of a folder of passages; None if there is none, UserError if it is damaged."""
     for name in (FINISHED, UNFINISHED):
         path = folder / name
         try:
@@ -204,31 +204,31 @@ def read_folder(folder: Path) -> PassagesFolder | None:
 
 
 def finished_shards(folder: Path) -> Iterator[Path]:
-    """The files of a finished folder, in order, each compared with its hash as it is asked for."""
+    """Yield the files of a finished folder in order; each file's hash is checked before it is yielded."""
     found = read_folder(folder)
     if found is None:
-        makes = "`madke index passages` makes such a folder"
-        raise UserError(f"no passages here ({FINISHED} missing); {makes}", file=folder)
+        remedy = "make one with `madke index passages`"
+        raise UserError(f"this folder holds no passages ({FINISHED} is missing); {remedy}", file=folder)
     if not found.finished:
-        again = "run the `madke index passages` command that made it again"
-        raise UserError(f"its passages are not finished; {again}", file=folder)
+        remedy = "run the same `madke index passages` command again"
+        raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
     for shard in found.manifest.shards:
         path = folder / shard.name
         if not is_intact(folder, shard):
-            again = "`madke index passages`, run again, makes it anew"
-            raise UserError(f"is missing, or not as it was written; {again}", file=path)
+            remedy = "run the same `madke index passages` command again"
+            raise UserError(f"the file is missing or was changed; {remedy}", file=path)
         yield path
 
 
 def write_manifest(folder: Path, manifest: PassagesManifest, *, finished: bool) -> None:
-    """Write the manifest; a finished one replaces the unfinished."""
+    """Write the manifest; the finished one replaces the unfinished one."""
     with atomic_write(folder / (FINISHED if finished else UNFINISHED)) as file:
         file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
     (folder / (UNFINISHED if finished else FINISHED)).unlink(missing_ok=True)
 
 
 def is_intact(folder: Path, shard: Shard) -> bool:
-    """Whether a shard's file is as it was written."""
+    """Whether a shard's file exists and is unchanged."""
     try:
         return fingerprint(folder / shard.name) == shard.sha256
     except UserError:

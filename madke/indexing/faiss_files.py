@@ -1,6 +1,6 @@
-"""FAISS files: the type that fits, writing them from shards of vectors, and searching them mapped from disk.
+"""FAISS files: choose a type, write them from shards of vectors, and search them memory-mapped.
 
-An index is trained once on a sample and is a list of files, filled one after the other and never merged.
+An index is trained once on a sample. It is a list of files that are filled one after the other and never merged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ANSWER_BYTES = 128 << 20
 
 
 class FaissShards:
-    """FAISS files as one index, whose rows are those of the files, one after the other.
+    """Several FAISS files as one index; its rows are the concatenated rows of the files.
 
-    ``parameters`` are search parameters in FAISS's own words (``nprobe=32``).
+    ``parameters`` are search parameters in FAISS syntax (``nprobe=32``).
 
     Raises:
-        UserError: faiss is missing, a file is no FAISS index, or the parameters do not fit it.
+        UserError: faiss is missing, a file is no FAISS index, or the parameters are invalid for it.
     """
 
     def __init__(self, paths: Sequence[Path], *, parameters: str = "") -> None:
@@ -39,7 +39,7 @@ class FaissShards:
         self._opened = []
         for path in paths:
             if in_memory:
-                # Faulting its pages in one by one would take about ten times as long.
+                # Read in blocks: page faults one by one take about ten times as long.
                 with path.open("rb", buffering=0) as file:
                     while file.read(_BLOCK):
                         pass
@@ -50,7 +50,7 @@ class FaissShards:
             except RuntimeError as error:
                 raise UserError(f"cannot be searched: {_reason(error)}", file=path) from None
             if index.metric_type != faiss.METRIC_INNER_PRODUCT:
-                raise UserError("cannot be searched: its scores are distances; inner products are expected", file=path)
+                raise UserError("cannot be searched: found distances as scores, expected inner products", file=path)
             self._opened.append(index)
         self.dimension: int = self._opened[0].d
         self._index = self._opened[0]
@@ -63,10 +63,10 @@ class FaissShards:
         return int(self._index.ntotal)
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The ``k`` largest inner products for each query and their rows (-1 where fewer are found)."""
+        """The ``k`` largest inner products for each query, and their rows (-1 if fewer are found)."""
         import numpy as np
 
-        # Each file's answers, a float and an int of 8 bytes each, wait for those of all others.
+        # The results of all files (a float and an int of 8 bytes each) are in memory at the same time.
         at_once = max(1, _ANSWER_BYTES // (12 * k * len(self._opened)))
         parts = [self._index.search(queries[n : n + at_once], k) for n in range(0, len(queries), at_once)]
         scores, rows = zip(*parts, strict=True) if parts else ([np.empty((0, k))], [np.empty((0, k), dtype=np.int64)])
@@ -74,7 +74,7 @@ class FaissShards:
 
 
 def load_faiss() -> Any:
-    """The module faiss; a UserError where it is not installed."""
+    """Import faiss; UserError if it is not installed."""
     try:
         import faiss
     except ImportError as error:
@@ -88,19 +88,19 @@ def _set_parameters(index: Any, parameters: str) -> None:
 
 
 def _reason(error: RuntimeError) -> str:
-    """What FAISS says, without the C++ signature and the source path."""
+    """FAISS's message without the C++ signature and the source path."""
     return str(error).rsplit(": ", 1)[-1].splitlines()[0]
 
 
 _SAMPLE = 65_536
-"""Vectors that an index is trained on; 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
+"""Training vectors: 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
 _SAMPLE_PER_LIST = 64
-"""FAISS warns below 39."""
+"""Training vectors per inverted list; FAISS warns below 39."""
 _SAMPLE_BYTES = 2_000_000_000
 
 
 def search_parameters(factory: str, dimension: int, given: str | None = None) -> str:
-    """How such an index is searched: as ``given``, else an eighth of an inverted file's lists; 64 nodes of a graph."""
+    """The search parameters: ``given``, or by default an eighth of the inverted lists, or 64 nodes of a graph."""
     try:
         whole = _empty(factory, dimension)
         _set_parameters(whole, given or "")
@@ -108,7 +108,7 @@ def search_parameters(factory: str, dimension: int, given: str | None = None) ->
         asked = f"{factory!r} with {given!r}" if given else repr(factory)
         raise UserError(
             f"--faiss {asked} for {dimension} dimensions: {_reason(error)}; expected auto or a FAISS factory string, "
-            "for instance Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
+            "for example Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
         ) from None
     if given is not None:
         return given
@@ -116,24 +116,24 @@ def search_parameters(factory: str, dimension: int, given: str | None = None) ->
         return f"nprobe={max(1, lists // 8)}"
     faiss = load_faiss()
     index = faiss.downcast_index(whole)
-    # What transforms the vectors stands before the index proper.
+    # A pre-transform wraps the actual index.
     inner = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
     return "efSearch=64" if hasattr(inner, "hnsw") else ""
 
 
 def default_file_mb(factory: str) -> float:
-    """How large a FAISS file, which is built in memory, is where nobody says: 64 MB.
+    """The default size of a FAISS file, which is built in memory: 64 MB.
 
-    1,024 for inverted files and graphs: each of their files is searched from its start, so fewer are faster.
+    1,024 MB for inverted files and graphs: every file is searched separately, so fewer files are faster.
     """
     return 1024.0 if "IVF" in factory or "HNSW" in factory else 64.0
 
 
 def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
-    """Write the index over all vectors as files of at most ``settings.file_mb``, and return them in row order.
+    """Write the index as files of at most ``settings.file_mb``, and return their paths in row order.
 
-    ``vectors`` are the files of :func:`madke.indexing.vectors.encode_shards`. A finished file in ``folder`` of the same
-    settings and ``corpus`` (its SHA-256) is left as it is.
+    ``vectors`` are the files of :func:`madke.indexing.vectors.encode_shards`. A finished file in ``folder`` with the
+    same settings and ``corpus`` (its SHA-256) is reused.
     """
     made_from = dict(vector_inputs(settings, corpus))
     made_from |= {"factory": settings.factory, "shard_rows": settings.shard_rows, "faiss": version("faiss-cpu")}
@@ -155,7 +155,7 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
 
 
 def _lists(index: Any) -> int:
-    """The lists of an inverted file; 0 for anything else."""
+    """The number of lists of an inverted file; 0 for other types."""
     try:
         return int(load_faiss().extract_index_ivf(index).nlist)
     except RuntimeError:
@@ -168,14 +168,14 @@ def _empty(factory: str, dimension: int) -> Any:
 
 
 def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, inputs: Inputs) -> Any:
-    """The empty index, trained; kept, so that a resumed build fills the same one."""
+    """The trained empty index; it is kept on disk, so that a resumed build uses the same one."""
     faiss = load_faiss()
     if is_finished(path, inputs):
         return faiss.read_index(str(path))
     index = _empty(settings.factory, settings.dimension)
     if not index.is_trained:
-        most = _SAMPLE_BYTES // (4 * settings.dimension)
-        rows = min(max(_SAMPLE, _SAMPLE_PER_LIST * _lists(index)), most)
+        limit = _SAMPLE_BYTES // (4 * settings.dimension)
+        rows = min(max(_SAMPLE, _SAMPLE_PER_LIST * _lists(index)), limit)
         try:
             index.train(_sample(vectors, settings.shard_rows, rows))
         except RuntimeError as error:
@@ -185,15 +185,15 @@ def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, input
     return index
 
 
-def _sample(vectors: Sequence[Path], shard_rows: int, most: int) -> NDArray[np.float32]:
-    """So many rows of all shards at random, the same ones every time."""
+def _sample(vectors: Sequence[Path], shard_rows: int, limit: int) -> NDArray[np.float32]:
+    """At most ``limit`` random rows of all shards, the same on every call."""
     import numpy as np
 
     last = np.load(vectors[-1], mmap_mode="r")
     count = (len(vectors) - 1) * shard_rows + len(last)
     rows = np.arange(count)
-    if count > most:
-        rows = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+    if count > limit:
+        rows = np.sort(np.random.default_rng(0).choice(count, limit, replace=False))
     sample = np.empty((len(rows), last.shape[1]), dtype=np.float32)
     for number, path in enumerate(vectors):
         inside = (rows >= number * shard_rows) & (rows < (number + 1) * shard_rows)
@@ -202,7 +202,7 @@ def _sample(vectors: Sequence[Path], shard_rows: int, most: int) -> NDArray[np.f
 
 
 def _bytes_per_vector(trained: Any, settings: DenseSettings) -> int:
-    """What a vector takes in the index, found by adding some: no formula covers every type."""
+    """Bytes per vector in the index, measured by adding some: no formula covers every type."""
     import numpy as np
 
     faiss = load_faiss()
@@ -226,14 +226,14 @@ def _write(index: Any, path: Path) -> None:
 
 _EXACT_SHARE = 1 / 4
 _COMPRESSED_SHARE = 3 / 4
-"""Shares of the memory that a flat, and any other, index may take: mapped files are quick while they stay in memory."""
+"""Shares of memory that a flat or another index may take: mapped files are fast while they stay in memory."""
 
 
 def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
-    """The most exact index of so many vectors that ``memory`` (bytes) can hold: a factory string, and why.
+    """Choose the most exact index of ``count`` vectors that fits in ``memory`` (bytes): factory string and reason.
 
-    Flat (4 bytes a dimension), SQ8 (1 byte), else product quantization with a quarter to a sixteenth of a byte
-    (``np``: without training for Hamming distances, which nobody uses here and which takes most of the time).
+    Flat (4 bytes per dimension), SQ8 (1 byte), else product quantization with a quarter to a sixteenth of a byte
+    (``np``: without training for Hamming distances, which is slow and not needed here).
     """
 
     def gb(size: int) -> str:
@@ -249,9 +249,9 @@ def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
     fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
     code = fitting[0] if fitting else codes[-1]
     takes = f"SQ8 would take {gb(sq8)} of {gb(memory)} memory, {code} bytes a vector take {gb(code * count)}"
-    return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read the disk"
+    return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read from disk"
 
 
-def _divisor(number: int, most: int) -> int:
-    """The largest divisor up to ``most``: a byte of a product quantizer codes as many dimensions as any."""
-    return next(divisor for divisor in range(max(most, 1), 0, -1) if number % divisor == 0)
+def _divisor(number: int, limit: int) -> int:
+    """The largest divisor up to ``limit``: each byte of a product quantizer encodes the same number of dimensions."""
+    return next(divisor for divisor in range(max(limit, 1), 0, -1) if number % divisor == 0)

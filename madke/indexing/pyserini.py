@@ -1,7 +1,7 @@
 """Folders in pyserini's formats: an Anserini Lucene index, and a FAISS file with the ids of its rows.
 
-A Lucene document keeps what it was indexed from in its stored field ``raw`` (``-storeRaw``) or ``contents``
-(``-storeContents``). A FAISS folder holds the vectors in ``index`` and, a line a row, documents' ids in ``docid``.
+A Lucene document stores its source text in the field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``). A
+FAISS folder holds the vectors in ``index`` and one document id per line in ``docid``.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 K1, B = 0.9, 0.4
-"""BM25's parameters with which pyserini's results are published."""
+"""BM25 parameters of pyserini's published results."""
 
 Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
-"""The passages of documents' ids; None where the index does not hold one."""
+"""Maps document ids to passages; None for an id that the index lacks."""
 
 FETCHED = "fetched.json"
-"""What ``madke index fetch`` adds to a folder: which published index it is."""
+"""The file in which ``madke index fetch`` records which published index a folder holds."""
 
 VECTORS = "index"
-"""A FAISS folder's file of vectors."""
+"""The vectors of a FAISS folder."""
 _DOCIDS = "docid"
 _EDGE = 1 << 16
 _BLOCK = 1 << 20
@@ -45,15 +45,15 @@ def is_lucene(folder: Path) -> bool:
 
 
 def is_faiss(folder: Path) -> bool:
-    """Whether the folder holds a FAISS file and its documents' ids."""
+    """Whether the folder holds a FAISS file and the ids of its documents."""
     return (folder / VECTORS).is_file() and (folder / _DOCIDS).is_file()
 
 
 def fingerprint_of(folder: Path) -> str:
-    """Twelve hexadecimal digits of a folder's content, at the cost of opening its files.
+    """Twelve hexadecimal digits that identify a folder's content, without reading it whole.
 
-    Of names, sizes, and the first and last 64 KiB of every file (Lucene's ``segments_N``, which says which documents
-    are alive, is whole in that).
+    They hash names, sizes, and the first and last 64 KiB of every file (this covers all of Lucene's ``segments_N``,
+    which lists the live documents).
     """
     digest = sha256()
     for path in sorted(folder.iterdir()):
@@ -69,7 +69,7 @@ def fingerprint_of(folder: Path) -> str:
 
 
 def describe(folder: Path) -> str | None:
-    """What a folder in pyserini's format holds, in a line; None where it is no such folder."""
+    """Describe a folder in pyserini's format in one line; None if it is no such folder."""
     if is_lucene(folder):
         kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
     elif is_faiss(folder):
@@ -80,7 +80,7 @@ def describe(folder: Path) -> str | None:
 
 
 class DocIds:
-    """The lines of a ``docid`` file by row, mapped from disk; memory holds where each ends, 8 bytes a line."""
+    """The lines of a ``docid`` file by row, memory-mapped; 8 bytes of memory per line, for its end."""
 
     def __init__(self, folder: Path) -> None:
         import numpy as np
@@ -88,7 +88,7 @@ class DocIds:
         path = folder / _DOCIDS
         try:
             self._text = np.memmap(path, np.uint8, "r")
-        except (OSError, ValueError) as error:  # the second for an empty file
+        except (OSError, ValueError) as error:  # ValueError: an empty file
             raise UserError(f"cannot be read: {error}", file=path) from None
         starts = range(0, len(self._text), _BLOCK)
         ends = [start + np.flatnonzero(self._text[start : start + _BLOCK] == ord("\n")) for start in starts]
@@ -107,22 +107,22 @@ class DocIds:
 
 
 def open_searcher(folder: Path) -> Any:
-    """Anserini's searcher over a Lucene folder whose documents hold their texts, with BM25 as published."""
+    """Open Anserini's searcher, with the published BM25 parameters, over a Lucene folder that stores its texts."""
     searcher = open_lucene(folder, k1=K1, b=B)
     first = searcher.doc(0) if searcher.get_total_num_docs() else None
     if first is None:
         raise UserError("this Lucene index holds no documents", file=folder)
     if first.get("raw") is None and first.get("contents") is None:
-        again = "take one that does, or index again with -storeRaw"
-        raise UserError(f"this Lucene index does not hold the texts of its documents; {again}", file=folder)
+        remedy = "use one that does, or index again with -storeRaw"
+        raise UserError(f"this Lucene index does not store the texts of its documents; {remedy}", file=folder)
     return searcher
 
 
 def stored_passage(docid: str, document: Any) -> StoredPassage:
-    r"""The passage of a Lucene document: of its ``raw`` field, else of ``contents``.
+    r"""The passage of a Lucene document, from its ``raw`` field or else from ``contents``.
 
-    That is ``{"title", "text"}`` or ``{"title", "contents"}`` in JSON, or ``{"contents"}``, or plain text. Text whose
-    first line stands in quotes, ``"title"\ntext``, has it as its title, as in ``wikipedia-dpr-100w``.
+    The field holds JSON (``{"title", "text"}``, ``{"title", "contents"}`` or ``{"contents"}``) or plain text. A quoted
+    first line, ``"title"\ntext``, is the title, as in ``wikipedia-dpr-100w``.
     """
     raw = document.get("raw")
     stored = document.get("contents") if raw is None else raw
@@ -142,13 +142,13 @@ def stored_passage(docid: str, document: Any) -> StoredPassage:
 
 
 def open_texts(folder: Path) -> tuple[Texts, str]:
-    """The texts of a Lucene folder in pyserini's format or an index of ours, by documents' ids; and its fingerprint."""
+    """Texts by document id, and the fingerprint, of a Lucene folder in pyserini's format or an index of madke's."""
     if (folder / MANIFEST).is_file():
         fingerprint = open_manifest(folder).fingerprint
         return _texts_of_store(PassageStore(folder / PASSAGES)), fingerprint
     if not is_lucene(folder):
         raise UserError(
-            "holds no texts; expected a Lucene index in pyserini's format or an index of `madke index build`",
+            "this folder holds no texts; expected an index of `madke index build`, or a Lucene index of pyserini's",
             file=folder,
         )
     searcher = open_searcher(folder)
@@ -162,7 +162,7 @@ def open_texts(folder: Path) -> tuple[Texts, str]:
 
 
 def _texts_of_store(store: PassageStore) -> Texts:
-    """Look ids up among sorted hashes, 12 bytes a passage (252 MB for 21 million), which are made at the first look."""
+    """Look up ids in sorted hashes, created on first use: 12 bytes per passage (252 MB for 21 million)."""
     import numpy as np
 
     @cache

@@ -1,4 +1,4 @@
-"""Passages as vectors, shard by shard, so that a stopped build goes on; and what an index finds of an exact search."""
+"""Encode passages to vectors, shard by shard (a build can resume), and measure the recall of an index."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def encode_shards(
     workers: Workers,
     progress: Callable[[int, int | None], None],
 ) -> list[Path]:
-    """Encode every passage, and return the files of vectors in row order.
+    """Encode every passage and return the files of vectors in row order.
 
-    Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``, the last one shorter.
-    A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is left as it is; another is replaced,
-    or, without ``replace``, refused. A shard is encoded in one go, so its bytes do not depend on who does it.
+    Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``; the last may be shorter.
+    A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is reused; any other shard is replaced,
+    or refused without ``replace``. One worker encodes a whole shard, so its bytes do not depend on the workers.
     """
     import numpy as np
 
@@ -53,13 +53,13 @@ def encode_shards(
         if is_finished(path, inputs):
             progress(rows.stop, len(store))
         elif not replace and made_from(path) not in (None, inputs):
-            raise UserError("holds vectors of something else; choose another folder for these", file=folder)
+            raise UserError("this folder holds vectors of another corpus or encoder; choose another", file=folder)
         else:
             missing.append((path, inputs, rows))
     passages = (store.read(rows) for _, _, rows in missing)
     for (path, inputs, rows), vectors in zip(missing, workers.map(partial(_encode, encoder), passages), strict=True):
         if not np.isfinite(vectors).all():
-            raise UserError(f"encoder {encoder.name!r}: its vectors do not fit into 16 bits", file=path)
+            raise UserError(f"encoder {encoder.name!r}: a value of its vectors exceeds float16", file=path)
         with atomic_write(path) as file:
             np.save(file, vectors)
         finish(path, inputs)
@@ -68,7 +68,7 @@ def encode_shards(
 
 
 def vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
-    """What decides the vectors of a corpus (``corpus`` is its SHA-256), whichever shard they are in."""
+    """Everything that determines the vectors of a corpus (``corpus`` is its SHA-256), apart from the shard."""
     return {"corpus": corpus, **settings.model_dump(include={"encoder", "dtype", "revision", "batching"})}
 
 
@@ -84,15 +84,15 @@ def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> NDArray[np.f
     import numpy as np
 
     titles, texts = [passage.title for passage in passages], [passage.text for passage in passages]
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused where it arrives
+    with np.errstate(over="ignore"):  # an overflow becomes infinite; encode_shards refuses it
         return encoder.encode_passages(titles, texts).astype(np.float16)
 
 
 def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path], index: FaissShards) -> IndexRecall:
-    """Recall@5 against an exact search over the same vectors, for 500 passages' first sentences as queries.
+    """Recall@5 against an exact search over the same vectors; the queries are first sentences of 500 passages.
 
-    A query's own passage counts on neither side. A passage that scores no less than the exact search's fifth counts as
-    found. Real questions lie further from the passages, so an inverted file finds somewhat less of what they ask for.
+    The passage of the query itself is ignored. A passage that scores at least as high as the exact search's fifth is
+    a hit. Real questions are less similar to passages, so the recall of an inverted file is somewhat lower for them.
     """
     import faiss
     import numpy as np
@@ -104,7 +104,7 @@ def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path
     if depth == 0:
         return IndexRecall(recall_at_5=1.0, queries=0)
     found = index.search(queries, depth + 1)[1]
-    # A query's own passage goes to the end, and out.
+    # Move the query's own passage to the end and drop it.
     found = np.take_along_axis(found, np.argsort(found == own[:, None], axis=1, kind="stable"), axis=1)[:, :depth]
     exact = np.full((len(queries), 0), -np.inf, dtype=np.float32)
     score_of_found = np.full(found.shape, -np.inf, dtype=np.float32)
@@ -117,7 +117,7 @@ def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path
         query, place = np.nonzero((found >= first) & (found < first + len(shard)))
         score_of_found[query, place] = np.einsum("nd,nd->n", queries[query], shard[found[query, place] - first])
         first += len(shard)
-    # The two ways of computing a score differ in its last bits.
+    # The two computations of a score differ in the last bits.
     hits = score_of_found >= exact[:, -1:] - 1e-5 * np.abs(exact[:, -1:])
     margin = 1.96 * hits.mean(axis=1).std() / np.sqrt(len(queries))
     return IndexRecall(recall_at_5=round(float(hits.mean()), 4), margin=round(float(margin), 4), queries=len(queries))

@@ -1,1 +1,1 @@
-"""Retrieved knowledge: sources to ask, the store passages are read from, and pools for debates."""
+"""Retrieved knowledge: sources, fusion, and the pools that debates read."""

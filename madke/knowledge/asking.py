@@ -1,4 +1,4 @@
-"""Asking sources: ours and other people's, whose ``search`` is a plain function or a coroutine."""
+"""Query built-in and user-defined sources, whose ``search`` is a plain function or a coroutine."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ T = TypeVar("T")
 
 
 def search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
-    """What the source's ``search`` returns, or comes to. A running event loop waits: coroutines run in another."""
+    """Call the source's ``search``; a coroutine runs in another event loop, and the calling thread waits for it."""
     return _result(source.search(queries, k))
 
 
 def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
-    """The source's answer to each query; an unexpected exception, or a wrong number of answers, fails all of them.
+    """The source's result for each query; an unexpected exception, or a wrong number of results, fails all of them.
 
     Raises:
-        UserError: The source cannot work at all.
+        UserError: The source cannot be used.
     """
     try:
-        found = [_marked(hits, source.name) for hits in search(source, queries, k)]
+        found = [_with_source(hits, source.name) for hits in search(source, queries, k)]
     except UserError:
         raise
-    except Exception as error:  # a source is a plug-in: its bug costs its passages, not the batch
+    except Exception as error:  # a bug in a plug-in loses its passages, not the batch
         return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
     if len(found) != len(queries):
-        return [Hits(error=f"it answered {len(found)} of {len(queries)} queries")] * len(queries)
+        return [Hits(error=f"search returned {len(found)} results for {len(queries)} queries")] * len(queries)
     return found
 
 
 def served_by(source: Source) -> str:
-    """What serves the source: its description, and its fingerprint where the description does not hold it."""
+    """What serves the source: its description, plus its fingerprint if the description does not contain it."""
     fingerprint = getattr(source, "fingerprint", None)
     if fingerprint is None:
         _no_fingerprint(source.name, source.description)
@@ -52,14 +52,14 @@ def served_by(source: Source) -> str:
 
 
 def close_sources(sources: Iterable[Source]) -> None:
-    """Close the sources that can be closed: those with ``aclose``."""
+    """Close the sources that have ``aclose``."""
     for source in sources:
         if aclose := getattr(source, "aclose", None):
             _result(aclose())
 
 
 class OwnSource:
-    """Somebody's source under the name that a run knows it by."""
+    """A user's source under the name that it has in a run."""
 
     def __init__(self, source: Source, name: str) -> None:
         self.name = name
@@ -67,8 +67,8 @@ class OwnSource:
         self._source = source
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The source's answers, marked with this name."""
-        return [_marked(hits, self.name) for hits in search(self._source, queries, k)]
+        """The source's results; each passage's ``source`` is this name."""
+        return [_with_source(hits, self.name) for hits in search(self._source, queries, k)]
 
     def aclose(self) -> None:
         """Close the source."""
@@ -76,36 +76,36 @@ class OwnSource:
 
 
 def _unusable(value: Any) -> str | None:
-    return None if _is_source(value) or callable(value) else "is neither a source nor something that makes one"
+    return None if _is_source(value) or callable(value) else "is neither a source nor a callable that returns one"
 
 
 BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
 SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources", check=_unusable)
-"""Sources that are code: entry points, and ``module:object``. Each is a source, or makes one without arguments. The
-built-in ones only hold their names here; :mod:`madke.knowledge.named` opens them."""
+"""Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
+returns one. Built-in sources only reserve their names here; :mod:`madke.knowledge.named` opens them."""
 
 
 def own_source(code: str, name: str) -> Source:
-    """The source that an entry point or ``module:object`` stands for; a UserError where it makes none."""
+    """The source that an entry point or ``module:object`` names; UserError if it is no source."""
     value = SOURCES[code]
     if not _is_source(value):
         try:
             value = value()
         except UserError:
             raise
-        except Exception as error:  # somebody else's code
-            raise UserError(f"source {code!r} cannot be made: {type(error).__name__}: {error}") from error
+        except Exception as error:  # a plug-in's code
+            raise UserError(f"source {code!r} cannot be created: {type(error).__name__}: {error}") from error
     if not _is_source(value):
         raise UserError(f"source {code!r}: expected an object with name, description and search, found {value!r}")
     return OwnSource(value, name)
 
 
 def _is_source(value: Any) -> bool:
-    # A class has a method search too, and is not yet a source.
+    # A class also has the attribute search, but only an instance is a source.
     return not isinstance(value, type) and all(hasattr(value, part) for part in ("name", "description", "search"))
 
 
-def _marked(hits: Hits, name: str) -> Hits:
+def _with_source(hits: Hits, name: str) -> Hits:
     if all(passage.source == name for passage in hits.passages):
         return hits
     return replace(hits, passages=tuple(replace(passage, source=name) for passage in hits.passages))
@@ -113,7 +113,7 @@ def _marked(hits: Hits, name: str) -> Hits:
 
 @cache
 def _no_fingerprint(name: str, description: str) -> None:
-    _log.warning("source %s (%s) has no fingerprint: a run cannot tell when it has changed", name, description)
+    _log.warning("source %s (%s) has no fingerprint: a run cannot detect that it changed", name, description)
 
 
 def _result(value: T | Awaitable[T]) -> T:
@@ -133,7 +133,7 @@ def _result(value: T | Awaitable[T]) -> T:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """One loop for all searches, in a thread of its own: a source's connections belong to the loop that opened them."""
+    """One loop, in its own thread, for all searches: a source's connections belong to the loop that opened them."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="madke-sources", daemon=True).start()
     return loop

@@ -1,6 +1,6 @@
-"""Published indexes, and fetching one: download, check, unpack, and give it a name for ``--sources``.
+"""Fetch a published index: download, verify, unpack, and register its name for ``--sources``.
 
-Beside the target stand, until it is there, ``TARGET.tar.gz.part`` and a hidden folder that is unpacked into.
+Until it is complete, ``TARGET.tar.gz.part`` and a hidden folder for unpacking are kept next to the target.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from madke.yaml_file import read_yaml
 
 Progress = Callable[[int, int | None], None]
 Counter = Callable[[str], Progress]
-"""FirstRounds what is counted, makes the callback that is told how much of it is done, and of how much."""
+"""Maps a label such as "bytes downloaded" to a callback ``(done, total)``."""
 
 _BLOCK = 1 << 18
 _MARGIN = 1.1
-"""Of what an archive may unpack to, over what its recipe says."""
+"""An archive may unpack to this many times the size that its recipe states."""
 _ATTEMPTS = 6
-"""In a row without a new byte. The waits between them add up to half a minute."""
+"""Consecutive attempts without a new byte. The waits between them add up to half a minute."""
 _LONGEST_WAIT = 60.0
 _TIMEOUT = (10.0, 60.0)
-"""Seconds to connect, and between two pieces of data."""
+"""Seconds to connect, and seconds between two pieces of data."""
 
 
 class Published(BaseModel):
-    """One published index in a format of pyserini's: a gzipped tar archive of its folder."""
+    """One published index in pyserini's format: a gzipped tar archive of its folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,11 +57,11 @@ class Published(BaseModel):
     about: str
     url: Annotated[str, Field(pattern=r"^https?://")]
     checksum: Annotated[str, Field(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
-    """Of the archive."""
+    """Checksum of the archive."""
     size: Annotated[int, Field(gt=0)]
     """Bytes of the archive."""
     unpacked: Annotated[int, Field(gt=0)]
-    """Bytes on disk, or somewhat more."""
+    """Bytes on disk; may be slightly more."""
     documents: Annotated[int, Field(gt=0)]
     encoder: str | None = None
     texts: str | None = None
@@ -70,13 +70,13 @@ class Published(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Published:
         if self.kind == "faiss" and (self.encoder is None or self.texts is None):
-            raise ValueError("kind faiss needs encoder and texts")
+            raise ValueError("kind faiss requires encoder and texts")
         if self.kind == "lucene" and (self.encoder or self.texts):
-            raise ValueError("kind lucene has its own texts and no encoder")
+            raise ValueError("kind lucene takes neither encoder nor texts")
         return self
 
 
-# A name becomes that of a folder.
+# A name is also a folder name.
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
@@ -85,12 +85,12 @@ class _Recipes(RootModel[dict[_Name, Published]]):
 
 
 def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
-    """Name -> published index, of a file like ``indexes/published.yaml``, by default that one."""
+    """Name -> published index, from a recipe file; default ``indexes/published.yaml``."""
     return read_yaml(recipes or asset("indexes", "published.yaml"), _Recipes).root
 
 
 class Fetched(NamedTuple):
-    """A published index that is here; ``already`` before it was asked for."""
+    """A fetched index; ``already`` if it was present before the call."""
 
     folder: Path
     already: bool
@@ -104,14 +104,14 @@ def fetch(
     counter: Counter = lambda what: lambda done, total: None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Fetched:
-    """Bring a published index here and register it under its name; a fetch that was stopped goes on.
+    """Download a published index and register its name; an interrupted fetch resumes.
 
     Args:
         name: A name in ``recipes``.
-        into: The folder to make; by default one of that name in the cache folder.
-        recipes: A file like ``indexes/published.yaml``; by default that one.
+        into: The folder to create; default: a folder of that name in the cache folder.
+        recipes: A recipe file; default ``indexes/published.yaml``.
         counter: Shows progress, in bytes.
-        sleep: Waits that many seconds between two attempts.
+        sleep: Called with the seconds to wait between two attempts.
     """
     known = published_indexes(recipes)
     if name not in known:
@@ -122,13 +122,13 @@ def fetch(
     part = out.with_name(f"{out.name}.tar.gz.part")
     work = out.with_name(f".{out.name}.unpacking")
     record = {"name": name, "checksum": index.checksum}
-    already = _is_there(out, record)
+    already = _is_fetched(out, record)
     if not already:
-        busy = UserError("another process is downloading this; wait until it has finished", file=part)
+        busy = UserError("another process is downloading this index; wait until it finishes", file=part)
         with file_lock(part, busy) as archive:
             try:
-                if not _is_there(out, record):
-                    # A missing Java or FAISS is reported before hours of download.
+                if not _is_fetched(out, record):
+                    # Report a missing Java or FAISS before hours of download.
                     (start if index.kind == "lucene" else load_faiss)()
                     _check_space(out, index, here=part.stat().st_size)
                     shutil.rmtree(work, ignore_errors=True)
@@ -138,52 +138,52 @@ def fetch(
                         file.write(json.dumps(record).encode() + b"\n")
                     folder.rename(out)
             except OSError as error:
-                kept = "what was downloaded is kept, and the same command again goes on"
+                kept = "the downloaded part is kept; run the same command again to continue"
                 raise UserError(f"cannot be written: {error.strerror}; {kept}", file=out) from None
             finally:
                 shutil.rmtree(work, ignore_errors=True)
                 if part.exists() and not part.stat().st_size:
                     part.unlink()
     register(name, IndexSpec(index=out, encoder=index.encoder, texts=texts))
-    # Also what a fetch left that was killed after the folder was there.
+    # A fetch that was killed after the rename leaves these.
     part.unlink(missing_ok=True)
     shutil.rmtree(work, ignore_errors=True)
     return Fetched(out, already)
 
 
-def _is_there(out: Path, record: dict[str, str]) -> bool:
-    """Whether the folder holds this published index; a UserError where it holds something else."""
+def _is_fetched(out: Path, record: dict[str, str]) -> bool:
+    """Whether the folder holds this published index; UserError if it holds something else."""
     if not out.exists():
         return False
     if not out.is_dir():
-        raise UserError("this is a file; an index needs a folder", file=out)
+        raise UserError("found a file, expected a folder for the index", file=out)
     try:
         found = json.loads((out / FETCHED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = None
     if found != record and any(out.iterdir()):
         raise UserError(
-            f"this folder holds something else than the published {record['name']}; choose another", file=out
+            f"this folder holds something other than the published {record['name']}; choose another folder", file=out
         )
     return bool(found == record)
 
 
 def _texts(name: str) -> Path:
-    """The folder of the index that holds the texts, fetched or named in the user's file of sources."""
+    """The folder of the index that holds the texts: fetched, or named in the user's sources file."""
     spec = resolve(name) if name in known_sources() else None
     if not isinstance(spec, IndexSpec) or not spec.index.is_dir():
-        raise UserError(f"the texts of its passages are those of {name}; first: madke index fetch {name}")
+        raise UserError(f"this index takes its texts from {name}; run first: madke index fetch {name}")
     return spec.index
 
 
 def _check_space(out: Path, index: Published, *, here: int) -> None:
-    """Refuse before anything is downloaded: the archive and what is unpacked from it stand side by side for a while."""
+    """Refuse before the download if the disk cannot hold the archive and the unpacked index at the same time."""
     needed = max(0, index.size - here) + index.unpacked
     free = shutil.disk_usage(out.parent).free
     if free < needed:
         raise UserError(
-            f"needs {_size(needed)} of disk space, and {_size(free)} are free; nothing was started: make room, or "
-            "name a folder on another disk with --out",
+            f"needs {_size(needed)} of disk space, but only {_size(free)} are free; free some space, or name a folder "
+            "on another disk with --out",
             file=out.parent,
         )
 
@@ -200,44 +200,44 @@ def download(
     progress: Progress = lambda done, total: None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Bring a file, opened unbuffered for appending, to its published size in bytes, from wherever it is.
+    """Download the rest of a file (opened unbuffered for appending) up to its published size in bytes.
 
-    A connection that breaks is made again and goes on. Where the server cannot go on in the middle, the file starts
-    from nothing. A UserError where the server refuses, is gone, leaves HTTPS, or has a file of another size.
+    A broken connection is reopened and the download continues. If the server cannot resume, the file is downloaded
+    from the start. UserError if the server refuses, is unreachable, leaves HTTPS, or has a file of another size.
     """
-    if _there(part) > size:
+    if _end(part) > size:
         part.truncate(0)
-    furthest, failures = _there(part), 0
+    furthest, failures = _end(part), 0
     with _Session() as session:
-        while _there(part) < size:
+        while _end(part) < size:
             wait: float | None = None
             try:
                 reason, wait = _attempt(session, url, part, size, progress)
             except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
                 reason = type(error).__name__
-            # Also what requests lets through of a malformed address or header.
+            # ValueError: a malformed address or header that requests does not wrap.
             except (requests.RequestException, ValueError) as error:
                 raise UserError(f"{url}: {error}") from None
-            here = _there(part)
+            here = _end(part)
             failures = 0 if here > furthest else failures + 1
             furthest = max(furthest, here)
             if failures == _ATTEMPTS:
                 raise UserError(
-                    f"{url}: {reason}, {_ATTEMPTS} times in a row; {here:,} of {size:,} bytes are here, and "
-                    "the same command again goes on from there"
+                    f"{url}: {reason}, {_ATTEMPTS} times in a row; {here:,} of {size:,} bytes are downloaded; run the "
+                    "same command again to continue"
                 )
             if here < size:
                 sleep(min(_LONGEST_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
 
 
 class _Session(requests.Session):
-    """Follows no redirect out of TLS."""
+    """Refuses redirects from HTTPS to HTTP."""
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         target = super().get_redirect_target(resp)
         if target and resp.url.startswith("https:") and urljoin(resp.url, target).startswith("http:"):
             raise UserError(
-                f"{resp.url}: sent on to {urljoin(resp.url, target)}, without TLS; nothing is asked for there"
+                f"{resp.url}: redirected to {urljoin(resp.url, target)}, which has no TLS; the redirect is refused"
             )
         return target
 
@@ -245,8 +245,8 @@ class _Session(requests.Session):
 def _attempt(
     session: requests.Session, url: str, part: IO[bytes], size: int, progress: Progress
 ) -> tuple[str, float | None]:
-    """Ask once for what is missing and append it. Returns why it may not be all, and the wait the server asks for."""
-    here = _there(part)
+    """Request the missing bytes and append them; return why the file may be incomplete, and the server's wait in s."""
+    here = _end(part)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})
     with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
         status = reply.status_code
@@ -257,37 +257,37 @@ def _attempt(
         sent = reply.headers.get("Content-Range", "") if status == 206 else reply.headers.get("Content-Length", "")
         whole = re.search(r"(?:^|/)(\d+)$", sent, re.ASCII)
         if status != 416 and whole and int(whole[1]) != size:
-            raise UserError(f"{url}: a file of {int(whole[1]):,} bytes; {size:,} were expected, so it is another one")
+            raise UserError(f"{url}: found {int(whole[1]):,} bytes, expected {size:,}: this is not the published file")
         if status != 206 or not sent.startswith(f"bytes {here}-"):
             part.truncate(0)
             if status != 200:
-                return "another part of the file than was asked for", None
+                return "the server sent another part of the file than requested", None
         for block in reply.raw.stream(_BLOCK, decode_content=False):
-            if _there(part) + len(block) > size:
+            if _end(part) + len(block) > size:
                 part.truncate(0)
-                more = f"a file of more than {size:,} bytes, so it is another one; nothing of it is kept"
+                more = f"found more than {size:,} bytes: this is not the published file; the download is discarded"
                 raise UserError(f"{url}: {more}")
             rest = memoryview(block)
             while rest:
                 rest = rest[part.write(rest) :]
-            progress(_there(part), size)
+            progress(_end(part), size)
     return "the connection was closed early", None
 
 
-def _there(part: IO[bytes]) -> int:
+def _end(part: IO[bytes]) -> int:
     return part.seek(0, os.SEEK_END)
 
 
 def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path, progress: Progress) -> Path:
-    """Check and unpack the archive into ``work``; one that is not as its recipe says is removed."""
+    """Verify the archive and unpack it into ``work``; an archive that does not match its recipe is removed."""
     algorithm, _, expected = index.checksum.partition(":")
     archive.seek(0)
     found = hashlib.file_digest(archive, algorithm).hexdigest()  # type: ignore[arg-type]  # typeshed wants a buffer
     if found != expected:
         part.unlink()
         raise UserError(
-            f"{index.url}: {algorithm} {found}, expected {expected}; what was downloaded is removed; try again, "
-            "and if it happens again, the published file has changed"
+            f"{index.url}: found {algorithm} {found}, expected {expected}; the download is removed; try again (if it "
+            "fails again, the published file has changed)"
         )
     try:
         folder = _unpack(archive, work, index, progress)
@@ -296,14 +296,13 @@ def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path, prog
         part.unlink()
         what = str(error).replace(f"{work}/", "")
         raise UserError(
-            f"{index.url}: the archive is as published, and {what}; nothing is kept or registered, {part} is "
-            "removed too"
+            f"{index.url}: the checksum is right, but {what}; nothing is kept or registered, and {part} is removed"
         ) from None
     return folder
 
 
 class _Counted:
-    """A file that says how far it has been read."""
+    """A file that reports its position after each read."""
 
     def __init__(self, file: IO[bytes] | gzip.GzipFile, read: Callable[[int], None]) -> None:
         self._file = file
@@ -316,22 +315,22 @@ class _Counted:
 
 
 def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Progress) -> Path:
-    """Unpack into ``work`` and return the folder with the index: the archive's one top folder, or ``work`` itself."""
-    most = int(index.unpacked * _MARGIN)
+    """Unpack into ``work``; return the index folder: the archive's only top folder, or ``work`` itself."""
+    limit = int(index.unpacked * _MARGIN)
 
     def unpacked(done: int) -> None:
-        if done > most:
-            raise UserError(f"it unpacks to more than {_size(most)}; the recipe says {_size(index.unpacked)}")
+        if done > limit:
+            raise UserError(f"it unpacks to more than {_size(limit)}; the recipe states {_size(index.unpacked)}")
 
     archive.seek(0)
     try:
         counted: Any = _Counted(archive, lambda done: progress(done, index.size))
-        # Counting what is unpacked, not what its headers say, also bounds headers and files that claim to be sparse.
+        # Counting unpacked bytes instead of trusting headers also bounds sparse files and the headers themselves.
         with gzip.GzipFile(fileobj=counted, mode="rb") as plain:
             bounded: Any = _Counted(plain, unpacked)
             with tarfile.open(fileobj=bounded, mode="r|", bufsize=1 << 20) as tar:
                 for member in tar:
-                    # Python's filter follows links, and has been led astray by them (CVE-2025-4517); no index has any.
+                    # Python's filter follows links and had a hole there (CVE-2025-4517); no index contains links.
                     if not (member.isfile() or member.isdir()):
                         raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
                     tar.extract(member, work, filter="data")
@@ -343,11 +342,11 @@ def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Progress
 
 
 def _check_opens(folder: Path, index: Published) -> None:
-    """Open what was unpacked as a search would; a UserError where it is no such index, or cannot be searched."""
+    """Open the unpacked index as a search would; UserError if it cannot be searched."""
     if not (is_lucene if index.kind == "lucene" else is_faiss)(folder):
         raise UserError(f"it holds no {index.kind} index in pyserini's format")
     describe(folder)
     if index.kind == "faiss":
         vectors, ids = len(FaissShards([folder / VECTORS])), len(DocIds(folder))
         if vectors != ids:
-            raise UserError(f"it holds {vectors:,} vectors, and {ids:,} ids for them")
+            raise UserError(f"it holds {vectors:,} vectors but {ids:,} ids")

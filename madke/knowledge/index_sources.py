@@ -1,4 +1,4 @@
-"""Index folders as sources: BM25 over Lucene, and dense retrieval over FAISS files, whoever made them."""
+"""Index folders as sources: BM25 over Lucene and dense retrieval over FAISS, built by madke or by pyserini."""
 
 from __future__ import annotations
 
@@ -27,49 +27,49 @@ from madke.indexing.index_folder import (
 from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
 
 _CHUNK = 1_000
-"""Queries searched at a time: one pass over the vectors serves them all; Ctrl-C gets through between two chunks."""
+"""Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
 
 
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
-    """The source over the index in ``folder``: one of ours, or a Lucene or FAISS folder in pyserini's format.
+    """The source over the index in ``folder``: built by madke, or a Lucene or FAISS folder in pyserini's format.
 
-    A FAISS folder of pyserini's does not say what encodes its queries (``encoder``), and holds no passages: ``texts``
-    is the index that does.
+    A FAISS folder in pyserini's format needs ``encoder``, which encodes the queries, and ``texts``, the index that
+    holds the passages; the folder contains neither.
 
     Raises:
-        UserError: There is no such folder, it is no index, or what it needs is missing.
+        UserError: The folder is missing, is no index, or lacks something it needs.
     """
     if not folder.is_dir():
         raise UserError(
             f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
             "serper, or module:object"
         )
-    ours = (folder / MANIFEST).exists()
-    if not ours and pyserini.is_faiss(folder):
+    built_by_madke = (folder / MANIFEST).exists()
+    if not built_by_madke and pyserini.is_faiss(folder):
         if encoder is None or texts is None:
             raise UserError(
-                f"source {name!r}: a FAISS folder in pyserini's format says neither what encodes its queries nor what "
-                f"its passages are; encoder and texts must be given, in sources.yaml for instance: {name}: "
+                f"source {name!r}: a FAISS folder in pyserini's format contains neither the query encoder nor the "
+                f"passages; give encoder and texts, for example in sources.yaml: {name}: "
                 "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
                 file=folder,
             )
         return DenseSource(folder, name=name, encoder=encoder, texts=texts)
     if encoder or texts:
-        needs = "a FAISS folder in pyserini's format, with the files index and docid"
-        raise UserError(f"source {name!r}: encoder and texts are for {needs}, and this is none", file=folder)
-    if not ours and not pyserini.is_lucene(folder):
+        expected = "expected a FAISS folder in pyserini's format, with the files index and docid"
+        raise UserError(f"source {name!r}: encoder and texts do not apply to this folder; {expected}", file=folder)
+    if not built_by_madke and not pyserini.is_lucene(folder):
         raise UserError(
-            f"no index here: neither {MANIFEST} (built by `madke index build`), nor segments_N (Lucene), nor index "
-            "and docid (FAISS, in pyserini's format)",
+            f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
+            "index and docid (FAISS, in pyserini's format)",
             file=folder,
         )
-    if not ours or isinstance(read_manifest(folder).index, Bm25Settings):
+    if not built_by_madke or isinstance(read_manifest(folder).index, Bm25Settings):
         return Bm25Source(folder, name=name)
     return DenseSource(folder, name=name)
 
 
 class Bm25Source:
-    """A source over a BM25 index of ours, or a Lucene index in pyserini's format that holds its documents' texts."""
+    """A source over a BM25 index built by madke, or a Lucene index in pyserini's format that stores its texts."""
 
     def __init__(self, folder: Path, *, name: str) -> None:
         self.name = name
@@ -77,7 +77,7 @@ class Bm25Source:
         if (folder / MANIFEST).exists():
             manifest = open_manifest(folder)
             if not isinstance(manifest.index, Bm25Settings):
-                raise UserError(f"a {manifest.index.kind} index; a bm25 one was expected", file=folder)
+                raise UserError(f"found a {manifest.index.kind} index, expected bm25", file=folder)
             store = PassageStore(folder / PASSAGES)
             self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
             self._passage = lambda document: store[int(document.docid)]
@@ -90,7 +90,7 @@ class Bm25Source:
         self.description = self.fingerprint = f"BM25 over {described}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The best ``k`` passages for each query; none where it has no word of the index."""
+        """The top ``k`` passages for each query; empty if the index has none of its words."""
         found: list[Hits] = []
         with attached():
             for first in range(0, len(queries), _CHUNK):
@@ -98,7 +98,7 @@ class Bm25Source:
         return found
 
     def _search_chunk(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """Let Java's threads search: Python's would wait for each other."""
+        """Search in Java threads; Python threads would wait for each other."""
         import jnius
 
         array_list = java_class("java.util.ArrayList")
@@ -108,7 +108,7 @@ class Bm25Source:
             numbers.add(str(number))
         try:
             found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
-        except jnius.JavaException:  # of one query; which one, searching them one by one will tell
+        except jnius.JavaException:  # caused by one query: search one by one to find it
             found = {}
         answers = [(query, found.get(str(number))) for number, query in enumerate(queries)]
         return [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
@@ -135,10 +135,10 @@ def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
 
 
 class DenseSource:
-    """A source over a dense index of ours, or, with ``encoder`` and ``texts``, a FAISS folder in pyserini's format.
+    """A source over a dense index built by madke, or, with ``encoder`` and ``texts``, a FAISS folder of pyserini's.
 
-    ``encoder`` encodes the queries; by default the one that an index of ours was built with. It is loaded, and the
-    vectors are read, with the first search. ``texts`` is the index that holds the passages' texts under the same ids.
+    ``encoder`` encodes the queries; default: the one that the index was built with. The first search loads the
+    encoder and the vectors. ``texts`` is the index that holds the passages' texts under the same ids.
     """
 
     def __init__(
@@ -150,16 +150,16 @@ class DenseSource:
         self._revision = self._parameters = ""
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
         if texts is None or encoder is None:
-            described = self._open_ours(folder, encoder)
+            described = self._open_built(folder, encoder)
         else:
             described = self._open_pyserini(folder, encoder, texts)
         self.description = self.fingerprint = described
 
-    def _open_ours(self, folder: Path, encoder: Encoder | str | None) -> str:
+    def _open_built(self, folder: Path, encoder: Encoder | str | None) -> str:
         manifest = open_manifest(folder)
         settings = manifest.index
         if not isinstance(settings, DenseSettings):
-            raise UserError(f"a {settings.kind} index; a dense one was expected", file=folder)
+            raise UserError(f"found a {settings.kind} index, expected dense", file=folder)
         store = PassageStore(folder / PASSAGES)
         self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
         self._rows = len(store)
@@ -191,7 +191,7 @@ class DenseSource:
         return f"{name} vectors of {len(ids):,} documents {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The ``k`` passages whose vectors have the largest inner product with each query's."""
+        """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
         found: list[Hits] = []
         for first in range(0, len(queries), _CHUNK):
             vectors = self._encoder.encode_queries(queries[first : first + _CHUNK])
@@ -206,13 +206,14 @@ class DenseSource:
             encoder = load_encoder(encoder, dtype=self._dtype)
         if encoder.dimension != self._index.dimension:
             raise UserError(
-                f"vectors of {self._index.dimension} dimensions; encoder {encoder.name!r} makes {encoder.dimension}",
+                f"the index has vectors of {self._index.dimension} dimensions, but encoder {encoder.name!r} produces "
+                f"{encoder.dimension}",
                 file=self._folder,
             )
         if encoder.revision != self._revision and encoder.revision and self._revision:
             raise UserError(
-                f"encoder {encoder.name!r} has changed since the index was built (revision {encoder.revision}, "
-                f"{self._revision} expected); build the index again",
+                f"encoder {encoder.name!r} changed after the index was built (found revision {encoder.revision}, "
+                f"expected {self._revision}); build the index again",
                 file=self._folder,
             )
         return encoder
@@ -221,11 +222,11 @@ class DenseSource:
     def _index(self) -> FaissShards:
         index = FaissShards(self._files, parameters=self._parameters)
         if len(index) != self._rows:
-            raise UserError(f"{len(index):,} vectors, and {self._rows:,} ids for them", file=self._folder)
+            raise UserError(f"found {len(index):,} vectors but {self._rows:,} ids", file=self._folder)
         return index
 
     def _hits(self, scores: list[float], rows: list[int]) -> Hits:
-        # An approximate index may find fewer than it was asked for; row -1 stands in the rest.
+        # An approximate index may find fewer than k; the remaining rows are -1.
         rows = [row for row in rows if row >= 0]
         try:
             return _hits(self.name, zip(self._passages(rows), scores, strict=False))

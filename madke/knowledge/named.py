@@ -1,4 +1,4 @@
-"""The sources that ``--sources`` names: from a ``sources.yaml``, fetched, or those of the shipped sample."""
+"""Named sources for ``--sources``: entries of a ``sources.yaml``, fetched indexes, and the shipped sample."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from madke.knowledge.source_spec import (
 _log = logging.getLogger(__name__)
 
 _FILE = "sources.yaml"
-_DEEPEST = 8
-"""Hybrids of hybrids of ...: each level may double what is opened."""
+_MAX_DEPTH = 8
+"""Maximum nesting of hybrids: each level may double the number of opened sources."""
 _LAYOUT = 2
-"""Of the cached sample indexes: with another one, those that an earlier version built are not taken."""
+"""Version of the cached sample indexes; a new number makes them be rebuilt."""
 _chosen: Path | None = None
 
 
 def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
-    """:func:`parse_sources` of ``--sources``: ``"none"`` is no source at all, None the protocol's ``default`` ones."""
+    """Parse ``--sources`` (see :func:`parse_sources`): ``"none"`` is no source, None the protocol's ``default``."""
     if text is None:
         return dict.fromkeys(default)
     return {} if text.strip() == "none" else parse_sources(text)
 
 
 def parse_sources(text: str) -> dict[str, str | None]:
-    """``"wiki=a+b,google"`` as ``{"wiki": "a+b", "google": None}``, in the order given."""
+    """Parse ``"wiki=a+b,google"`` to ``{"wiki": "a+b", "google": None}``, in this order."""
     specs: dict[str, str | None] = {}
     for part in text.split(","):
         name, equals, spec = (piece.strip() for piece in part.partition("="))
@@ -61,51 +61,51 @@ def parse_sources(text: str) -> dict[str, str | None]:
 
 
 def use_sources_file(file: Path | None) -> None:
-    """Take the names of sources from this file, which may name code, before ``MADKE_SOURCES``; None: no longer."""
+    """Read source names from this file, which may refer to code, instead of ``MADKE_SOURCES``; None resets."""
     global _chosen
     _chosen = file
 
 
 def known_sources() -> dict[str, str]:
-    """Name -> where it comes from, of every source that needs no specification.
+    """Name -> origin, for every source that needs no specification.
 
-    These are the entries of the file that :func:`use_sources_file` or ``MADKE_SOURCES`` names, else of
-    ``./sources.yaml`` where there is one; the indexes that ``madke index fetch`` registered; the built-in ones; and
-    those of installed packages (entry points). A name stands for the first that has it.
+    In order of precedence: the entries of the file that :func:`use_sources_file` or ``MADKE_SOURCES`` names, else of
+    ``./sources.yaml`` if it exists; the indexes that ``madke index fetch`` registered; the built-in sources; and
+    those of installed packages (entry points).
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
     others = {name: "built in" if name in BUILT_IN else "an installed package" for name in SOURCES}
-    # The order is that of the look-up.
+    # Listed in order of precedence.
     return declared | others | declared
 
 
 def is_sample(name: str, spec: str | None) -> bool:
-    """Whether a source is the shipped sample, which knows next to nothing of anybody's own questions."""
+    """Whether a source is the shipped sample, which covers only the sample questions."""
     if spec is not None or name not in BUILT_IN or name in _declared():
         return False
     return name != "google" or isinstance(_built_in(name), ResultsSpec)
 
 
 def register(name: str, spec: IndexSpec) -> Path:
-    """Give an index a name for this user, whatever folder they work in; returns the file that names it now."""
+    """Name an index for this user, in every working folder; returns the file that now lists it."""
     file = cache_dir() / _FILE
     add_source(file, name, spec.under(Path.cwd()))
     return file
 
 
 def open_source(name: str, spec: str | Source | None = None) -> Source:
-    """The source of that name, from its specification or else from the first place that knows it.
+    """Open a source by its specification, or else by its name (precedence: see :func:`known_sources`).
 
-    ``wiki`` is, by default, the rank fusion of ``wiki-bm25`` and ``wiki-dense``, indexes of the sample passages that
-    are built with their first use and kept in the cache folder; ``google`` is Serper where ``SERPER_API_KEY`` is set,
-    else the sample's snippets. The source's ``description`` says what serves it.
+    By default ``wiki`` is the rank fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
+    on first use and kept in the cache folder. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the sample's
+    snippets. The source's ``description`` says what serves it.
 
     Args:
-        name: What its passages are marked with.
-        spec: See :func:`madke.knowledge.source_spec.parse_spec`; or a source of your own.
+        name: The ``source`` of its passages.
+        spec: See :func:`madke.knowledge.source_spec.parse_spec`; or a source object.
 
     Raises:
-        UserError: No such name, a source that is made of itself, or one that cannot be opened.
+        UserError: The name is unknown, the source contains itself, or it cannot be opened.
     """
     if not isinstance(spec, str | None):
         return OwnSource(spec, name)
@@ -117,10 +117,10 @@ def open_source(name: str, spec: str | Source | None = None) -> Source:
 
 
 def resolve(name: str, spec: str | None = None) -> SourceSpec:
-    """What :func:`open_source` opens: no names and no relative paths are left in it.
+    """The specification that :func:`open_source` opens, with all names and relative paths resolved.
 
-    A part of a hybrid, and a word of the command line that is no other specification, is a declared name (of a file, or
-    fetched), else a folder, else a built-in name or one of an installed package.
+    A part of a hybrid, or a command-line word that is no other specification, is looked up as a declared name (from a
+    file, or fetched), then as a folder, then as a built-in name or one of an installed package.
     """
     declared = _declared()
     if spec is not None:
@@ -135,39 +135,38 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
         places.setdefault(place, []).append(known)
     where = "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
     raise UserError(
-        f"{unknown('source', name, known_sources())} ({where}); "
-        f"any other name needs a specification, {name}=SPEC or an entry in {_FILE}"
+        f"{unknown('source', name, known_sources())} ({where}); define it with {name}=SPEC or an entry in {_FILE}"
     )
 
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
-    """The files and folders that sources are read from, as far as they are named; nothing is opened or built."""
+    """The files and folders that the specifications name; nothing is opened or built."""
     declared = _declared()
-    left: list[tuple[SourceSpec | str, Entry | None]] = []
+    pending: list[tuple[SourceSpec | str, Entry | None]] = []
     for name, text in specs.items():
         spec = parse_spec(text) if text else name
         if text or name in declared:
-            left.append((text if text and isinstance(spec, IndexSpec) else spec, None))
+            pending.append((text if text and isinstance(spec, IndexSpec) else spec, None))
     found: list[Path] = []
     seen: set[str] = set()
-    while left:
-        spec, entry = left.pop()
+    while pending:
+        spec, entry = pending.pop()
         if isinstance(spec, HybridSpec):
-            left += [(part, entry) for part in spec.hybrid]
+            pending += [(part, entry) for part in spec.hybrid]
         elif not isinstance(spec, str):
             found += [value for _, value in spec.under(_folder(entry)) if isinstance(value, Path)]
         elif spec not in declared:
             found.append(_folder(entry) / at_home(Path(spec)))
         elif spec not in seen:
             seen.add(spec)
-            left.append((declared[spec].spec, declared[spec]))
+            pending.append((declared[spec].spec, declared[spec]))
     return found
 
 
 def _resolved(
     spec: SourceSpec | str, entry: Entry | None, above: tuple[str, ...], declared: Mapping[str, Entry]
 ) -> SourceSpec:
-    """``spec`` stands in ``entry`` (None: on the command line), as a part of the declared names ``above``."""
+    """Resolve ``spec``, found in ``entry`` (None: on the command line) inside the declared names ``above``."""
     if isinstance(spec, HybridSpec):
         parts = tuple(_resolved(part, entry, above, declared) for part in spec.hybrid)
         return spec.model_copy(update={"hybrid": parts})
@@ -176,10 +175,10 @@ def _resolved(
     if is_code(spec):
         return PythonSpec(python=spec)
     if own := declared.get(spec):
-        if len(above) == _DEEPEST:
-            raise _error(f"hybrids nest deeper than {_DEEPEST}: {' -> '.join((*above, spec))}", entry)
+        if len(above) == _MAX_DEPTH:
+            raise _error(f"hybrids nest deeper than {_MAX_DEPTH}: {' -> '.join((*above, spec))}", entry)
         if spec in above:
-            raise _error(f"source {spec!r} is made of itself: {' -> '.join((*above, spec))}", entry)
+            raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
         return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
     found = IndexSpec(index=folder) if folder.is_dir() else _built_in(spec)
@@ -197,7 +196,7 @@ def _error(message: str, entry: Entry | None) -> UserError:
 
 
 def _declared() -> dict[str, Entry]:
-    """The entries of the user's file and, for names that it has not, of what was registered."""
+    """The entries of the user's file, and registered entries for names that the file lacks."""
     named = _chosen or os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))
     registered = cache_dir() / _FILE
@@ -219,7 +218,7 @@ def _built_in(name: str) -> SourceSpec | None:
 
 
 def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
-    """The BM25 or the dense index over the sample passages, built if the cache folder does not hold it."""
+    """The BM25 or dense index over the sample passages; built if it is not in the cache folder."""
     corpus = asset("indexes", "sample", "passages.jsonl")
     folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
     build_index(corpus, folder, kind)

@@ -1,4 +1,4 @@
-"""The pool file: everything every source returned for each question, one JSON line a question."""
+"""The pool file: everything that every source returned for each question, one JSON line per question."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class PoolRecord:
     question: str
     passages: tuple[Passage, ...] = ()
     partial: dict[str, str]
-    """Source -> reason, for those that failed."""
+    """Source -> reason, for each source that failed."""
     sources: dict[str, str]
-    """Source -> what served it, for all that were asked. Files written by hand may leave it out."""
+    """Source -> what served it, for each source that was queried. Hand-written files may omit it."""
 
 
 def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
-    """The :func:`pool_records` of a file by question id; with ``only``, those of these ids (all lines are checked)."""
+    """The :func:`pool_records` of a file by question id; ``only`` limits the ids (all lines are checked)."""
     return {record.id: record for _, record in pool_records(path) if only is None or record.id in only}
 
 
 def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
-    """(1-based line number, record) of each line that is not blank; a UserError that names the first wrong one.
+    """Yield (1-based line number, record) for each non-blank line; UserError at the first invalid one.
 
-    A passage needs ``source`` and ``text``; what else is missing (files written by hand) is made up: the rank from
-    the order of lines, the key from source and rank, score 0. Unknown keys are ignored.
+    A passage needs ``source`` and ``text``. Other missing fields (hand-written files) get defaults: the rank is the
+    passage's position, the key is source and rank, the score is 0. Unknown keys are ignored.
     """
     line_of: dict[str, int] = {}
-    # This takes three times as long, and says what is wrong.
+    # Slow (three times the time) but with a full error message: used only for a line that is invalid.
     explained = ((number, validated(item, _Line, file=f"{path}:{number}")) for number, item in read_jsonl(path))
     with opened(path) as lines:
         for number, text in enumerate(lines, start=1):
@@ -60,11 +60,11 @@ def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
 
 
 def _changed(path: Path) -> UserError:
-    return UserError("was changed while a run read it; put the old file back and run again", file=path)
+    return UserError("the file changed while a run was reading it; restore the old file and run again", file=path)
 
 
 def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
-    """Every source that was asked for any of these questions -> what served it; "unknown" where no record says."""
+    """Source -> what served it, for every source that was queried; "unknown" if no record says."""
     served_by: dict[str, str] = {}
     for record in records:
         served_by |= record.sources
@@ -80,12 +80,12 @@ def record_to_json(record: PoolRecord) -> bytes:
         for optional in ("url", "retrieved_at", "date"):
             if passage[optional] is None:
                 del passage[optional]
-    # Half a surrogate pair in a web page must not cost the batch its pools.
+    # Half a surrogate pair from a web page must not fail the batch.
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def record_from_json(line: bytes | str) -> PoolRecord:
-    """The record in a line of a pool file; a pydantic.ValidationError where it is none."""
+    """Parse a line of a pool file; pydantic.ValidationError if it is invalid."""
     return _Line.model_validate_json(line).record()
 
 
@@ -129,15 +129,15 @@ class _Line(BaseModel):
 def merge_pools(
     files: Sequence[Path], questions: Sequence[Question], out: Path, *, sources: Collection[str] = ()
 ) -> None:
-    """Write a pool file with everything that several files hold for some questions, whole or not at all.
+    """Merge what several pool files hold for ``questions`` into one file, written atomically.
 
-    A question has the records of its id and its text; a question ``NAME/ID`` (two datasets have an ``ID``) also those
-    of ``ID`` and its text. Two files may hold the same source, but not for the same question. Each of ``sources`` must
-    have been asked for each question, whatever it found.
+    A record belongs to a question if both the id and the text are equal; for a question ``NAME/ID`` (two datasets
+    share an ``ID``) the record's id may also be ``ID``. Two files may hold the same source, but not for the same
+    question. Each of ``sources`` must have been queried for each question, even if it found nothing.
     """
     ids = {id_ for question in questions for id_ in _ids(question)}
     held = [read_pools(file, only=ids) for file in files]
-    # Files written by hand may leave out what was asked and found nothing.
+    # Hand-written files may omit sources that were queried and found nothing.
     of_file = [sources_in(records.values()) for records in held]
     merged: list[PoolRecord] = []
     lacking: dict[str, list[str]] = {}
@@ -152,15 +152,15 @@ def merge_pools(
             parts.append(record)
             for source in sources_in([record]) if record.sources else all_sources:
                 if source in holder:
-                    both = f"holds source {source!r} for question {question.id!r}, and so does {holder[source]}"
-                    raise UserError(f"{both}; leave out one", file=file)
+                    both = f"both this file and {holder[source]} hold source {source!r} for question {question.id!r}"
+                    raise UserError(f"{both}; leave one file out", file=file)
                 holder[source] = file
         for source in sources if parts else [""]:
             if source not in holder:
                 lacking.setdefault(source, []).append(question.id)
         merged.append(joined(question, parts))
     for source, without in lacking.items():
-        what = f"nothing of source {source!r}" if source else "no pool, or one of another text only,"
+        what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
         raise UserError(
             f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
@@ -171,12 +171,12 @@ def merge_pools(
 
 
 def _ids(question: Question) -> tuple[str, str]:
-    """Under which ids a pool of the question may stand."""
+    """The ids that a pool of the question may have."""
     return question.id, question.id.partition("/")[2]
 
 
 def joined(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
-    """Everything that several records hold for a question, as one record."""
+    """Merge several records of one question."""
     return PoolRecord(
         id=question.id,
         question=question.question,

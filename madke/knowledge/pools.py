@@ -1,7 +1,7 @@
-"""Building pool files from sources, and the pool of a question from a line of one.
+"""Build pool files from sources, and load the pool of a question from a line of a pool file.
 
-Until a pool file is whole, what each source answered to each chunk of its questions is kept in a hidden folder beside
-it; the same command goes on from there.
+Until a pool file is complete, the results of each source for each chunk of questions are kept in a hidden folder next
+to it; the same command resumes from there.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, reco
 from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.workers import IN_THIS_PROCESS, Workers
 
-_Marked = tuple[Passage, set[str]]
+_Keyed = tuple[Passage, set[str]]
 """A passage and its :attr:`madke.core.knowledge.Passage.dedup_keys`."""
 
 _CHUNK = 500
-"""Questions that each source is asked at a time, and that a kill loses. It is fixed, as the last bits of a query's
-vector depend on those that are encoded with it. FAISS is as fast as with 1,000; 200 took five times as long."""
+"""Questions per search, and the most that a kill loses. The number is fixed because the last bits of a query's vector
+depend on the other queries in its batch. FAISS is as fast as with 1,000; 200 took five times as long."""
 
 
 def build_pools(
@@ -45,35 +45,35 @@ def build_pools(
     workers: Workers = IN_THIS_PROCESS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, SourceCounts]:
-    """Write the pool file of these questions (see :func:`retrieve`), whole or not at all.
+    """Query every source for every question (see :func:`retrieve`) and write the pool file atomically.
 
-    After a kill or an error the same call asks only for what is missing, changed, or failed.
+    After a kill or an error the same call queries only what is missing, changed, or failed.
 
     Args:
-        questions: Their order is the file's; the query is the question, verbatim.
-        sources: At least one, with different names; yours too, see :class:`madke.core.knowledge.Source`.
+        questions: The file has the same order; each query is the question, verbatim.
+        sources: At least one, with distinct names; see :class:`madke.core.knowledge.Source`.
         k: Passages per source and question.
         out: The file to write.
-        remote: Names of sources that ``workers`` ask -> what they open for it, which must hold the same there.
-        workers: Who asks the remote sources.
-        progress: Called with the questions done and their number.
+        remote: Name -> specification of the sources that ``workers`` query; workers must see the same content.
+        workers: They query the remote sources.
+        progress: Called with the number of finished questions and of all questions.
 
     Returns:
-        Source name -> for how many questions it found something, or failed.
+        Source name -> how many questions it was queried for, found something for, and failed on.
 
     Raises:
-        UserError: A source cannot work at all, or ``out`` cannot be written.
+        UserError: A source cannot be used, or ``out`` cannot be written.
     """
     served = {source.name: served_by(source) for source in sources}
-    there = tuple(_Remote(name=name, spec=spec, served_by=served[name]) for name, spec in (remote or {}).items())
-    at_workers = {source.name for source in there}
+    remotes = tuple(_Remote(name=name, spec=spec, served_by=served[name]) for name, spec in (remote or {}).items())
+    at_workers = {source.name for source in remotes}
     chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
     count = dict.fromkeys(served, SourceCounts())
     done = 0
     with _kept_beside(out) as folder:
         kept = [_Kept(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
         answers = workers.map(
-            partial(_ask_remotely, there, k), (part.queries for part in kept if part.missing & at_workers)
+            partial(_ask_remotely, remotes, k), (part.queries for part in kept if part.missing & at_workers)
         )
         for part in kept:
             if part.missing & at_workers:
@@ -95,15 +95,15 @@ def build_pools(
 
 
 def asking_folder(name: str) -> str:
-    """The name of the folder, beside a pool file of this name, where what was found waits for the rest."""
+    """The name of the hidden folder, next to the pool file ``name``, that holds partial results."""
     return f".{name}.asking"
 
 
 @contextmanager
 def _kept_beside(out: Path) -> Iterator[Path]:
-    """The folder where chunks wait for ``out``, held; it stays, when the block ends, for the finished ones in it."""
+    """Lock the folder for the chunks of ``out``; at the end it is kept only if it holds finished chunks."""
     if out.is_dir():
-        raise UserError("cannot be written: it is a folder", file=out)
+        raise UserError("the pool file cannot be written: this is a folder", file=out)
     folder = out.with_name(asking_folder(out.name))
     with dir_lock(folder):
         try:
@@ -115,7 +115,7 @@ def _kept_beside(out: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Remote:
-    """A source as it travels to workers: what they open, which must be the same as what serves it here."""
+    """A source as sent to workers; there ``spec`` must open the same content as here (``served_by``)."""
 
     name: str
     spec: SourceSpec
@@ -123,7 +123,7 @@ class _Remote:
 
 
 def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    """Source name -> its answer to each query."""
+    """Source name -> its result for each query."""
     return {source.name: ask(_opened(source), queries, k) for source in sources}
 
 
@@ -133,19 +133,19 @@ def _opened(source: _Remote) -> Source:
         opened = open_spec(source.name, source.spec)
     except UserError as error:
         raise UserError(
-            f"{error} (on {platform.node()}, where a worker runs; what sources are made of must be at the same path on "
+            f"{error} (on node {platform.node()}, which runs a worker; a source's files must be at the same path on "
             "every node)"
         ) from None
     if served_by(opened) != source.served_by:
         raise UserError(
-            f"source {source.name!r} is {served_by(opened)} on {platform.node()}, where a worker runs, and "
-            f"{source.served_by} here; they must be the same"
+            f"source {source.name!r} is {served_by(opened)} on node {platform.node()}, which runs a worker, but "
+            f"{source.served_by} here; both must be the same"
         )
     return opened
 
 
 class _Kept:
-    """What sources (name -> what serves it) answered to one chunk of questions, a file for each source."""
+    """The results of ``sources`` (name -> what serves it) for one chunk of questions, one file per source."""
 
     def __init__(
         self, folder: Path, number: int, chunk: Sequence[Question], sources: Mapping[str, str], k: int
@@ -159,10 +159,10 @@ class _Kept:
             name: {"questions": fingerprint, "k": k, "source": json.dumps([name, served])}
             for name, served in sources.items()
         }
-        # Names of sources are no names of files.
+        # A source name may not be a valid file name.
         self._files = {name: folder / f"{number:06}.{sha256(name.encode()).hexdigest()[:16]}.jsonl" for name in sources}
         self.missing = {name for name, file in self._files.items() if not is_finished(file, self._inputs[name])}
-        """Names of the sources that have not answered yet."""
+        """Names of the sources without results yet."""
 
     def write(self, name: str, hits: Sequence[Hits]) -> None:
         records = _records(self._chunk, name, self._sources[name], hits)
@@ -173,7 +173,7 @@ class _Kept:
             finish(self._files[name], self._inputs[name])
 
     def records(self) -> list[PoolRecord]:
-        """The chunk's lines of the pool file, once no source is missing."""
+        """The chunk's records; requires that no source is missing."""
         parts = [map(record_from_json, file.read_bytes().splitlines()) for file in self._files.values()]
         return [joined(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
 
@@ -189,14 +189,14 @@ def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) ->
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
-    """Ask every source for ``k`` passages for every question, all questions at once; what fails is ``partial``."""
+    """Query every source for ``k`` passages for every question, in one batch; failures go to ``partial``."""
     queries = [question.question for question in questions]
     parts = [_records(questions, source.name, served_by(source), ask(source, queries, k)) for source in sources]
     return [joined(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
 
 
 def _records(questions: Sequence[Question], source: str, served: str, answers: Sequence[Hits]) -> list[PoolRecord]:
-    """What one source answered, as lines of a pool file."""
+    """The results of one source as records of a pool file."""
     return [
         PoolRecord(
             id=question.id,
@@ -218,55 +218,55 @@ def load_pool(
     weights: Mapping[str, float] | None = None,
     max_passages: int | None = None,
 ) -> KnowledgePool:
-    """The numbered pool of one question for one arm, from what the chosen sources found.
+    """The numbered pool of one question, from the passages of the chosen sources.
 
-    Passages are duplicates when their words are the same, or their URL is; the first one stays.
+    Two passages are duplicates if their words or their URLs are equal; the first one is kept.
 
     Args:
         record: A line of a pool file.
         sources: Names of the chosen sources.
-        per_source: Maximum number of passages of a source, after duplicates are removed: one for all, or by source.
-        fusion: ``none``: the sources' passages in the order of ``sources``, each source's by rank. Else one ranking
-            (see :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` are those of the fusion, everything else
-            is the passage of the first source that found it.
-        weights: Source -> weight in the fusion; by default 1.
-        max_passages: At most so many of the fused passages; by default all.
+        per_source: Maximum passages per source after removing duplicates: one number for all, or one by source.
+        fusion: ``none``: the passages in the order of ``sources``, each source's by rank. Otherwise one ranking (see
+            :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` come from the fusion, the other fields from
+            the first source that found the passage.
+        weights: Source -> weight in the fusion; default 1.
+        max_passages: Maximum number of fused passages; default all.
     """
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
-    marked = [(passage, passage.dedup_keys) for passage in record.passages if passage.source in limits]
+    keyed = [(passage, passage.dedup_keys) for passage in record.passages if passage.source in limits]
     if fusion == "none":
         seen: set[str] = set()
-        passages = [passage for name, limit in limits.items() for passage, _ in _first(marked, name, limit, seen)]
+        passages = [passage for name, limit in limits.items() for passage, _ in _first(keyed, name, limit, seen)]
     else:
-        lists = [_first(marked, name, limit, set()) for name, limit in limits.items()]
+        lists = [_first(keyed, name, limit, set()) for name, limit in limits.items()]
         passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:max_passages]
     partial = {name: reason for name, reason in record.partial.items() if name in sources}
     return KnowledgePool(passages=tuple(passages), partial=partial)
 
 
-def _first(marked: Sequence[_Marked], source: str, limit: int, seen: set[str]) -> list[_Marked]:
-    """A source's first passages that share no mark with those seen; their marks count as seen from now on."""
-    kept: list[_Marked] = []
-    for passage, marks in sorted((each for each in marked if each[0].source == source), key=lambda each: each[0].rank):
+def _first(keyed: Sequence[_Keyed], source: str, limit: int, seen: set[str]) -> list[_Keyed]:
+    """The first ``limit`` passages of a source that have no key in ``seen``; adds their keys to ``seen``."""
+    kept: list[_Keyed] = []
+    for passage, keys in sorted((each for each in keyed if each[0].source == source), key=lambda each: each[0].rank):
         if len(kept) == limit:
             break
-        if not marks & seen:
-            seen |= marks
-            kept.append((passage, marks))
+        if not keys & seen:
+            seen |= keys
+            kept.append((passage, keys))
     return kept
 
 
-def _fused(lists: Sequence[Sequence[_Marked]], method: Method, weights: Sequence[float]) -> list[Passage]:
+def _fused(lists: Sequence[Sequence[_Keyed]], method: Method, weights: Sequence[float]) -> list[Passage]:
     passages: list[Passage] = []
     number_of: dict[str, int] = {}
     rankings: list[dict[int, float]] = []
     for found in lists:
         rankings.append({})
-        for passage, marks in found:
-            number = min((number_of[mark] for mark in marks if mark in number_of), default=len(passages))
+        for passage, keys in found:
+            number = min((number_of[key] for key in keys if key in number_of), default=len(passages))
             if number == len(passages):
                 passages.append(passage)
-            number_of |= {mark: number for mark in marks if mark not in number_of}
+            number_of |= {key: number for key in keys if key not in number_of}
             rankings[-1].setdefault(number, passage.score)
     scores = fuse(rankings, method, weights)
     return [replace(passages[number], score=scores[number], rank=rank) for rank, number in enumerate(scores)]

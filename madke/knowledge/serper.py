@@ -1,7 +1,7 @@
-"""Google results through Serper's HTTP API: what the results page says, never the pages themselves.
+"""Google results through Serper's HTTP API: snippets of the results page, never the pages themselves.
 
-Replies are kept on disk with all their parts, so that asking again costs nothing and says the same, and what is taken
-from them can change. The key comes from ``SERPER_API_KEY`` and goes nowhere but into the request's header.
+Whole replies are cached on disk: a repeated search costs nothing, returns the same, and may use other options of what
+to take from a reply. The key comes from ``SERPER_API_KEY`` and is sent only in the request's header.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _BASE_URL = "https://google.serper.dev"
 _CONCURRENCY = 8
 _ATTEMPTS = 5
 _TIMEOUT = 20.0
-"""Seconds to connect, and between two pieces of data."""
+"""Seconds to connect, and seconds between two pieces of data."""
 _DEADLINE = 60.0
-"""Seconds for a whole reply, however its body trickles in."""
-_MOST = 5_000_000
-"""Bytes of a reply; a hundred results take some 50,000."""
+"""Seconds for a whole reply, even if its body arrives slowly."""
+_MAX_BYTES = 5_000_000
+"""Maximum size of a reply; a hundred results take about 50,000 bytes."""
 _LONGEST_WAIT = 30.0
-"""Seconds; a server that asks for more has failed for this search."""
-_PASSING = (requests.ConnectionError, requests.Timeout, urllib3.exceptions.TimeoutError)
-"""What another attempt may mend."""
+"""Seconds; the search ends if the server asks for a longer wait."""
+_TRANSIENT = (requests.ConnectionError, requests.Timeout, urllib3.exceptions.TimeoutError)
+"""Errors that are retried."""
 
 _Parameters = Mapping[str, str | int]
 
@@ -52,7 +52,7 @@ class _Kept(NamedTuple):
 
 
 class _Cache:
-    """Replies by base URL and parameters, with the time of their retrieval, in an SQLite file that processes share."""
+    """Replies and their retrieval times by base URL and parameters, in an SQLite file that processes share."""
 
     def __init__(self, path: Path, base_url: str) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class _Cache:
             return database.execute("SELECT 1 FROM replies WHERE base_url = ?", (self._base_url,)).fetchone() is None
 
     def read(self, asked: Mapping[str, _Parameters]) -> dict[str, _Kept]:
-        """What is kept, however old, for these queries with their parameters."""
+        """Query -> cached reply of any age; queries without one are missing."""
         found = {}
         with self._open() as database:
             for query, parameters in asked.items():
@@ -81,7 +81,7 @@ class _Cache:
         return found
 
     def write(self, parameters: _Parameters, kept: _Kept) -> None:
-        """Keep a reply, in place of an older one."""
+        """Store a reply, replacing an older one."""
         key = json.dumps(parameters, sort_keys=True)
         with self._open() as database:
             database.execute(
@@ -95,12 +95,12 @@ class _Cache:
             with closing(sqlite3.connect(self._path, timeout=30)) as database, database:
                 yield database
         except sqlite3.Error as error:
-            raise UserError(f"cannot be used as the cache of web searches: {error}", file=self._path) from None
+            raise UserError(f"the cache of web searches cannot be used: {error}", file=self._path) from None
 
 
 @dataclass(kw_only=True, slots=True)
 class Spent:
-    """What the searches of a source have cost since it was opened."""
+    """The cost of a source's searches since it was opened."""
 
     source: str
     requests: int = 0
@@ -108,7 +108,7 @@ class Spent:
     cached: int = 0
 
     def line(self) -> str:
-        """For a person, without a newline."""
+        """The costs as one line of text, without a newline."""
         requests, cached = _number(self.requests, "request"), _number(self.cached, "answer")
         return f"{self.source}: {requests} sent, {cached} from the cache, {_number(self.credits, 'credit')} spent"
 
@@ -118,21 +118,21 @@ def _number(count: int, noun: str) -> str:
 
 
 class SerperSource:
-    """Asks ``POST {base_url}/search`` for what the cache does not hold, eight queries at once.
+    """Sends queries that are not cached to ``POST {base_url}/search``, eight at once.
 
-    A used-up quota or a key that is not accepted ends all asking, that of later searches too; a server that cannot be
-    reached, or asks to wait for too long, ends the search. Each query that is left has the reason as its error.
+    An exhausted quota or a rejected key ends this and all later searches. An unreachable server, or one that asks for
+    a long wait, ends this search. Each remaining query gets the reason as its error.
 
     Args:
         name: The source's name.
-        options: What is asked for, and what is taken from the replies.
-        base_url: The API's address; by default ``SERPER_BASE_URL``, else Serper's own.
-        cache: The cache's file; by default in the project's cache folder.
-        sleep: Waits that many seconds between two attempts.
-        now: The time, with its zone.
+        options: What to request, and what to take from the replies.
+        base_url: The API's address; default ``SERPER_BASE_URL``, else Serper's own.
+        cache: The cache file; default: one in the project's cache folder.
+        sleep: Called with the seconds to wait between two attempts.
+        now: Returns the current time with its zone.
 
     Raises:
-        UserError: No ``SERPER_API_KEY`` and nothing cached for this address, or the cache cannot be used.
+        UserError: ``SERPER_API_KEY`` is missing and nothing is cached for this address, or the cache cannot be used.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class SerperSource:
         self._options = options or SerperOptions()
         self._base_url = (base_url or os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
         if "@" in self._base_url or "?" in self._base_url:
-            # It is written into pool files and the cache.
+            # The address is written to pool files and the cache.
             raise UserError(
-                "SERPER_BASE_URL holds a user or a query; expected the address alone (the key is SERPER_API_KEY)"
+                "SERPER_BASE_URL contains a user or a query; expected the address alone (the key is SERPER_API_KEY)"
             )
         changed = f" ({self._options.changed})" if self._options.changed else ""
         self.description = self.fingerprint = f"web search through {public_url(self._base_url)}{changed}"
@@ -162,10 +162,10 @@ class SerperSource:
         self._refusal = ""
         self.spent = Spent(source=name)
         if not self._key and self._cache.is_empty():
-            raise UserError(f"source {name!r} asks {public_url(self._base_url)}, which needs a key; set SERPER_API_KEY")
+            raise UserError(f"source {name!r} uses {public_url(self._base_url)}, which needs a key; set SERPER_API_KEY")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """At most ``k`` passages for each query: answer box and knowledge graph, where they are on, come first."""
+        """At most ``k`` passages for each query: answer box and knowledge graph, if enabled, come first."""
         asked: dict[str, _Parameters] = {query: self._options.parameters(query, k) for query in queries}
         kept = self._cache.read(asked)
         found: dict[str, _Kept | str] = {query: old for query, old in kept.items() if not self._is_expired(old)}
@@ -179,11 +179,11 @@ class SerperSource:
         return [self._hits(found[query], k) for query in queries]
 
     def _ask(self, asked: dict[str, _Parameters]) -> dict[str, _Kept | str]:
-        """A reply or a reason for each of these queries, which the cache does not answer."""
+        """A reply, or the reason for none, for each of these queries (none is cached)."""
         if not self._key:
             return dict.fromkeys(asked, "no usable answer in the cache, and SERPER_API_KEY is not set")
         if self._refusal:
-            return dict.fromkeys(asked, f"not asked: {self._refusal}")
+            return dict.fromkeys(asked, f"not sent: {self._refusal}")
         found: dict[str, _Kept | str] = {}
         one_at_a_time = threading.Lock()
         with _Session() as session:
@@ -192,7 +192,7 @@ class SerperSource:
 
             def ask(query: str) -> None:
                 answer = search.ask(asked[query])
-                with one_at_a_time:  # what has been paid for is stored before this thread asks for another
+                with one_at_a_time:  # a paid reply is stored before this thread sends another query
                     self.spent.requests += answer.requests
                     if answer.refused:
                         self._refusal = answer.reason
@@ -225,7 +225,7 @@ class SerperSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Answer:
-    """What came of one query, and of how many requests; ``refused``: no other one will be answered either."""
+    """The result of one query and its number of requests; ``refused``: the server will refuse other queries too."""
 
     reply: SerperReply | None = None
     reason: str = ""
@@ -234,7 +234,7 @@ class _Answer:
 
 
 class _Session(requests.Session):
-    """Follows no redirect: one would carry the key's header to another host, and its body would be read whole."""
+    """Follows no redirect: it would send the key to another host and read the body without a limit."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None
@@ -247,16 +247,16 @@ class _Reply(NamedTuple):
 
 
 class _Unread(Exception):
-    """A reply that is too long or too slow; another attempt will not mend it."""
+    """A reply is too long or too slow; it is not retried."""
 
 
 class _Search:
-    """What the threads of one search share."""
+    """State that the threads of one search share."""
 
     def __init__(self, session: requests.Session, url: str, key: str, sleep: Callable[[float], object] | None) -> None:
         self._session = session
         self._url = url
-        # The body counts its bytes as they come: nothing is packed that could grow when it is unpacked.
+        # Uncompressed, so that the byte limit holds for what is read.
         self._headers = {"X-API-KEY": key, "Accept-Encoding": "identity"}
         self._over = threading.Event()
         self._why = ""
@@ -265,22 +265,22 @@ class _Search:
         self._sleep = sleep or self._over.wait
 
     def end(self, reason: str) -> None:
-        """No further request is sent."""
+        """Send no further request."""
         self._why = self._why or reason
         self._over.set()
 
     def ask(self, parameters: _Parameters) -> _Answer:
-        """One query's answer, after every attempt that makes sense."""
+        """The answer to one query, with retries."""
         reason, wait = "", 0.0
         for sent in range(_ATTEMPTS):
             if sent:
                 self._sleep(wait)
             if self._over.is_set():
-                return _Answer(reason=f"not asked{' again' if sent else ''}: {self._why}", requests=sent)
+                return _Answer(reason=f"not sent{' again' if sent else ''}: {self._why}", requests=sent)
             wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
                 reply = self._post(parameters)
-            except _PASSING as error:
+            except _TRANSIENT as error:
                 reason = type(error).__name__
                 continue
             except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -299,15 +299,15 @@ class _Search:
         return _Answer(reason=reason, requests=_ATTEMPTS)
 
     def _final(self, reply: _Reply, parameters: _Parameters, sent: int) -> _Answer | None:
-        """The answer that a reply is; None where another attempt may bring one."""
+        """The answer in a reply; None if the query should be retried."""
         if reply.status == 200:
             parsed = parse_reply(reply.content, asked=int(parameters["num"]))
-            reason = "" if parsed else "HTTP 200, but not the search result that was expected"
+            reason = "" if parsed else "HTTP 200, but the body is not a search result"
             return _Answer(reply=parsed, reason=reason, requests=sent)
         reason = f"HTTP {reply.status}"
-        refusal = ""  # of every query, in our words: the body may hold the key
+        refusal = ""  # in our words, because the body may contain the key
         if reply.status in (401, 403):
-            refusal = f"{reason}, SERPER_API_KEY is not accepted"
+            refusal = f"{reason}, SERPER_API_KEY was rejected"
         elif reply.status == 402 or (reply.status == 400 and b"not enough credits" in reply.content.lower()):
             refusal = f"{reason}, no credits are left"
         if refusal:
@@ -316,7 +316,7 @@ class _Search:
         if reply.status != 429 and reply.status < 500:
             return _Answer(reason=reason, requests=sent)
         if (reply.retry_after or 0) > _LONGEST_WAIT:
-            self.end(reason := f"{reason}, and asked to wait {reply.retry_after:.0f} s")
+            self.end(reason := f"{reason}, and the server asks to wait {reply.retry_after:.0f} s")
             return _Answer(reason=reason, requests=sent)
         return None
 
@@ -331,11 +331,11 @@ class _Search:
             stream=True,
         ) as reply:
             content = bytearray()
-            # The body of any other answer is of no use.
+            # Other bodies are not used.
             while reply.status_code in (200, 400) and (block := reply.raw.read1(1 << 16, decode_content=False)):
                 content += block
-                if len(content) > _MOST:
-                    raise _Unread(f"HTTP {reply.status_code}, and a reply of more than {_MOST:,} bytes")
+                if len(content) > _MAX_BYTES:
+                    raise _Unread(f"HTTP {reply.status_code}, but the reply exceeds {_MAX_BYTES:,} bytes")
                 if time.monotonic() > ends:
-                    raise _Unread(f"no whole reply within {_DEADLINE:g} s")
+                    raise _Unread(f"no complete reply within {_DEADLINE:g} s")
             return _Reply(reply.status_code, retry_after(reply.headers), bytes(content))

@@ -1,4 +1,4 @@
-"""What a source is made of: a typed record, from a word of the command line or from an entry of a ``sources.yaml``."""
+"""Source specifications: typed records, read from a command-line word or an entry of a ``sources.yaml``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from madke.yaml_file import read_entries, validated
 
 _ONE_OF = "one of index, hybrid, serper, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
-"""A part of ``A+B``, with or without a weight before it."""
+"""A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _NAME = re.compile(r"[\w.-]+")
 
 
 def at_home(path: Path) -> Path:
-    """The path with ``~`` as the user's home; of a user that is not there it stays."""
+    """The path with ``~`` expanded; ``~name`` of an unknown user is unchanged."""
     return Path(os.path.expanduser(path))
 
 
@@ -37,7 +37,7 @@ class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def under(self, folder: Path) -> Self:
-        """The same, its relative paths taken from ``folder``, and ``~`` as the user's home."""
+        """A copy with relative paths taken from ``folder`` and ``~`` expanded."""
         paths = {name: folder / at_home(value) for name, value in self if isinstance(value, Path)}
         return self.model_copy(update=paths)
 
@@ -57,7 +57,7 @@ class SerperSpec(_Spec):
 
     @field_validator("serper", mode="before")
     @classmethod
-    def _nothing_said(cls, options: Any) -> Any:
+    def _none_is_default(cls, options: Any) -> Any:
         return {} if options is None else options
 
 
@@ -68,25 +68,25 @@ class ResultsSpec(_Spec):
 
 
 class PythonSpec(_Spec):
-    """A source that is code: ``module:object``, or the name of an entry point."""
+    """A source defined in code: ``module:object``, or the name of an entry point."""
 
     python: Annotated[str, Field(min_length=1)]
 
 
 class HybridSpec(_Spec):
-    """Several sources as one; see :func:`madke.knowledge.fusion.fuse`."""
+    """A fusion of several sources; see :func:`madke.knowledge.fusion.fuse`."""
 
     hybrid: Annotated[tuple[_Part, ...], Field(min_length=2)]
-    """Each the name of a source, an index folder, ``module:object``, or a specification of its own."""
+    """Each is the name of a source, an index folder, ``module:object``, or a nested specification."""
     fusion: Method = "rrf"
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], ...] | None = None
 
     @model_validator(mode="after")
     def _weights_fit(self) -> Self:
         if self.weights is not None and self.fusion != "weighted":
-            raise ValueError("weights need fusion: weighted")
+            raise ValueError("weights require fusion: weighted")
         if self.weights is not None and len(self.weights) != len(self.hybrid):
-            raise ValueError(f"expected a weight for each of {len(self.hybrid)} parts, found {len(self.weights)}")
+            raise ValueError(f"expected {len(self.hybrid)} weights, one per part; found {len(self.weights)}")
         return self
 
 
@@ -104,8 +104,8 @@ _MODELS: dict[str, type[SourceSpec]] = {
 def _kind(value: Any) -> str | None:
     if isinstance(value, str):
         return "name"
-    there = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    return next((kind for kind in _MODELS if kind in there), None)
+    keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
+    return next((kind for kind in _MODELS if kind in keys), None)
 
 
 _Part = Annotated[
@@ -121,11 +121,11 @@ HybridSpec.model_rebuild()
 
 
 def parse_spec(text: str) -> SourceSpec:
-    """The specification that a word of the command line stands for.
+    """Parse a command-line word to a specification.
 
-    ``serper``; a ``.jsonl`` file of results; ``A+B``, names or folders, for their rank fusion, ``0.5*A+B`` for the
-    weighted sum (a part without a number weighs 1); ``module:object``; else an index folder. A folder with ``+`` or
-    ``:`` in its name is one where it exists.
+    Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` (names or folders) for rank fusion; ``0.5*A+B`` for the
+    weighted sum (default weight 1); ``module:object``; otherwise an index folder. An existing folder with ``+`` or
+    ``:`` in its name is taken as a folder.
     """
     if text == "serper":
         return SerperSpec()
@@ -144,17 +144,17 @@ def parse_spec(text: str) -> SourceSpec:
 
 
 def is_code(text: str) -> bool:
-    """Whether a word is ``module:object``, and no file or folder of that name is there."""
+    """Whether a word is ``module:object`` and not the name of an existing file or folder."""
     return bool(_CODE.fullmatch(text)) and not Path(text).exists()
 
 
 def asks_serper(spec: SourceSpec | str) -> bool:
-    """Whether a search would cost money: it is a web search, or has one among its parts."""
+    """Whether a search would cost money: the source is a web search, or has one among its parts."""
     return any(isinstance(part, SerperSpec) for part in _parts(spec))
 
 
 def asked_here(spec: SourceSpec) -> bool:
-    """Whether this process must ask it: Serper, which has one cache and limits, and code, which others may not have."""
+    """Whether only this process may query it: Serper (one cache and limits) and code (may be missing elsewhere)."""
     return any(isinstance(part, SerperSpec | PythonSpec) for part in _parts(spec))
 
 
@@ -167,7 +167,7 @@ def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
 
 
 def open_spec(name: str, spec: SourceSpec) -> Source:
-    """The source that a specification without names (:func:`madke.knowledge.named.resolve`) describes."""
+    """Open the source of a resolved specification (see :func:`madke.knowledge.named.resolve`)."""
     if isinstance(spec, HybridSpec):
         parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
@@ -182,7 +182,7 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A source's specification, as written, and where it stands: relative paths are relative to the file."""
+    """A source's specification and its position; relative paths are relative to the file."""
 
     spec: SourceSpec
     file: Path
@@ -190,19 +190,19 @@ class Entry:
 
 
 def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
-    """The sources that a file names; with ``code``, entries may name code: the user has named this file."""
+    """Name -> entry of a sources file; ``code``: entries may be Python code, because the user named this file."""
     entries = {}
     for name, (line, content) in read_entries(path).items():
         if not _NAME.fullmatch(name) or name == "none":
             expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
-            raise UserError(f"{name!r} cannot name a source; {expected}", file=path, line=line)
+            raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
         if not code and any(
             isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)) for part in _parts(spec)
         ):
             raise UserError(
-                f"source {name!r} is Python code, which counts only in a file that you name: --sources-file {path}, or "
-                f"MADKE_SOURCES={path}",
+                f"source {name!r} is Python code, which is allowed only in a file that you name: use --sources-file "
+                f"{path} or MADKE_SOURCES={path}",
                 file=path,
                 line=line,
             )
@@ -211,7 +211,7 @@ def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
-    """The specification in an entry of a ``sources.yaml``; ``file`` says where it stands, for errors."""
+    """Parse an entry of a ``sources.yaml``; ``file`` is its position, for errors."""
     kind = _kind(content)
     if kind is None or kind == "name":
         found = ", ".join(map(repr, content)) if content and isinstance(content, dict) else repr(content)
@@ -220,7 +220,7 @@ def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
 
 
 def add_source(path: Path, name: str, spec: SourceSpec) -> None:
-    """Write a source into a file, in place of one of the same name. Two at once wait for each other."""
+    """Add a source to a file, or replace the one of the same name; concurrent calls wait for each other."""
     import yaml
 
     with dir_lock(path.parent):

@@ -1,4 +1,4 @@
-"""Web search: what can be set, what a reply of Serper's holds, and a file of results as a source."""
+"""Web search: its settings, the contents of a Serper reply, and a file of results as a source."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from madke.files import fingerprint, read_jsonl
 from madke.yaml_file import validated
 
 CREDIT_BUYS = 10
-"""Results; more of them cost two credits."""
-_MOST = 100
+"""Results per credit; more results cost two credits."""
+_MAX_RESULTS = 100
 _PER_SITE = 2
-"""Results of one site that Google lists at most, as a rule."""
+"""Google usually lists at most two results of one site."""
 _HOST = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
 
 
 class WebResult(BaseModel):
-    """One organic result of a web search: its snippet, never the page; ``date`` is in the search engine's words."""
+    """One organic result of a web search: its snippet, never the page; ``date`` as the search engine writes it."""
 
     title: str = ""
     snippet: str = ""
@@ -35,23 +35,23 @@ class WebResult(BaseModel):
 
     @property
     def key(self) -> str:
-        """The passage's."""
+        """The passage's key."""
         return self.link
 
 
 class WebPanel(WebResult):
-    """What a search engine shows beside its organic results; ``kind`` is such as ``answer_box``."""
+    """A panel next to the organic results; ``kind`` is, for example, ``answer_box``."""
 
     kind: str
 
     @property
     def key(self) -> str:
-        """The kind, and the link or what else tells two panels apart."""
+        """The kind and the link, or else the title or the snippet."""
         return f"{self.kind} {self.link or self.title or self.snippet}"
 
 
 def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at: str | None) -> Hits:
-    """The first ``k`` results that have a snippet. Web search gives no scores: a result has ``1 / (rank + 1)``."""
+    """The first ``k`` results with a snippet. Web search has no scores, so the score is ``1 / (rank + 1)``."""
     shown = [result for result in results if result.snippet.strip()][:k]
     return Hits(
         passages=tuple(
@@ -72,30 +72,30 @@ def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at:
 
 
 class SerperOptions(BaseModel):
-    """Settings of a web search; by default the paper's (MADKE, section 3.1.1): snippets of organic results alone."""
+    """Settings of a web search; the defaults are the paper's (MADKE, section 3.1.1): only organic snippets."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     organic: bool = True
     answer_box: bool = False
-    """Google's direct answer, as the first passage."""
+    """Google's direct answer becomes the first passage."""
     knowledge_graph: bool = False
-    """The panel about an entity (type, description, attributes), as a passage before the organic results."""
-    results: Annotated[int | None, Field(strict=True, ge=1, le=_MOST)] = None
-    """Organic results to ask for. By default as many as are searched for, and two more where domains are left out,
-    rounded up to tens: ten cost one credit, more cost two."""
+    """The panel about an entity (type, description, attributes) becomes a passage before the organic results."""
+    results: Annotated[int | None, Field(strict=True, ge=1, le=_MAX_RESULTS)] = None
+    """Organic results to request. Default: the number of passages, plus two if domains are excluded, rounded up to
+    tens: ten cost one credit, more cost two."""
     country: Annotated[str | None, Field(pattern="^[a-z]{2}$")] = None
-    """Two letters, such as ``us``; by default Serper's choice."""
+    """Two letters, such as ``us``; default: Serper's."""
     language: Annotated[str | None, Field(pattern="^[a-z]{2,3}(-[a-z0-9]{2,4})?$")] = None
-    """Such as ``en`` or ``pt-br``; by default Serper's choice."""
+    """Such as ``en`` or ``pt-br``; default: Serper's."""
     after: date | None = None
-    """First day of the pages' dates, in Google's judgement."""
+    """First day of the pages' dates (inclusive), as Google dates them."""
     before: date | None = None
-    """Last day of the pages' dates; both days belong to the range."""
+    """Last day of the pages' dates (inclusive)."""
     exclude: tuple[str, ...] = ()
-    """Domains that no passage may come from, with their subdomains; a leading ``www.`` is not counted."""
+    """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
     cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-    """Days for which a kept answer is used; by default for ever."""
+    """Days for which a cached answer is used; default: without limit."""
 
     @field_validator("country", "language", mode="before")
     @classmethod
@@ -105,7 +105,7 @@ class SerperOptions(BaseModel):
     @field_validator("after", "before", mode="before")
     @classmethod
     def _no_number(cls, day: Any) -> Any:
-        if isinstance(day, int | float):  # a year alone would be taken for seconds since 1970
+        if isinstance(day, int | float):  # pydantic would read a year as seconds since 1970
             raise ValueError(f"expected a day such as 2021-01-31, found {day!r}")
         return day
 
@@ -123,28 +123,28 @@ class SerperOptions(BaseModel):
         return self
 
     def parameters(self, query: str, k: int) -> dict[str, str | int]:
-        """What is sent for ``k`` passages; the query stays verbatim."""
+        """The request for ``k`` passages; the query is sent verbatim."""
         wanted = k + (_PER_SITE if self.exclude else 0)
         ends = (("cd_min", self.after), ("cd_max", self.before))
         days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
         optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
         return {
             "q": query,
-            "num": self.results or min(-(-wanted // CREDIT_BUYS) * CREDIT_BUYS, _MOST),
+            "num": self.results or min(-(-wanted // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
             **{name: value for name, value in optional.items() if value is not None},
         }
 
     def allows(self, links: Iterable[str]) -> bool:
-        """Whether a text that these links are given for may be shown.
+        """Whether a text with these links may be used.
 
-        Where domains are left out, one without a link, or with a link that cannot be read, may come from there.
+        If domains are excluded, a text without a valid link is refused: it may come from one of them.
         """
         hosts = [_host(link) for link in links]
         return not self.exclude or (bool(hosts) and all(host and not self._is_excluded(host) for host in hosts))
 
     @property
     def changed(self) -> str:
-        """The settings that differ from the defaults and change results, such as ``country="us"``; may be empty."""
+        """The non-default settings that change results, such as ``country="us"``; may be empty."""
         values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
         return ", ".join(f"{name}={json.dumps(value)}" for name, value in values.items())
 
@@ -160,9 +160,9 @@ def _domain(text: str) -> str:
 
 
 def _host(link: str) -> str | None:
-    """The host of a link in lower case, international names as ``xn--``; None where it cannot be read."""
+    """The host of a link in lower case, international names as ``xn--``; None if the link is invalid."""
     try:
-        # Browsers read a backslash as a slash.
+        # Browsers treat a backslash as a slash.
         host = urlsplit(link.replace("\\", "/")).hostname or ""
         host = host.rstrip(".").encode("idna").decode("ascii").lower()
     except ValueError:
@@ -170,8 +170,8 @@ def _host(link: str) -> str | None:
     return host if _HOST.fullmatch(host) else None
 
 
-_NO_PRICE = 1_000
-"""Credits: no search costs as many."""
+_IMPOSSIBLE_PRICE = 1_000
+"""Credits; every search costs less."""
 
 
 class AnswerBox(BaseModel):
@@ -185,7 +185,7 @@ class AnswerBox(BaseModel):
 
 
 class KnowledgeGraph(BaseModel):
-    """Google's panel about an entity: its own site, and the page that the description is from."""
+    """Google's panel about an entity, with its website and the page that the description comes from."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -198,7 +198,7 @@ class KnowledgeGraph(BaseModel):
 
 
 class SerperReply(BaseModel):
-    """The parts of a reply that passages are made from, and its price."""
+    """The parts of a reply that become passages, and its price."""
 
     organic: tuple[WebResult, ...] = ()
     answerBox: AnswerBox | None = None
@@ -206,12 +206,12 @@ class SerperReply(BaseModel):
     credits: int = 0
 
     def results(self, options: SerperOptions) -> Iterator[WebResult]:
-        """What the options let through: answer box, knowledge graph, organic results by rank."""
+        """The results that the options allow: answer box, knowledge graph, organic results by rank."""
         box, graph = self.answerBox, self.knowledgeGraph
-        if options.answer_box and box and options.allows(_given(box.link)):
+        if options.answer_box and box and options.allows(_non_empty(box.link)):
             text = _sentences(box.answer, box.snippet)
             yield WebPanel(kind="answer_box", title=box.title, snippet=text, link=box.link, date=box.date)
-        if options.knowledge_graph and graph and options.allows(_given(graph.descriptionLink, graph.website)):
+        if options.knowledge_graph and graph and options.allows(_non_empty(graph.descriptionLink, graph.website)):
             attributes = (f"{name}: {value}" for name, value in graph.attributes.items())
             text = _sentences(graph.type, graph.description, *attributes)
             yield WebPanel(kind="knowledge_graph", title=graph.title, snippet=text, link=graph.descriptionLink)
@@ -220,13 +220,13 @@ class SerperReply(BaseModel):
 
 
 def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
-    """The reply in the body of an answer, or None where that is no search result.
+    """Parse the body of a reply; None if it is no search result.
 
-    It was paid for, so one part that is not as expected costs that part alone. The price is that of ``asked`` results
-    where the body does not say it, or says an impossible one.
+    The reply was paid for, so an invalid part is skipped and the rest is used. If the price is missing or impossible,
+    it is that of ``asked`` results.
     """
     try:
-        # A snippet that was cut inside a character ends in half a surrogate pair, which cannot be written.
+        # A snippet cut inside a character ends in half a surrogate pair, which cannot be encoded.
         body = json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
@@ -241,7 +241,7 @@ def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
         organic=read,
         answerBox=_part_of(AnswerBox, body.get("answerBox")),
         knowledgeGraph=_part_of(KnowledgeGraph, body.get("knowledgeGraph")),
-        credits=price if type(price) is int and 0 <= price < _NO_PRICE else 1 if asked <= CREDIT_BUYS else 2,
+        credits=price if type(price) is int and 0 <= price < _IMPOSSIBLE_PRICE else 1 if asked <= CREDIT_BUYS else 2,
     )
 
 
@@ -255,13 +255,13 @@ def _part_of(kind: type[_Part], item: Any) -> _Part | None:
         return None
 
 
-def _given(*links: str) -> list[str]:
+def _non_empty(*links: str) -> list[str]:
     return [link for link in links if link]
 
 
 def _sentences(*parts: str) -> str:
-    said = [part.strip() for part in parts if part.strip()]
-    return " ".join([*(part if part.endswith((".", "!", "?")) else f"{part}." for part in said[:-1]), *said[-1:]])
+    kept = [part.strip() for part in parts if part.strip()]
+    return " ".join([*(part if part.endswith((".", "!", "?")) else f"{part}." for part in kept[:-1]), *kept[-1:]])
 
 
 class _Line(BaseModel):
@@ -270,10 +270,10 @@ class _Line(BaseModel):
 
 
 class SnippetsSource:
-    """Answers exactly the queries of a JSONL file of ``{"query", "results": [{"title", "snippet", "link", "date"?}]}``.
+    """Results from a JSONL file of ``{"query", "results": [{"title", "snippet", "link", "date"?}]}``.
 
-    Queries are compared without regard to case and white space; an unknown one has no passages. A wrong line, or a
-    query that occurs twice, is a UserError.
+    Queries are matched without regard to case and white space; an unknown query has no passages. UserError on an
+    invalid line or a repeated query.
     """
 
     def __init__(self, path: Path, *, name: str) -> None:

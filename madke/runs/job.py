@@ -18,7 +18,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
-from madke.data.questions import question_of
+from madke.data.questions import question_from_fields
 from madke.data.sampling import sample
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
@@ -240,7 +240,7 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
     if record.get("id", "") == "":
         record["id"] = sha256(str(record.get("question")).encode("utf-8", "replace")).hexdigest()[:12]
     try:
-        return question_of(record, task)
+        return question_from_fields(record, task)
     except UserError as error:
         raise UserError(f"question {number}: {error}") from None
 

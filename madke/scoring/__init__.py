@@ -1,1 +1,1 @@
-"""From transcripts to numbers: metrics, statistics, scores."""
+"""Metrics, statistics and scores of transcripts."""

@@ -1,4 +1,4 @@
-"""Arms: runs and answers of other systems as transcripts, and all values of these by question and repeat."""
+"""Arms: the transcripts of runs or of other systems' predictions, and their values by question and repeat."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from madke.scoring.debate_rows import (
     NO_SHARES,
     ExternalScores,
     Row,
-    joined,
     of_one_arm,
     over_repeats,
     row,
+    with_external,
 )
 from madke.scoring.metrics import METRICS, metrics_of
 from madke.scoring.rounds import round_rows
@@ -40,7 +40,7 @@ from madke.yaml_file import validated
 _log = logging.getLogger(__name__)
 
 QuestionKey = tuple[str, str]
-"""A question: its id and its text. Ids alone are the same in many datasets ("1", "2", ...)."""
+"""(id, text) of a question. Many datasets use the same ids ("1", "2", ...)."""
 
 Values = Mapping[QuestionKey, Mapping[int, float]]
 """Question -> repeat -> one value."""
@@ -48,40 +48,40 @@ Values = Mapping[QuestionKey, Mapping[int, float]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Results:
-    """The transcripts of one arm, wherever they come from."""
+    """The transcripts of one arm: of a run, or of predictions."""
 
     name: str
-    """How tables and plots call it."""
+    """The name in tables and plots."""
     path: Path
-    """The run directory, or the file of predictions."""
+    """The run directory or the predictions file."""
     config: RunSpec | None
     """None for predictions from elsewhere."""
     transcripts: Callable[[], Iterator[Transcript]]
-    """All of them from the first, one after the other, at each call. A run's are read anew."""
+    """Returns an iterator over all transcripts; each call reads a run's transcripts again."""
 
 
 def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = None) -> list[Results]:
-    """The results at some paths, in order, with names that tell them apart; a path that is given twice counts once.
+    """Open the results at some paths, in order, with distinct names; a path that is given twice counts once.
 
     Args:
-        paths: Run directories, and files of predictions (see :func:`read_predictions`).
-        questions: What the predictions answer; None where all paths are runs.
+        paths: Run directories and predictions files (see :func:`read_predictions`).
+        questions: The questions of the predictions; None if all paths are runs.
 
     Raises:
-        UserError: A path is neither; predictions come without questions, or questions without predictions; or a line
-            of predictions is wrong.
+        UserError: A path is neither, predictions come without questions or questions without predictions, or a line
+            of predictions is invalid.
     """
-    once: dict[str, Path] = {}
+    distinct: dict[str, Path] = {}
     for path in paths:
-        once.setdefault(os.path.realpath(path), path)
-    siblings = len({path.parent for path in once.values()}) == 1
+        distinct.setdefault(os.path.realpath(path), path)
+    siblings = len({path.parent for path in distinct.values()}) == 1
     if questions is not None and not any(path.is_file() for path in paths):
-        raise UserError("--data is for files of predictions, and there is none among the runs; leave it out")
-    return [_opened(path, (siblings and path.name) or str(path), questions) for path in once.values()]
+        raise UserError("--data requires a predictions file, but all paths are run directories; omit --data")
+    return [_opened(path, (siblings and path.name) or str(path), questions) for path in distinct.values()]
 
 
 def opened(runs: Sequence[Path | str | Results]) -> list[Results]:
-    """Runs as results; what is open already stays as it is. UserError where a path is no run directory."""
+    """Open runs as results; open ones are returned unchanged. UserError if a path is no run directory."""
     held = [run for run in runs if isinstance(run, Results)]
     if len(held) == len(runs):
         return held
@@ -91,10 +91,11 @@ def opened(runs: Sequence[Path | str | Results]) -> list[Results]:
 def _opened(path: Path, name: str, questions: Sequence[Question] | None) -> Results:
     if not path.is_file():
         if not (path / "run.json").is_file():
-            raise UserError("is not a run directory: there is no run.json in it", file=path)
+            raise UserError("is not a run directory: run.json is missing", file=path)
         return Results(name=name, path=path, config=read_spec(path), transcripts=partial(read_transcripts, path))
     if questions is None:
-        raise UserError("is a file, not a run directory; for predictions name the questions with --data", file=path)
+        expected = "expected a run directory; for predictions, give the questions with --data"
+        raise UserError(f"found a file, {expected}", file=path)
     predictions = read_predictions(path, questions)
     return Results(name=name, path=path, config=None, transcripts=lambda: iter(predictions))
 
@@ -105,26 +106,26 @@ class ArmValues:
 
     name: str
     values: Mapping[str, Values]
-    """By name: those of :func:`madke.scoring.debate_rows.row`, and of graders and scorers outside."""
+    """By name: the values of :func:`madke.scoring.debate_rows.row`, and those of graders and external scorers."""
     questions: Mapping[QuestionKey, str | None]
-    """Every question it holds, failed ones too, with the name of its dataset where it has one."""
+    """Every question, including failed ones -> the name of its dataset, if any."""
     first_metric: str
-    """What ``correct`` is: the task's first metric; ``correct`` itself where tasks with different ones are pooled."""
+    """The metric behind ``correct``: the task's first metric, or ``correct`` if the tasks have different ones."""
     metrics: tuple[str, ...]
-    """What to compare by default: every metric, ``correct`` where it is none of them, and scores from outside."""
+    """The values to compare by default: every metric, external scores, and ``correct`` if it is no metric."""
     failed: frozenset[QuestionKey] = field(default_factory=frozenset)
-    """The questions of which some debate failed."""
+    """The questions with a failed debate."""
     rounds: Mapping[QuestionKey, Sequence[Sequence[Row]]] = field(default_factory=dict)
     """The :func:`~madke.scoring.rounds.round_rows` of each finished debate."""
 
     def mean(self, name: str) -> Estimate | None:
-        """The mean of a value over questions, repeats of each averaged first; None where no question has it."""
+        """The mean of a value over questions (repeats are averaged first); None if no question has it."""
         held = [list(repeats.values()) for repeats in self.values.get(name, {}).values()]
         return over_repeats(held, shares=name not in NO_SHARES)
 
 
-def read_arm(name: str, transcripts: Iterable[Transcript], said: ExternalScores = NO_EXTERNAL_SCORES) -> ArmValues:
-    """The values of all transcripts of an arm, in one pass; UserError where one names a task that does not exist."""
+def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> ArmValues:
+    """Compute the values of all transcripts of an arm in one pass; UserError for an unknown task."""
     finished: list[tuple[QuestionKey, int]] = []
     rows = []
     rounds: dict[QuestionKey, list[Sequence[Row]]] = {}
@@ -140,7 +141,7 @@ def read_arm(name: str, transcripts: Iterable[Transcript], said: ExternalScores 
         finished.append((key, transcript.repeat))
         of_rounds = round_rows(transcript)
         rounds.setdefault(key, []).append(of_rounds)
-        rows.append(joined(row(transcript, of_rounds), transcript, said))
+        rows.append(with_external(row(transcript, of_rounds), transcript, external))
     values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
     for (key, repeat), found in zip(finished, of_one_arm(rows), strict=True):
         for value, number in found.items():
@@ -152,19 +153,19 @@ def read_arm(name: str, transcripts: Iterable[Transcript], said: ExternalScores 
         values=values,
         questions=questions,
         first_metric=first_metric,
-        metrics=tuple(dict.fromkeys(each for each in (*metrics, *said) if each in values)),
+        metrics=tuple(dict.fromkeys(each for each in (*metrics, *external) if each in values)),
         failed=frozenset(failed),
         rounds=rounds,
     )
 
 
 def shared_questions(arms: Sequence[ArmValues]) -> list[QuestionKey]:
-    """The questions that all arms hold, in the order of the first."""
+    """The questions that all arms have, in the order of the first arm."""
     return [key for key in arms[0].questions if all(key in arm.questions for arm in arms)]
 
 
 def only(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
-    """The arm with these of its questions alone."""
+    """A copy of the arm with only these questions."""
     questions = {key: arm.questions[key] for key in keys}
     values = {
         name: {key: repeats for key, repeats in held.items() if key in questions} for name, held in arm.values.items()
@@ -173,10 +174,10 @@ def only(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     return replace(arm, questions=questions, values=values, failed=arm.failed & questions.keys(), rounds=rounds)
 
 
-# Answers of other systems
+# Predictions of other systems
 
 _AS_GIVEN = "as_given"
-"""The rule of an answer that its task cannot read, and that is kept as the system gave it."""
+"""The rule of an answer that its task cannot parse and that is kept unchanged."""
 
 
 class _Line(BaseModel):
@@ -196,27 +197,25 @@ class _Line(BaseModel):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> _Line:
-        said = {"answer", "output"} & self.model_fields_set
-        if len(said) != 1:
-            raise ValueError(f"expected one of 'answer' and 'output', found {'both' if said else 'neither'}")
+        found = {"answer", "output"} & self.model_fields_set
+        if len(found) != 1:
+            raise ValueError(f"expected one of 'answer' and 'output', found {'both' if found else 'neither'}")
         return self
 
 
 def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcript, ...]:
-    """What a file says that another system answered, each as a debate of one debater and one round, with no calls.
+    """Read another system's predictions; each becomes a debate of one debater and one round without calls.
 
-    A line is ``{"id", "answer", "repeat"?}`` or ``{"id", "output", "repeat"?}``. An ``answer`` is put into the task's
-    canonical form where the task can read it, and else kept as it is, so that published definitions of metrics see
-    what the system gave; ``null`` or a blank one is an abstention. From an ``output``, a model's whole text, the answer
-    is read as from a debater's reply, and where none can be read it is an abstention. An abstention is never right.
+    A line is ``{"id", "answer", "repeat"?}`` or ``{"id", "output", "repeat"?}``. An ``answer`` is converted to the
+    task's canonical form, or kept unchanged if the task cannot parse it, so that published metrics see the original;
+    ``null`` or blank is an abstention. From an ``output``, a model's whole text, the answer is parsed as from a
+    debater's reply; if that fails, it is an abstention. An abstention is never right.
 
-    Questions without a line count as abstained, as in the evaluation scripts of SQuAD and HotpotQA, where a missing
-    prediction is wrong. Warnings say how many these are, how many answers the task cannot read, and which keys are
-    ignored.
+    Questions without a line count as abstained: in the evaluation scripts of SQuAD and HotpotQA, a missing prediction
+    is wrong. Warnings give the number of these, the number of answers that the task cannot parse, and ignored keys.
 
     Raises:
-        UserError: The file or one of its lines is wrong, names a question that is not there, or answers one twice;
-            or there is no line.
+        UserError: The file is empty, or a line is invalid, has an unknown question id, or repeats a question.
     """
     asked = {question.id: question for question in questions}
     seen: dict[tuple[str, int], int] = {}
@@ -226,22 +225,23 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         ignored |= dict.fromkeys(key for key in item if key not in _Line.model_fields)
         line = validated(item, _Line, file=f"{path}:{number}")
         if line.id not in asked:
-            found = f"there is no question {line.id!r} among the {len(asked)} of the data"
-            raise UserError(f"{found}; expected the id of one", file=path, line=number)
+            found = f"found question id {line.id!r}, which is none of the {len(asked)} questions of the data"
+            raise UserError(found, file=path, line=number)
         what = f"question {line.id!r}, repeat {line.repeat},"
         refuse_repeated(seen, (line.id, line.repeat), number, file=path, what=what)
         transcripts.append(_transcript(line, asked[line.id], path.name))
     if not transcripts:
-        raise UserError("holds no prediction; expected lines of {'id', 'answer'} or {'id', 'output'}", file=path)
+        raise UserError("no predictions; expected lines of {'id', 'answer'} or {'id', 'output'}", file=path)
     if ignored:
-        _log.warning("%s: keys that say nothing here are ignored: %s", path, ", ".join(map(repr, ignored)))
+        _log.warning("%s: unknown keys are ignored: %s", path, ", ".join(map(repr, ignored)))
     if odd := [transcript for transcript in transcripts if transcript.final.rule == _AS_GIVEN]:
-        said = "%s: %d answers are none of their task, %r to question %r first; they are compared as they are. "
-        _log.warning(said + "If they are whole replies, call them 'output'", path, len(odd), odd[0].answer, odd[0].id)
+        warning = "%s: %d answers do not fit their task (first: %r to question %r); they are compared unchanged. "
+        warning += "If they are whole replies, use the key 'output'"
+        _log.warning(warning, path, len(odd), odd[0].answer, odd[0].id)
     answered = {transcript.id for transcript in transcripts}
     if missing := [id_ for id_ in asked if id_ not in answered]:
-        said = "%s: has no line for %d of %d questions, %r first; they count as abstained, which is wrong"
-        _log.warning(said, path, len(missing), len(asked), missing[0])
+        warning = "%s: no line for %d of %d questions (first: %r); they count as abstained, which is wrong"
+        _log.warning(warning, path, len(missing), len(asked), missing[0])
     transcripts += [_transcript(_Line(id=id_, answer=None), asked[id_], path.name) for id_ in missing]
     return tuple(transcripts)
 
@@ -262,7 +262,7 @@ def _transcript(line: _Line, question: Question, name: str) -> Transcript:
         rounds=(Round(n=1, order=(name,), turns=(Turn(agent=name, stance=stance),)),),
         final=final,
         repeat=line.repeat,
-        # A stated answer was not read from a reply, so it is no part of the parse-failure rate.
+        # A stated answer was not parsed from a reply, so the parse-failure rate excludes it.
         first_round_given="answer" in line.model_fields_set,
     )
 
@@ -273,8 +273,8 @@ def _stance(line: _Line, question: Question) -> Stance:
         text = without_reasoning(line.output or "")
         parsed = answer_of(text, task, question)
         return Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
-    said = line.answer or ""
-    if not said.strip():
+    text = line.answer or ""
+    if not text.strip():
         return Stance(status="abstained", rule="given")
-    answer = task.read(said, question)
-    return Stance(text=said, answer=answer or said, rule="given" if answer else _AS_GIVEN)
+    answer = task.read(text, question)
+    return Stance(text=text, answer=answer or text, rule="given" if answer else _AS_GIVEN)

@@ -1,4 +1,4 @@
-"""A row of named values for each transcript, from which means and tests are computed."""
+"""A row of named values for each transcript; means and tests are computed from the rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
 
 GRADER = "grader"
-"""The name of a model's grades among what was said outside: right is 1, wrong is 0."""
+"""The name of a model's grades among the external scores: right is 1, wrong is 0."""
 
 Row = dict[str, float]
 """Name of a value -> the value."""
@@ -24,10 +24,10 @@ Row = dict[str, float]
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 
 NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
-"""The values that are no shares: rounds, passages, bits, a logarithm."""
+"""The values that are no shares from 0 to 1."""
 
 ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
-"""Name of a scorer outside, or :data:`GRADER` -> (question id, repeat) -> what it said of that answer."""
+"""Name of an external scorer, or :data:`GRADER` -> (question id, repeat) -> score of that answer."""
 
 NO_EXTERNAL_SCORES: ExternalScores = MappingProxyType({})
 
@@ -36,13 +36,13 @@ _SHARE = "share_"
 
 
 def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
-    """All values of one finished transcript. A name that is missing does not apply to it.
+    """All values of one finished transcript; values that do not apply are missing.
 
-    Besides the metrics of its task: ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher``
-    and ``co2_matcher``; ``rounds``, where somebody counted: not of answers from elsewhere; ``entropy``,
-    ``log_likelihood`` and ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and what
-    :func:`flips`, :func:`sides`, :func:`traps`, :func:`diversity` and :func:`selection_values` name. ``rounds`` are its
-    :func:`~madke.scoring.rounds.round_rows`, where the caller has them already.
+    The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
+    ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
+    ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of :func:`flips`,
+    :func:`sides`, :func:`traps`, :func:`diversity` and :func:`selection_values`. ``rounds``: the transcript's
+    :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
     task = get_task(transcript.task)
@@ -53,7 +53,7 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
         values["correct"] = values[names[0]]
     last = transcript.rounds[-1]
     consistent = {}
-    # A judge who takes the answer itself (judge_extract) settles the debate; it was not asked for consensus.
+    # A judge that takes the answer itself (judge_extract) was not asked for consensus.
     if last.verdict is not None and transcript.final.by != "judge":
         consistent["judge"] = float(bool(last.verdict.consensus))
     if "cons" in rounds[-1]:
@@ -70,15 +70,15 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     return values | sides(transcript) | traps(transcript) | selection_values(transcript) | diversity(transcript)
 
 
-def joined(values: Row, transcript: Transcript, said: ExternalScores) -> Row:
-    """The row of a transcript with what was said of its answer outside.
+def with_external(values: Row, transcript: Transcript, external: ExternalScores) -> Row:
+    """The row of a transcript with the external scores of its answer.
 
-    Beside a grade stand ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as they have it: agreed, and
-    right by the grader. Where debaters agreed and the answer has no grade, there is no such value.
+    With a grader it also has ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as published: the
+    debaters agreed, and the grader finds the answer right. If they agreed on an ungraded answer, both are missing.
     """
     key = (transcript.id, transcript.repeat)
-    found = values | {name: each[key] for name, each in said.items() if key in each}
-    for by in ("judge", "matcher") if GRADER in said and "correct" in values else ():
+    found = values | {name: each[key] for name, each in external.items() if key in each}
+    for by in ("judge", "matcher") if GRADER in external and "correct" in values else ():
         agreed = values.get(f"cons_{by}")
         if agreed == 0:
             found[f"co2_{by}_grader"] = 0.0
@@ -88,10 +88,10 @@ def joined(values: Row, transcript: Transcript, said: ExternalScores) -> Row:
 
 
 def of_one_arm(rows: Sequence[Row]) -> list[Row]:
-    """The rows of all finished transcripts of an arm, as its means and tests take them, in the same order.
+    """Make the rows of all finished transcripts of an arm comparable; the order is unchanged.
 
-    What the judge said stands in all of them or in none: ``agreement_then_judge`` asks it about some debates only. A
-    source that a debate chose nothing from has a share of 0 there, if another debate of the arm chose from it.
+    The judge's values are kept only if all rows have them: ``agreement_then_judge`` asks it about some debates only. A
+    source that a debate chose nothing from gets a share of 0 if another debate of the arm chose from it.
     """
     judged = all("cons_judge" in row for row in rows)
     sources = dict.fromkeys(name for row in rows for name in row if name.startswith(_SHARE))
@@ -103,19 +103,18 @@ def of_one_arm(rows: Sequence[Row]) -> list[Row]:
 
 
 def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
-    """The mean over questions of the means of one value's repeats; None where there is no question.
+    """The mean over questions of the mean over repeats; None without questions.
 
-    ``shares`` is as :func:`madke.scoring.statistics.estimate` takes it.
+    ``shares``: see :func:`madke.scoring.statistics.estimate`.
     """
     return estimate([fmean(held) for held in values], shares=shares)
 
 
 def over_rounds(debates: Sequence[Sequence[Sequence[Row]]]) -> dict[str, tuple[Estimate | None, ...]]:
-    """The mean of each value after round 1, 2, ... of the longest debate; None where no debate has it in that round.
+    """The mean of each value after round 1, 2, ... of the longest debate; None if no debate has it in that round.
 
-    ``debates`` are of each question those of its repeats. One that has ended keeps its last values, so that a figure is
-    over the same questions in all rounds. Changes between two rounds are not kept: they are over the debates that
-    played both.
+    ``debates``: for each question, the round rows of its repeats. A debate that has ended keeps its last values, so
+    that all rounds have the same questions. Changes between rounds are not carried over.
     """
     longest = max((len(rounds) for repeats in debates for rounds in repeats), default=0)
     names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
@@ -132,7 +131,7 @@ def _after(rounds: Sequence[Row], n: int) -> Row:
 
 
 def correct(transcript: Transcript) -> float | None:
-    """The task's first metric on the final answer; None for a failed question or one without golds."""
+    """The task's first metric on the final answer; None for a failed question or one without gold answers."""
     if transcript.status == "failed" or not transcript.answers:
         return None
     return _metrics(transcript, metrics_of(get_task(transcript.task))[:1])[0]
@@ -146,16 +145,16 @@ def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
 
 
 def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """How the final answer compares with the first round; nothing for a single turn, or a metric that has degrees.
+    """Compare the final answer with round 1; empty for a single turn or a metric that is not binary.
 
-    Each is 0 or 1: accuracy in round 1, plus ``corrected``, minus ``collapsed``, is the final accuracy.
+    Each value is 0 or 1. The final accuracy is the accuracy of round 1 plus ``corrected`` minus ``collapsed``.
 
     ``corrected``, ``collapsed``
-        The majority of round 1 was wrong and the final answer is right; was right, and is wrong.
+        The majority of round 1 was wrong and the final answer is right; the reverse.
     ``oracle``
-        Some debater was right in round 1: what a perfect choice among them would reach.
+        At least one debater was right in round 1: the result of a perfect choice among them.
     ``repaired``
-        No debater was right in round 1, and the final answer is right.
+        No debater was right in round 1, but the final answer is right.
     """
     first_metric = metrics_of(get_task(transcript.task))[0]
     if not is_binary(first_metric) or sum(len(r.turns) for r in transcript.rounds) < 2:
@@ -171,10 +170,10 @@ def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, 
 
 
 def sides(transcript: Transcript) -> dict[str, float]:
-    """Whom a judge who takes the answer sided with (Liang et al., Table 7): ``sided_with_<debater>`` or ``judge_tie``.
+    """The debater that a judge sided with (Liang et al., Table 7): ``sided_with_<debater>`` or ``judge_tie``.
 
-    Exactly one of them is 1. It is a tie where the judge took an answer and named no debater. A judge's reply that
-    could not be read is neither.
+    Only for a judge that takes the answer; exactly one value is 1. It is a tie if the judge took an answer but named no
+    debater. If its reply could not be parsed, the result is empty.
     """
     final, verdict = transcript.final, transcript.rounds[-1].verdict
     if final.by != "judge":
@@ -189,13 +188,13 @@ def sides(transcript: Transcript) -> dict[str, float]:
 
 
 def traps(transcript: Transcript) -> dict[str, float]:
-    """Whether an answer that the dataset lists as wrong was given (``metadata["wrong_answers"]``); 0 or 1 each.
+    """Whether an answer is one that the dataset lists as wrong (``metadata["wrong_answers"]``); 0 or 1 each.
 
     ``trapped``
-        The final answer is the same as one of them under the task's matcher, and not accepted as right: the trap rate
-        of CIAR, the adoption of misinformation of RAMDocs.
+        The final answer equals a wrong answer under the task's matcher and is not accepted as right: the trap rate of
+        CIAR, and the adoption of misinformation in RAMDocs.
     ``trapped_debater``
-        So was the answer of some debater in some round.
+        The same for the answer of at least one debater in at least one round.
     """
     wrong = listed(transcript.metadata, "wrong_answers")
     if not wrong:
@@ -207,17 +206,17 @@ def traps(transcript: Transcript) -> dict[str, float]:
             return False
         return not task.accepts(answer, question)
 
-    said = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
-    fell = {answer for answer in said | {transcript.answer} if trapped(answer)}
-    return {"trapped": float(transcript.answer in fell), "trapped_debater": float(bool(said & fell))}
+    stated = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
+    wrong_ones = {answer for answer in stated | {transcript.answer} if trapped(answer)}
+    return {"trapped": float(transcript.answer in wrong_ones), "trapped_debater": float(bool(stated & wrong_ones))}
 
 
 def diversity(transcript: Transcript) -> dict[str, float]:
     """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
 
-    On the scale 0 .. 1; the paper prints it times 100. The base is the first translation of the debate, the current one
-    the last. Self-BLEU is of two texts the mean of the BLEU of each against the other (Zhu et al., 2018, Texygen).
-    Nothing for other tasks, for a single turn that nobody reviewed, and where one of the two is missing.
+    From 0 to 1; the paper prints it times 100. The base is the first translation of the debate, the current one the
+    last. The Self-BLEU of two texts is the mean of the BLEU of each against the other (Zhu et al., 2018, Texygen).
+    Empty for other tasks, for a single turn without reflection, and if one of the two translations is missing.
     """
     first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
     base, current = first.stance.answer, last.stance.answer
@@ -229,38 +228,38 @@ def diversity(transcript: Transcript) -> dict[str, float]:
     return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}
 
 
-# What debaters took from the pool, and whether it was what the dataset marks as evidence
+# What debaters selected from the pool, and whether the dataset marks it as evidence
 
 _Chosen = Mapping[str, Selection]
-"""Debater -> what it chose in one round."""
+"""Debater -> its selection in one round."""
 
 
 def selection_values(transcript: Transcript) -> dict[str, float]:
-    """Means over the selections of one debate; a name that is missing does not apply to it.
+    """Means over the selections of one debate; values that do not apply are missing.
 
-    Selections whose calls failed and those of a given first round do not count; an unreadable one chose nothing.
+    Failed selections and those of a given first round are excluded; an unparsed one counts as empty.
 
     ``no_found``
         The share of selections that decline all knowledge.
     ``selected_ids``
-        Passages a selection.
+        Passages per selection.
     ``selection_overlap``
-        The Jaccard index of two debaters' choices in one round, over pairs of whom at least one chose something.
+        The Jaccard index of two debaters' selections in one round, over pairs that are not both empty.
     ``selection_change``
-        1 minus the Jaccard index of one debater's choices in two adjacent rounds; 0 where it chose nothing both times.
+        1 minus the Jaccard index of one debater's selections in two adjacent rounds; 0 if both are empty.
     ``share_<source>``
-        The share of all chosen passages that came from a source of the pool; these add up to 1.
+        The share of all selected passages that came from a source of the pool; the shares add up to 1.
     ``pool_recall``
-        The share of gold passages, or else of gold titles, that the pool holds. What debaters searched for later is
-        left out, as from all gold below. Gold comes from ``metadata["gold_passages"]`` (keys), or else
+        The share of gold passages, or else of gold titles, in the pool. Results of later searches by debaters are
+        excluded, here and from all gold below. Gold is ``metadata["gold_passages"]`` (keys), or else
         ``metadata["gold_titles"]``: every passage of such a page counts as evidence.
     ``selection_precision``
-        The share of a selection's passages that are gold, over selections that chose some; where the pool holds gold.
+        The share of gold among a selection's passages, over non-empty selections; only if the pool contains gold.
     ``selection_recall``
-        The share of the gold in the pool that a selection holds; where the pool holds some.
+        The share of the pool's gold in a selection; only if the pool contains gold.
     ``misinformation_selected``
-        The share of selections with a passage of ``metadata["misinformation_passages"]`` (keys; RAMDocs); where the
-        pool holds one.
+        The share of selections with a passage of ``metadata["misinformation_passages"]`` (keys; RAMDocs); only if the
+        pool contains one.
     """
     played = transcript.rounds[1:] if transcript.first_round_given else transcript.rounds
     rounds: list[_Chosen] = [

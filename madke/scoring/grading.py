@@ -1,9 +1,9 @@
-"""Grades of answers by a language model: what the grader is shown, how its grade is read, and the grades that are kept.
+"""Grade answers with a language model: the prompt, the parsing of grades, and their storage.
 
 The GPT-4 score of Wang et al. (MADKE, Appendix C), worded in ``prompts/grading/grade.yaml``. The grader sees worked
-examples, the question, all references and the answer that was read, never the debate; it ends with ``[True]`` or
-``[False]``. Texts of others stand between tags, and a grade's mark inside them is shown with round brackets. Calls are
-kept in ``grades.sqlite`` in a run's directory, ``NAME.grades.sqlite`` beside a file of predictions.
+examples, the question, all references and the parsed answer, never the debate; its reply ends in ``[True]`` or
+``[False]``. Quoted texts are put between tags, and a grade's marker inside them gets round brackets. Calls are stored
+in ``grades.sqlite`` in a run's directory, or in ``NAME.grades.sqlite`` next to a predictions file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from madke.runs.meter import Meter, MeterDisplay
 from madke.runs.stopping import drained, until_stopped
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER
-from madke.scoring.outside import answers_of, beside, keep_scores
+from madke.scoring.outside import answers_of, companion_file, keep_scores
 from madke.tasks.choice import lettered
 from madke.yaml_file import read_yaml
 
@@ -45,7 +45,7 @@ _MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 
 _MARK_RULES = ("marker", "alone")
-"""How a grade may have been read: a bare word may be the answer, repeated."""
+"""Accepted parsing rules: a word without a marker may be a repetition of the answer."""
 
 
 class GradingExample(BaseModel):
@@ -74,9 +74,9 @@ class GradingPrompt(BaseModel):
     """Task -> graded answers, right and wrong ones."""
 
     def messages(self, question: Question, answer: str) -> tuple[Message, ...]:
-        """What the grader is sent about one answer; what is the same for all answers of a task comes first."""
+        """The prompt for one answer; the part that all answers of a task share comes first."""
         if question.task not in self.examples:
-            raise UserError(f"task {question.task!r}: the grading prompt has no examples of it")
+            raise UserError(f"task {question.task!r}: the grading prompt has no examples for it")
         examples = (
             f"{_shown(example.question, example.choices, example.references, example.answer)}\n\n"
             f"{example.reasoning}\n[{example.right}]"
@@ -88,7 +88,7 @@ class GradingPrompt(BaseModel):
 
 
 def read_grade(reply: str) -> bool | None:
-    """The grade in a reply: True (right), False, or None where it holds no ``[True]`` or ``[False]`` of its own."""
+    """Parse the grade in a reply: True (right), False, or None if it contains no ``[True]`` or ``[False]``."""
     parsed = parse_grade(without_reasoning(reply))
     return parsed.value if parsed.rule in _MARK_RULES else None
 
@@ -108,36 +108,36 @@ def _quoted(text: str) -> str:
 
 
 UNREAD = "no grade in the reply"
-"""Why an answer has no grade although the grader replied."""
+"""The reason for a missing grade if the grader replied."""
 _NO_REFERENCE = "no reference"
 
 _MAX_TOKENS = 1024
 
 Pair = tuple[str, str]
-"""Question id and answer."""
+"""(question id, answer)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grader:
-    """Who grades."""
+    """The grading model and its settings."""
 
     model: str
-    """As ``--model`` takes it."""
+    """A model name as for ``--model``."""
     base_url: str | None = None
     """The endpoint of an ``openai/`` or ``azure/`` model."""
     concurrency: int = 16
-    """Calls under way at once."""
+    """Maximum number of concurrent calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grades:
-    """What a grader said of some answers."""
+    """The grades of some answers."""
 
     model: str
     """The model's name."""
     right: Mapping[Pair, bool]
     missing: Mapping[Pair, str]
-    """Answers without a grade -> why: :data:`UNREAD`, or how the call failed."""
+    """Answers without a grade -> reason: :data:`UNREAD`, or the error of the call."""
 
 
 def grade(
@@ -147,17 +147,17 @@ def grade(
     *,
     watch: MeterDisplay = lambda meter: nullcontext(),
 ) -> Grades:
-    """Grade answers at temperature 0, equal ones to one question once.
+    """Grade answers at temperature 0; equal answers to one question are graded once.
 
     Args:
-        answers: Questions with their references, and an answer to each; ids tell questions apart.
-        grader: Who grades.
-        store: The call store; made if missing. A call that failed is made again.
-        watch: Shows a meter while calls go on; its questions are answers here.
+        answers: Questions with their references, and an answer to each; question ids must be unique.
+        grader: The grading model.
+        store: The call store; created if missing. Failed calls are retried.
+        watch: Shows a meter during the calls; it counts answers instead of questions.
 
     Raises:
-        UserError: The model or the store cannot be used, or a task has no worked examples of grading.
-        Interrupted: A signal stopped it; all that had ended is kept.
+        UserError: The model or the store cannot be used, or a task has no worked grading examples.
+        Interrupted: A signal stopped the grading; finished calls are stored.
     """
     prompt = _prompt()
     requests = {
@@ -177,11 +177,11 @@ def grade(
     missing: dict[Pair, str] = {}
     with CallStore(store) as calls:
         guarded_model = guarded({"grader": model}, limiter=limiter, store=calls, meter=meter)["grader"]
-        # One iterator shared by all workers: each takes the next answer when it is free.
-        left = iter(requests.items())
+        # All workers share one iterator: each takes the next answer when it is free.
+        pending = iter(requests.items())
 
         async def work() -> None:
-            for pair, request in left:
+            for pair, request in pending:
                 if meter.stopped:
                     missing[pair] = meter.stopped
                     continue
@@ -209,18 +209,18 @@ def grade(
 
 
 def grade_results(results: Results, grader: Grader, *, watch: MeterDisplay = lambda meter: nullcontext()) -> int:
-    """Grade the answers of an arm and keep the grades with it, where scores, comparisons and reports find them.
+    """Grade the answers of an arm and store the grades with it for scores, comparisons and reports.
 
-    An abstained answer is wrong without a call; a failed question has no grade. Returns how many answers have no grade
-    because their call failed: grading again asks for them again. UserError as :func:`grade`, and where no answer got a
-    grade: then what was kept before is left as it is.
+    An abstained answer is wrong without a call; a failed question has no grade. Returns the number of answers whose
+    call failed; grading again retries them. UserError as in :func:`grade`, and if no answer was graded: then earlier
+    grades are kept.
     """
     held = answers_of(results.transcripts())
     with_reference = {key: found for key, found in held.items() if found[0].answers}
     if with_reference:
-        grades = grade(with_reference.values(), grader, beside(results.path, "grades.sqlite"), watch=watch)
+        grades = grade(with_reference.values(), grader, companion_file(results.path, "grades.sqlite"), watch=watch)
     else:
-        _log.warning("%s: holds no answer with a reference, so nothing is asked of the grader", results.path)
+        _log.warning("%s: no answer with a reference, so the grader is not called", results.path)
         grades = Grades(model=grader.model, right={}, missing={})
     pairs = {key: (question.id, answer) for key, (question, answer) in with_reference.items()}
     missing = Counter(grades.missing[pair] for pair in pairs.values() if pair in grades.missing)

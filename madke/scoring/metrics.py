@@ -1,4 +1,4 @@
-"""Metrics of one answer against its golds. Each has one definition, in 0 .. 1; the best gold counts."""
+"""Metrics of one answer against its gold answers, from 0 to 1. With several golds the best one counts."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from madke.tasks.answer_text import squad_normalize
 _ROUNDING = 1e-9
 
 Score = Callable[[str, Question], float]
-"""Answer and question -> a number in 0 .. 1. It is asked only about questions with golds."""
+"""(answer, question) -> a number from 0 to 1. It is called only for questions with gold answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How good an answer is. Make one of a function with :func:`metric`."""
+    """A named measure of an answer. Create one from a function with :func:`metric`."""
 
     name: str
     score: Score
     binary: bool = False
-    """Whether it is 0 or 1: right or wrong."""
+    """Whether every value is 0 or 1 (wrong or right)."""
 
     def __call__(self, answer: str, question: Question) -> float:
-        """The value for an answer in its canonical form; UserError outside 0 .. 1, or between if it is binary."""
+        """The value of an answer in canonical form; UserError outside 0 to 1, or if a binary one is not 0 or 1."""
         value = float(self.score(answer, question))
         if not 0 <= value <= 1 + _ROUNDING or (self.binary and value not in (0, 1)):
             expected = "0 or 1" if self.binary else "a number from 0 to 1"
-            raise UserError(f"metric {self.name!r} is {value} for question {question.id!r}; expected {expected}")
+            raise UserError(f"metric {self.name!r} returned {value} for question {question.id!r}; expected {expected}")
         return min(value, 1.0)
 
 
 def metric(name: str, *, binary: bool = False) -> Callable[[Score], Metric]:
-    """A decorator that makes a metric of a function ``(answer, question) -> float``.
+    """A decorator that turns a function ``(answer, question) -> float`` into a metric.
 
-    Binary ones are 0 or 1, and get intervals and tests of rates.
+    ``binary``: every value is 0 or 1; intervals and tests are then those of rates.
     """
     return lambda score: Metric(name, score, binary=binary)
 
@@ -79,8 +79,8 @@ def _f1(answer: str, gold: str, strict: bool) -> float:
 def accepted(answer: str, question: Question) -> float:
     """1 if the question's task accepts the answer.
 
-    That is label accuracy for claims, letter accuracy for choices, equivalence for mathematics, and for short answers
-    the matcher (``eval/matcher.md`` compares it with human judgements).
+    This is label accuracy for claims, letter accuracy for choices, equivalence for mathematics, and the matcher for
+    short answers (``eval/matcher.md`` compares it with human judgements).
     """
     return float(get_task(question.task).accepts(answer, question))
 
@@ -93,14 +93,14 @@ def chrf(answer: str, question: Question) -> float:
 
 
 def bleu(answer: str, question: Question) -> float:
-    """:func:`sentence_bleu` against all golds together."""
+    """:func:`sentence_bleu` against all gold answers together."""
     return sentence_bleu(answer, question.answers)
 
 
 def sentence_bleu(answer: str, references: Sequence[str]) -> float:
     """Sentence-level BLEU (Papineni et al., 2002) as sacrebleu computes it, over all references together.
 
-    Tokens by its default (13a), exponential smoothing, and only as long n-grams as the answer has.
+    Default tokens (13a), exponential smoothing, effective order (no n-grams longer than the answer).
     """
     from sacrebleu.metrics.bleu import BLEU
 
@@ -110,7 +110,7 @@ def sentence_bleu(answer: str, references: Sequence[str]) -> float:
 def _sentence_score(computed: Any, answer: str, references: Sequence[str]) -> float:
     if not references:
         return 0.0
-    # Floating point leaves a perfect BLEU at 100.00000000000004.
+    # Floating point gives 100.00000000000004 for a perfect BLEU.
     return min(float(computed.sentence_score(answer, list(references)).score) / 100, 1.0)
 
 
@@ -120,7 +120,7 @@ def _metric_of(name: str, value: Any) -> Metric:
     return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
 
 
-_OWN: dict[str, Score] = {
+_BUILT_IN: dict[str, Score] = {
     "em": exact_match,
     "f1": token_f1,
     "match": accepted,
@@ -130,22 +130,22 @@ _OWN: dict[str, Score] = {
     "chrf": chrf,
     "bleu": bleu,
 }
-_DEGREES = ("f1", "chrf", "bleu")
+_NOT_BINARY = ("f1", "chrf", "bleu")
 
 METRICS: Registry[Metric] = Registry(
     "metric",
-    {name: Metric(name, score, binary=name not in _DEGREES) for name, score in _OWN.items()},
+    {name: Metric(name, score, binary=name not in _NOT_BINARY) for name, score in _BUILT_IN.items()},
     "madke.metrics",
     adapt=_metric_of,
 )
-"""Every metric by the name that tasks and reports use; also those of plugins, and ``module:object``."""
+"""Every metric by its name in tasks and reports, including plug-ins and ``module:object``."""
 
 
 def metrics_of(task: BaseTask) -> tuple[str, ...]:
-    """The names of a task's metrics, as scores call them: a metric's own, where it has one.
+    """The names of a task's metrics, as used in scores.
 
     Raises:
-        UserError: One is not there, or has the name of one of ours.
+        UserError: A metric is unknown, or has the name of a built-in one.
     """
     return tuple(_named(each) for each in task.metrics)
 
@@ -156,12 +156,12 @@ def _named(value: Any) -> str:
 
 
 def is_binary(name: str) -> bool:
-    """Whether a metric, by name, is 0 or 1; the others have degrees."""
+    """Whether the metric of this name is binary (0 or 1)."""
     return name in METRICS and METRICS[name].binary
 
 
 def question_of(transcript: Transcript) -> Question:
-    """The question that a transcript answers, as metrics and tasks take it."""
+    """The question of a transcript, for metrics and tasks."""
     return Question(
         id=transcript.id,
         question=transcript.question,
@@ -173,6 +173,6 @@ def question_of(transcript: Transcript) -> Question:
 
 
 def listed(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The texts that a dataset's metadata list under a name; none where it is missing or no list."""
+    """The texts in a list of the metadata; empty if the name is missing or its value is no list."""
     found = metadata.get(name)
     return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list | tuple) else ()

@@ -1,4 +1,4 @@
-"""What scorers outside and graders said of an arm's answers: asked for, kept in ``external.json``, and read again."""
+"""Scores from external scorers and graders: obtain them, store them in ``external.json``, and read them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 EXTERNAL = "external.json"
 
 Answers = Mapping[Key, tuple[Question, str]]
-"""What was answered, with its references, and the answer."""
+"""(question id, repeat) -> (question with its references, answer)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class _AnswerScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Scored:
-    """What one scorer made of an arm: the value of its name in ``external.json``."""
+    """The scores of an arm by one scorer: the value under its name in ``external.json``."""
 
     command: str
     """The scorer's command, or the grader's model."""
@@ -52,26 +52,26 @@ class _Scored:
 
 
 def external_values(arm: Results) -> dict[str, dict[Key, float]]:
-    """What was said of an arm's answers outside: by the name of a scorer, or :data:`madke.scoring.debate_rows.GRADER`.
+    """The external scores of an arm's answers, by scorer name or :data:`madke.scoring.debate_rows.GRADER`.
 
-    What was said of other answers than the arm holds now is left out; warnings tell of it, and of answers without a
-    value. To the grader an abstained answer to a question with references is wrong.
+    Scores of answers that have changed since are ignored with a warning, and answers without a score cause a warning.
+    For the grader, an abstained answer to a question with references is wrong.
     """
     kept = _read(arm.path)
     if not kept:
         return {}
-    file, held = beside(arm.path, EXTERNAL), _fingerprint(answers_of(arm.transcripts()))
+    file, held = companion_file(arm.path, EXTERNAL), _fingerprint(answers_of(arm.transcripts()))
     found: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
         if scored.answers_sha256 != held:
             option = "--grader MODEL" if name == GRADER else f"--scorer {name}=..."
-            said = "%s: the scores of %r are left out: the run's answers have changed; %s scores them anew"
-            _log.warning(said, file, name, option)
+            warning = "%s: the scores by %r are ignored, because the run's answers changed; score them again with %s"
+            _log.warning(warning, file, name, option)
             continue
         if scored.missing:
             reasons = ", ".join(f"{count} x {reason}" for reason, count in list(scored.missing.items())[:3])
-            said = "%s: %s has no score for %d answers, which are left out of its mean: %s"
-            _log.warning(said, file, name, sum(scored.missing.values()), reasons)
+            warning = "%s: %s has no score for %d answers, which are excluded from its mean: %s"
+            _log.warning(warning, file, name, sum(scored.missing.values()), reasons)
         values = {(each.id, each.repeat): each.score for each in scored.scores}
         if name == GRADER:
             values |= {(t.id, t.repeat): 0.0 for t in arm.transcripts() if t.status == "abstained" and t.answers}
@@ -81,28 +81,28 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
 
 
 def arm_of(arm: Results) -> ArmValues:
-    """All values of an arm, those of graders and scorers outside among them."""
+    """All values of an arm, including those of graders and external scorers."""
     return read_arm(arm.name, arm.transcripts(), external_values(arm))
 
 
 def require_answers(arms: Sequence[Results], *, references: bool = False) -> None:
-    """Refuse arms of which none holds an answer (with ``references``: to a question with gold answers)."""
+    """UserError if no arm has an answer (with ``references``: an answer to a question with gold answers)."""
     for arm in arms:
         if any(t.status == "ok" and t.answer is not None and (t.answers or not references) for t in arm.transcripts()):
             return
-    who = "holds" if len(arms) == 1 else f"and {len(arms) - 1} more hold"
-    what = "answer with a reference, so there is nothing for a grader" if references else ""
-    raise UserError(f"{who} no {what or 'answer, so there is nothing for a scorer'}", file=arms[0].path)
+    found = "no answer" if len(arms) == 1 else f"none of the {len(arms)} runs has an answer"
+    message = f"{found} with a reference, so there is nothing to grade" if references else f"{found} to score"
+    raise UserError(message, file=arms[0].path if len(arms) == 1 else None)
 
 
 def score_outside(arm: Results, scorers: Mapping[str, CommandScorer]) -> None:
-    """Have scorers outside score the answers of an arm, each all of them in one batch, and keep what they say.
+    """Score an arm's answers with external scorers, each in one batch, and store the scores.
 
-    It takes the place of what a scorer of that name said before, when all of them are done. UserError where one failed.
+    When all scorers are done, earlier scores of the same names are replaced. UserError if a scorer fails.
     """
     answers = answers_of(arm.transcripts())
     if not answers:
-        _log.warning("%s: holds no answer, so it has no score of %s", arm.path, ", ".join(scorers))
+        _log.warning("%s: no answer, so no score by %s", arm.path, ", ".join(scorers))
     items = [
         Item(source=question.question, candidate=answer, references=question.answers)
         for question, answer in answers.values()
@@ -123,9 +123,9 @@ def keep_scores(
     scores: Mapping[Key, float],
     missing: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Keep what a scorer, ``command``, said of all the answers that the run, or file of predictions, at ``path`` held.
+    """Store the scores of a scorer (``command``) for the answers of the run or predictions file at ``path``.
 
-    ``missing``: why answers have no score -> how many.
+    ``missing``: reason -> number of answers without a score.
     """
     kept = _read(path)
     kept[name] = _Scored(
@@ -134,26 +134,26 @@ def keep_scores(
         scores=tuple(_AnswerScore(id=id_, repeat=n, score=value) for (id_, n), value in sorted(scores.items())),
         missing=dict(Counter(missing).most_common()),
     )
-    with atomic_write(beside(path, EXTERNAL)) as file:
+    with atomic_write(companion_file(path, EXTERNAL)) as file:
         file.write(_adapter().dump_json(kept, indent=2) + b"\n")
 
 
-def beside(path: Path, name: str) -> Path:
-    """Where a file about an arm stands: in a run's directory, or beside a file of predictions, under its name too."""
+def companion_file(path: Path, name: str) -> Path:
+    """The path of a file about an arm: in a run's directory, or next to a predictions file with its name as prefix."""
     return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
 
 
 def answers_of(transcripts: Iterable[Transcript]) -> dict[Key, tuple[Question, str]]:
-    """What there is to score: abstained and failed debates gave no answer."""
+    """The answers to score; abstained and failed debates have none."""
     found = {
         (t.id, t.repeat): (question_of(t), t.answer) for t in transcripts if t.status == "ok" and t.answer is not None
     }
-    # Transcripts stand in the order in which they finished, which a replay may change.
+    # Transcripts are in order of completion, which a replay may change.
     return dict(sorted(found.items(), key=lambda each: each[0]))
 
 
 def _fingerprint(answers: Answers) -> str:
-    """SHA-256 of the answers, by question and repeat, with all that a scorer reads."""
+    """SHA-256 of the answers with their questions and references: everything that a scorer reads."""
     read = [[*key, question.question, answer, question.answers] for key, (question, answer) in answers.items()]
     return sha256(json.dumps(read).encode()).hexdigest()
 
@@ -164,7 +164,7 @@ def _adapter() -> TypeAdapter[dict[str, _Scored]]:
 
 
 def _read(path: Path) -> dict[str, _Scored]:
-    file = beside(path, EXTERNAL)
+    file = companion_file(path, EXTERNAL)
     try:
         return _adapter().validate_json(file.read_bytes())
     except FileNotFoundError:
@@ -173,5 +173,5 @@ def _read(path: Path) -> dict[str, _Scored]:
         raise UserError(f"cannot be read: {error.strerror}", file=file) from None
     except ValidationError:
         raise UserError(
-            "does not hold what `madke score` writes with --scorer and --grader; remove it and score again", file=file
+            "not a file that `madke score` writes with --scorer or --grader; remove it and score again", file=file
         ) from None

@@ -1,4 +1,4 @@
-"""Two arms on the questions that both hold: is one better, by how much, what could have been seen? Repeats averaged."""
+"""Compare two arms on their shared questions: paired tests, effect sizes, and the smallest detectable differences."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from madke.scoring.statistics import (
 
 _ALPHA = 0.05
 _RESAMPLES = 9999
-_ALL_WAYS = 15
-"""Up to so many questions that differ, all ways to swap arms are tried."""
-_NEVER = 5
-"""Up to so many differences no permutation has p < 0.05: of 2 ** 5 ways, two are as extreme as any."""
-_NOTHING = 1e-12
-"""What rounding leaves of a difference of 0."""
+_MAX_EXACT = 15
+"""With at most 15 differing questions, all 2 ** n permutations are computed."""
+_NEVER_SIGNIFICANT = 5
+"""With at most 5 differing questions, no permutation test has p < 0.05: at least 2 of 2 ** 5 are as extreme."""
+_TOLERANCE = 1e-12
+"""Smaller differences are rounding errors of 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Discordant:
-    """On how many questions two arms were right (1) or wrong (0)."""
+    """Numbers of questions on which two arms were right (1) or wrong (0)."""
 
     both: int
     only_left: int
@@ -43,15 +43,15 @@ class Discordant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effect:
-    """How large a difference is, without unit; above 0 in favour of the right arm."""
+    """A standardised effect size; positive in favour of the right arm."""
 
     name: str
-    """``Cohen's g``: the share of discordant pairs in favour, less one half (0.05 small, 0.15 medium, 0.25 large;
-    Cohen, 1988, chapter 5). ``Cohen's d``: the mean of the differences over their standard deviation."""
+    """``Cohen's g``: the share of discordant pairs in favour, minus one half (0.05 small, 0.15 medium, 0.25 large;
+    Cohen, 1988, chapter 5). ``Cohen's d``: the mean of the differences divided by their standard deviation."""
     value: float
     low: float | None = None
     high: float | None = None
-    """95 % interval of g, by Wilson's score interval of the share."""
+    """95 % interval of g, from Wilson's score interval of the share."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,60 +61,60 @@ class _Tested:
     p: float
     """Two-sided."""
     test: str
-    """Which test gave ``p``, in words."""
+    """The name of the test."""
     effect: Effect | None
-    """None where no value differs."""
+    """None if no value differs."""
     detectable: float | None
-    """The smallest difference that n could show with 80 % power at alpha 0.05, given how often (or how much) the arms
-    differ; None where it could show none."""
+    """The smallest difference detectable with n, 80 % power and alpha 0.05, given how often (or how much) the arms
+    differ; None if no difference is detectable."""
     discordant: Discordant | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairedTest(_Tested):
-    """One comparison of two arms by one value."""
+    """A paired test of two arms on one value."""
 
     left: str
     right: str
     metric: str
     n: int
-    """Questions compared; for a test across repeats, repeats."""
+    """Number of compared questions, or of repeats for a test across repeats."""
     left_out: int
-    """Questions that both hold and that have the value in one of them only: failed in the other, for instance."""
+    """Shared questions that have the value in only one arm, for example because the other arm failed."""
     left_value: float
     right_value: float
     p_holm: float
-    """Corrected over the family of tests it stands in (Holm, 1979)."""
+    """Holm-corrected (Holm, 1979) over the family of tests."""
     over: Literal["questions", "repeats"] = "questions"
     """What ``n`` counts."""
     if_failed: tuple[float, float] | None = None
-    """The difference if every debate that failed in one arm only had gone against the right arm, and in its favour;
-    None where there is none, for values that have degrees, and across repeats."""
+    """The difference if all debates that failed in only one arm had been decided against the right arm, and in its
+    favour; None without such debates, for values that are not binary, and across repeats."""
     p_if_failed: float = 0.0
-    """The larger p of these two, uncorrected; 1 where they and ``difference`` are not on one side of 0."""
+    """The larger, uncorrected p of these two; 1 if they and ``difference`` do not have the same sign."""
 
     @property
     def significant(self) -> bool:
-        """Whether ``p_holm`` is below 0.05, and failed debates could not have undone the difference."""
+        """Whether ``p_holm`` is below 0.05 and remains so however failed debates had ended."""
         return max(self.p_holm, self.p_if_failed) < _ALPHA
 
 
 def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
-    """Every pair by every value that both arms hold, over questions; Holm-corrected over all of them.
+    """Test every pair of arms on every shared value, over questions, Holm-corrected over all tests.
 
-    ``metrics`` are names of values; empty for the arms' own. Values 0 or 1 (after repeats are averaged): McNemar's
-    exact test, and the difference's interval by Bonett and Price (2012). Others: the paired permutation test, in which
-    the arms of each question are swapped or not (Fisher, 1935): all ways for up to 15 questions that differ, else 9,999
-    drawn with a fixed seed; and the percentile bootstrap's interval over questions, 9,999 resamples.
+    ``metrics``: names of values; default: the arms' own. Binary values (after averaging repeats): McNemar's exact
+    test, and the interval of Bonett and Price (2012). Other values: the paired permutation test, which swaps the arms
+    of each question (Fisher, 1935), exact for up to 15 differing questions, else with 9,999 random permutations of a
+    fixed seed; and the percentile bootstrap interval over questions with 9,999 resamples.
     """
     return _corrected([found for asked in _asked(pairs, metrics) if (found := paired_test(*asked))])
 
 
 def repeat_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
-    """Like :func:`paired_tests`, across repeats: a paired t test on the repeats' means.
+    """Like :func:`paired_tests`, but across repeats: a paired t test on the repeats' means.
 
-    The repeats are the sample, the questions fixed: what it shows holds for these questions. Repeats of one number
-    have the same seeds, so they are pairs. Only pairs of arms with three repeats or more that do vary.
+    The repeats are the sample and the questions are fixed, so the result holds for these questions only. Repeats of
+    the same number share their seeds and form pairs. Needs at least three repeats with different results.
     """
     return _corrected([found for asked in _asked(pairs, metrics) if (found := repeat_test(*asked))])
 
@@ -124,27 +124,27 @@ def _asked(
 ) -> Iterator[tuple[ArmValues, ArmValues, str]]:
     for left, right in pairs:
         names = dict.fromkeys(metrics or (*left.metrics, *right.metrics))
-        # Where ``correct`` is a metric that is asked for too, they would be one test twice.
-        once = left.first_metric == right.first_metric != "correct" and left.first_metric in names
-        yield from ((left, right, name) for name in names if not (once and name == "correct"))
+        # ``correct`` would repeat the test of the first metric.
+        repeated = left.first_metric == right.first_metric != "correct" and left.first_metric in names
+        yield from ((left, right, name) for name in names if not (repeated and name == "correct"))
 
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
-    """One test over questions, uncorrected (``p_holm`` is ``p``); None if no question has that value in both arms."""
+    """One uncorrected test over questions (``p_holm`` is ``p``); None if no question has the value in both arms."""
     shared, held = _both(left, right, metric)
     if not held:
         return None
-    ours, theirs = left.values[metric], right.values[metric]
-    one, two = ([fmean(values[key].values()) for key in held] for values in (ours, theirs))
-    left_out = sum((key in ours) != (key in theirs) for key in shared)
-    return _with_failed(_test((left, right), metric, one, two, _tested(one, two), left_out=left_out), left, right)
+    lefts, rights = left.values[metric], right.values[metric]
+    one, two = ([fmean(values[key].values()) for key in held] for values in (lefts, rights))
+    left_out = sum((key in lefts) != (key in rights) for key in shared)
+    return _with_failed(_test((left, right), metric, one, two, _compare(one, two), left_out=left_out), left, right)
 
 
 def _both(left: ArmValues, right: ArmValues, metric: str) -> tuple[list[QuestionKey], list[QuestionKey]]:
-    """The questions of both arms, and those of them that have the value in both."""
+    """The shared questions of both arms, and those of them with the value in both."""
     shared = [key for key in left.questions if key in right.questions]
-    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    return shared, [key for key in shared if key in ours and key in theirs]
+    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    return shared, [key for key in shared if key in lefts and key in rights]
 
 
 def _test(
@@ -165,19 +165,19 @@ def _test(
 
 
 def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedTest:
-    ours, theirs = left.values[test.metric], right.values[test.metric]
-    keys = [key for key in left.questions if key in right.questions and (key in ours or key in theirs)]
-    lost = {key for key in keys if key not in ours and key in left.failed}
-    lost |= {key for key in keys if key not in theirs and key in right.failed}
-    binary = all(value in (0.0, 1.0) for held in (ours, theirs) for key in held for value in held[key].values())
+    lefts, rights = left.values[test.metric], right.values[test.metric]
+    keys = [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
+    lost = {key for key in keys if key not in lefts and key in left.failed}
+    lost |= {key for key in keys if key not in rights and key in right.failed}
+    binary = all(value in (0.0, 1.0) for held in (lefts, rights) for key in held for value in held[key].values())
     if not lost or not binary or test.metric in NO_SHARES:
         return test
-    kept = [key for key in keys if (key in ours and key in theirs) or key in lost]
+    kept = [key for key in keys if (key in lefts and key in rights) or key in lost]
     extremes = []
     for failed in (0.0, 1.0):
-        one = [fmean(ours[key].values()) if key in ours else 1 - failed for key in kept]
-        two = [fmean(theirs[key].values()) if key in theirs else failed for key in kept]
-        extremes.append(_tested(one, two))
+        one = [fmean(lefts[key].values()) if key in lefts else 1 - failed for key in kept]
+        two = [fmean(rights[key].values()) if key in rights else failed for key in kept]
+        extremes.append(_compare(one, two))
     low, high = (each.difference.value for each in extremes)
     signs = {math.copysign(1, value) if value else 0 for value in (low, test.difference.value, high)}
     p = max(each.p for each in extremes) if signs in ({1.0}, {-1.0}) else 1.0
@@ -185,14 +185,14 @@ def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedT
 
 
 def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
-    """One test across repeats, uncorrected; None for fewer than three of them, or where their differences are equal."""
+    """One uncorrected test across repeats; None for fewer than three repeats, or if all differences are equal."""
     shared, held = _both(left, right, metric)
-    ours, theirs = left.values.get(metric, {}), right.values.get(metric, {})
-    repeats = sorted(set().union(*(ours[key] for key in held)) & set().union(*(theirs[key] for key in held)))
-    whole = [key for key in held if all(n in ours[key] and n in theirs[key] for n in repeats)]
+    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    repeats = sorted(set().union(*(lefts[key] for key in held)) & set().union(*(rights[key] for key in held)))
+    whole = [key for key in held if all(n in lefts[key] and n in rights[key] for n in repeats)]
     if len(repeats) < 3 or not whole:
         return None
-    one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (ours, theirs))
+    one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (lefts, rights))
     differences = [b - a for a, b in zip(one, two, strict=True)]
     if _sd(differences) == 0:
         return None
@@ -207,12 +207,12 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         effect=_cohen_d(differences),
         detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
     )
-    left_out = sum(key in ours or key in theirs for key in shared) - len(whole)
+    left_out = sum(key in lefts or key in rights for key in shared) - len(whole)
     return _test((left, right), metric, one, two, found, left_out=left_out, over="repeats")
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """The p values corrected for their number, in the same order (Holm, 1979), at most 1."""
+    """The Holm-corrected p values (Holm, 1979), in the same order, at most 1."""
     corrected = [0.0] * len(ps)
     worst = 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
@@ -225,19 +225,19 @@ def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
     return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
 
 
-def _tested(one: Sequence[float], two: Sequence[float]) -> _Tested:
-    """The second values less the first, by the test that fits them: one value of each a question."""
+def _compare(one: Sequence[float], two: Sequence[float]) -> _Tested:
+    """Test the differences (second minus first), with one value of each arm per question; binary values get McNemar."""
     counts = Counter(zip(one, two, strict=True))
     both, only_left, only_right, neither = (
         counts.pop(pair, 0) for pair in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
     )
     if counts:
-        return _graded([b - a for a, b in zip(one, two, strict=True)])
-    return _rates(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
+        return _permutation_test([b - a for a, b in zip(one, two, strict=True)])
+    return _mcnemar(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
 
 
-def _rates(found: Discordant) -> _Tested:
-    """McNemar's exact, conditional test: the discordant pairs are tosses of a fair coin."""
+def _mcnemar(found: Discordant) -> _Tested:
+    """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin."""
     from scipy.stats import binomtest
 
     n, tosses = found.both + found.only_left + found.only_right + found.neither, found.only_left + found.only_right
@@ -257,9 +257,9 @@ def _rates(found: Discordant) -> _Tested:
 
 
 def _bonett_price(found: Discordant, n: int) -> Estimate:
-    """The difference of two paired rates; Wald's interval with one pair added to each discordant cell.
+    """The difference of two paired rates, with Wald's interval after adding one pair to each discordant cell.
 
-    Bonett and Price (2012), one of the intervals that Fagerland, Lydersen and Laake (2014) recommend.
+    Bonett and Price (2012); recommended by Fagerland, Lydersen and Laake (2014).
     """
     from scipy.stats import norm
 
@@ -269,27 +269,27 @@ def _bonett_price(found: Discordant, n: int) -> Estimate:
     return Estimate(value=value, low=max(right - left - half, -1.0), high=min(right - left + half, 1.0), n=n)
 
 
-def _graded(differences: Sequence[float]) -> _Tested:
-    n, different = len(differences), [each for each in differences if abs(each) > _NOTHING]
+def _permutation_test(differences: Sequence[float]) -> _Tested:
+    n, different = len(differences), [each for each in differences if abs(each) > _TOLERANCE]
     low, high = bootstrap(differences, _RESAMPLES)
     return _Tested(
         difference=Estimate(value=fmean(differences), low=low, high=high, n=n),
         p=_permuted(different),
         test="paired permutation",
         effect=_cohen_d(differences),
-        detectable=detectable_mean(n, _sd(differences)) if len(different) > _NEVER else None,
+        detectable=detectable_mean(n, _sd(differences)) if len(different) > _NEVER_SIGNIFICANT else None,
     )
 
 
 def _permuted(differences: Sequence[float]) -> float:
-    """The two-sided p that the mean difference is 0, by swapping the arms of questions that differ."""
+    """The two-sided p of a mean difference of 0, by swapping the arms of differing questions."""
     if len(differences) <= 1:
         return 1.0
     import numpy
 
     held = numpy.asarray(sorted(differences))
     n, total = len(held), held.sum()
-    if n <= _ALL_WAYS:
+    if n <= _MAX_EXACT:
         ways = numpy.arange(2**n)[:, None] >> numpy.arange(n) & 1
         swapped = total - 2 * (ways @ held)
     else:
@@ -298,9 +298,9 @@ def _permuted(differences: Sequence[float]) -> float:
         swapped = total - 2 * numpy.concatenate(
             [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ held for part in parts]
         )
-    # What equals the observed sum but for rounding counts as extreme.
-    extreme = int((abs(swapped) >= abs(total) - _NOTHING * n).sum())
-    return extreme / 2**n if n <= _ALL_WAYS else (extreme + 1) / (_RESAMPLES + 1)
+    # A sum that equals the observed one up to rounding counts as extreme.
+    extreme = int((abs(swapped) >= abs(total) - _TOLERANCE * n).sum())
+    return extreme / 2**n if n <= _MAX_EXACT else (extreme + 1) / (_RESAMPLES + 1)
 
 
 def _cohen_d(differences: Sequence[float]) -> Effect | None:
@@ -309,6 +309,6 @@ def _cohen_d(differences: Sequence[float]) -> Effect | None:
 
 
 def _sd(values: Sequence[float]) -> float:
-    """Of a sample; 0 for one value, and for equal ones that rounding has told apart."""
+    """The sample standard deviation; 0 for one value, and for values that are equal up to rounding."""
     found = stdev(values) if len(values) > 1 else 0.0
-    return found if found > _NOTHING else 0.0
+    return found if found > _TOLERANCE else 0.0

@@ -1,7 +1,7 @@
-"""What stood after each round of one debate, and what the debaters changed on the way there.
+"""The values of one debate after each round, and the changes between rounds.
 
-Two disagreements are kept apart (Liang et al., 2023, sections 1 and 4): ``disagreement`` is between the debaters of one
-round, ``self_disagreement`` between two adjacent rounds of one debater.
+There are two disagreements (Liang et al., 2023, sections 1 and 4): ``disagreement`` is between the debaters of one
+round, ``self_disagreement`` is between two adjacent rounds of one debater.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ _CHANGED = "changed_"
 
 
 def round_rows(transcript: Transcript) -> list[dict[str, float]]:
-    """The values of each round, in order; a name that is missing does not apply to the round.
+    """The values of each round, in order; values that do not apply are missing.
 
-    Stances whose call failed are nobody's. One in which no answer was read is never right and agrees with nobody.
+    Failed stances are excluded. A stance without a parsed answer is never right and agrees with no other stance.
 
     ``accuracy``
-        The task's first metric on the answer of the largest group; in a tie, that of the earliest debater.
+        The task's first metric on the answer of the largest group; in a tie, of the earliest debater's group.
     ``right``
-        The share of debaters who are right. This one and the log-likelihood need a metric of right or wrong.
+        The share of debaters who are right. This and the log-likelihood require a binary metric.
     ``cons``, ``co2``
-        Whether all stances agree under the task's matcher (Wang et al., Eq. 8), times ``accuracy`` (Eq. 7). These and
-        all below are for rounds with more than one debater.
+        Whether all stances agree under the task's matcher (Wang et al., Eq. 8); the same times ``accuracy`` (Eq. 7).
+        These and all below, except the last, require more than one debater.
     ``entropy``
         See :func:`entropy`, over the groups of the task's matcher.
     ``log_likelihood``, ``log_likelihood_clipped``
-        See :func:`log_likelihood`; and 1 where nobody was right, so that it was clipped.
+        See :func:`log_likelihood`; and 1 if it was clipped because no debater was right.
     ``disagreement``
-        The share of pairs of debaters of the round whose answers differ; pairs with a missing answer are no pairs.
+        The share of pairs of debaters with different answers, among pairs with two answers.
     ``self_disagreement``, ``changed_<debater>``
-        The share of debaters whose answer differs from their own of the round before, and 0 or 1 for each; of those
-        whose answer could be read both times. For a debater alone too, and not for the first round.
+        The share of debaters whose answer differs from their own previous one, and 0 or 1 for each debater, among
+        those with an answer in both rounds. Also for a single debater; not for the first round.
     """
     task = get_task(transcript.task)
     same = matcher(task, question_of(transcript))
@@ -60,26 +60,26 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
 
 
 def carried(row: Mapping[str, float]) -> dict[str, float]:
-    """What a debate that has ended still holds in the rounds that others play on: all but the changes."""
+    """The values that an ended debate keeps in later rounds: all except the changes."""
     return {name: value for name, value in row.items() if name != "self_disagreement" and not name.startswith(_CHANGED)}
 
 
 def entropy(sizes: Sequence[int]) -> float:
-    """``-sum p log2 p`` in bits, ``p`` the share of each group of answers, given by sizes (Zhang et al., Eq. 5)."""
+    """``-sum p log2 p`` in bits, where ``p`` is the share of each group of answers (Zhang et al., Eq. 5)."""
     total = sum(sizes)
     return sum(size / total * log2(total / size) for size in sizes)
 
 
 def log_likelihood(right: int, n: int) -> float:
-    """``log2 P(truth)``, P the share of the ``n`` debaters who are right (Zhang et al., Eq. 4).
+    """``log2 P(truth)``, where P is the share of the ``n`` debaters who are right (Zhang et al., Eq. 4).
 
-    The paper leaves ``P = 0`` open, of which there is no logarithm: here it is taken as ``1 / 2n``.
+    The paper does not define ``P = 0``; here it counts as ``1 / 2n``.
     """
     return log2(right / n if right else 1 / (2 * n))
 
 
 def _scorer(transcript: Transcript, task: BaseTask) -> Callable[[str], float] | None:
-    """The task's first metric of an answer to this question, each answer scored once; None without golds."""
+    """The task's first metric for answers to this question, cached; None without gold answers."""
     question, metric = question_of(transcript), METRICS[metrics_of(task)[0]]
     return cache(lambda answer: metric(answer, question)) if transcript.answers else None
 
@@ -89,7 +89,7 @@ def _right(
 ) -> dict[str, float]:
     if score is None:
         return {}
-    # max() takes the first of equals, and groups stand in the order of the cast.
+    # max() returns the first of equals, and groups are in the order of the cast.
     majority = max(groups, key=len)[0].stance.answer if groups else None
     row = {"accuracy": 0.0 if majority is None else score(majority)}
     if binary and spoke:

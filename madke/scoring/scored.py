@@ -1,4 +1,4 @@
-"""The scores of an arm: of its transcripts, with what scorers outside and a grader said, and what its calls cost."""
+"""The scores of an arm: from its transcripts, external scorers, a grader, and the cost of its calls."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ def score_run(
     grader: Grader | str | None = None,
     scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
 ) -> Scores:
-    """Score a run's transcripts, with what was kept from graders and scorers outside, and write its ``metrics.json``.
+    """Score a run, including stored external scores and grades, and write its ``metrics.json``.
 
-    The scores of a directory that is read-only are not kept; a warning says so. Of answers from elsewhere nothing is
-    written but what graders and scorers say.
+    In a read-only directory the scores are not stored, with a warning. For predictions from elsewhere, only external
+    scores and grades are stored.
 
     Args:
-        run: A run directory, or results from anywhere.
-        prices: Model -> price, for the cost of the calls that the run made itself; none are needed.
-        grader: A model that grades each answer first, by its name or with its endpoint. Its calls are kept.
-        scorers: Name -> command that scores the answers first: COMET, BLEURT.
+        run: A run directory, or :class:`~madke.scoring.arms.Results`.
+        prices: Model -> price, for the cost of the run's own calls; optional.
+        grader: A model that grades each answer first: its name, or a :class:`Grader`. Its calls are stored.
+        scorers: Name -> command that scores the answers first, such as COMET or BLEURT.
 
     Raises:
-        UserError: The directory is no run, or cannot be written to; a grader or scorer cannot be used.
+        UserError: The directory is no run or cannot be written, or a grader or scorer cannot be used.
     """
     (arm,) = opened([run])
     ask_outside([arm], grader, scorers)
-    # Before the transcripts are read: a run may be adding to them.
+    # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
     scores = score(arm.transcripts(), external_values(arm))
     if not arm.path.is_dir():
@@ -70,7 +70,7 @@ def score_run(
     except UserError as error:
         if os.access(arm.path, os.W_OK):
             raise
-        _log.warning("%s; the scores are not kept", error)
+        _log.warning("%s; the scores are not stored", error)
     return scores
 
 
@@ -81,10 +81,10 @@ def ask_outside(
     *,
     watch: MeterDisplay = lambda meter: nullcontext(),
 ) -> int:
-    """Have scorers outside and a grader judge the answers of arms, and keep what they say beside these.
+    """Run external scorers and a grader on the answers of arms, and store their scores next to the arms.
 
-    ``watch`` shows a meter while a grader's calls go on. Returns how many answers have no grade because their call
-    failed: grading again asks for them again. UserError where there is nothing to score, or nobody who can.
+    ``watch`` shows a meter during the grader's calls. Returns the number of answers whose grading call failed; grading
+    again retries them. UserError if there is nothing to score, or a grader or scorer cannot be used.
     """
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
     if commands:
@@ -95,28 +95,28 @@ def ask_outside(
         score_outside(arm, commands)
     if grader is None:
         return 0
-    who = Grader(model=grader) if isinstance(grader, str) else grader
-    return sum(grade_results(arm, who, watch=watch) for arm in arms)
+    spec = Grader(model=grader) if isinstance(grader, str) else grader
+    return sum(grade_results(arm, spec, watch=watch) for arm in arms)
 
 
 def kept_scores(directory: Path) -> Scores | None:
-    """What :func:`score_run` wrote, if it is of what the directory holds now; else None."""
+    """The scores that :func:`score_run` stored, or None if they are missing or out of date."""
     return _kept(directory, _state(directory))
 
 
 def scores_of(run: Path | str | Results) -> Scores:
-    """The scores of an arm, with what was kept from outside and of its cost; nothing is written."""
+    """The scores of an arm, including stored external scores and costs; writes nothing."""
     (arm,) = opened([run])
     kept = kept_scores(arm.path) if arm.path.is_dir() else None
     return replace(score(arm.transcripts(), external_values(arm)), spending=kept.spending if kept else None)
 
 
 def scores_by_dataset(arm: Results) -> dict[str, Scores]:
-    """The same for each dataset that the arm's questions come from, by name; those of no name have the empty one."""
-    outside = external_values(arm)
+    """Dataset name -> the scores of its questions; the name is empty for questions without one."""
+    external = external_values(arm)
     datasets = {transcript.id: transcript.dataset or "" for transcript in arm.transcripts()}
     return {
-        name: score((t for t in arm.transcripts() if datasets[t.id] == name), outside)
+        name: score((t for t in arm.transcripts() if datasets[t.id] == name), external)
         for name in sorted(set(datasets.values()))
     }
 
@@ -130,7 +130,7 @@ def _kept(directory: Path, state: str) -> Scores | None:
 
 
 def _state(directory: Path) -> str:
-    """Changes with the transcripts, with what was said of them outside, with the calls made, and with this program."""
+    """A hash of the transcripts, their external scores, the sessions and the version of madke."""
     files = [directory / "transcripts.jsonl", directory / EXTERNAL]
     calls = json.dumps(list(sessions_of(directory))) if (directory / "run.json").is_file() else ""
     parts = [versions()["madke"], calls, *(fingerprint(file) if file.exists() else "" for file in files)]
@@ -138,11 +138,11 @@ def _state(directory: Path) -> str:
 
 
 def run_spending(directory: Path, prices: Prices) -> Spending | None:
-    """Cost of the calls that a run made itself; None where no call is recorded."""
+    """The cost of a run's own calls; None if no call is recorded."""
     if not (directory / "run.json").is_file() or not (calls := run_files(directory).calls).is_file():
         return None
     among_arms = calls.resolve().parent != directory.resolve()
-    # Arms of an experiment pay under their folders' names; a run of its own has no name in its store.
+    # In the shared store of an experiment, calls carry the name of their arm; a single run has no name.
     payer = directory.resolve().name if among_arms else ""
     costs: defaultdict[str, float] = defaultdict(float)
     unpriced: set[str] = set()

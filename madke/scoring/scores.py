@@ -1,4 +1,4 @@
-"""All scores of a run, from its transcripts alone."""
+"""All scores of a run, computed from its transcripts."""
 
 from __future__ import annotations
 
@@ -20,115 +20,113 @@ from madke.scoring.statistics import Estimate, Spread, between_repeats
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spending:
-    """Cost of the calls that a run made itself, repeated and failed ones too; grades are kept elsewhere."""
+    """Cost of a run's own calls, including retried and failed ones, excluding grading."""
 
     cost: Mapping[str, float] = field(default_factory=dict)
     """Stage -> cost of the tokens of models with a price, in the currency of the prices; empty without prices."""
     unpriced: tuple[str, ...] = ()
-    """Models whose tokens are in no cost."""
+    """Models without a price; ``cost`` excludes their tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
-    """The scores of one run. Means are over questions (repeats of one are averaged first), failed ones left out.
+    """The scores of one run. Means are over questions (repeats are averaged first) and exclude failed questions.
 
     "Correct" is the first metric of a question's task on the final answer. Abstained answers count as wrong.
     """
 
     questions: int
     datasets: int
-    """Those of no name count as one."""
+    """Questions without a dataset name count as one dataset."""
     transcripts: int
     """Questions times repeats."""
     abstained: int
-    """Transcripts whose final text held no answer."""
+    """Transcripts whose final text contained no answer."""
     failed: int
-    """Transcripts without an outcome because calls failed. In no mean below; see ``correct_if_failed``."""
+    """Transcripts without an outcome because calls failed. Means exclude them; see ``correct_if_failed``."""
     degraded: int
-    """Transcripts in which some call failed and the debate went on."""
+    """Transcripts in which a call failed but the debate continued."""
     partial_pools: int
-    """Transcripts whose pool lacks a source that failed."""
+    """Transcripts whose pool lacks a failed source."""
     shortened: int
-    """Transcripts in which a prompt was too long and something was left out of it."""
+    """Transcripts in which a prompt was too long and was shortened."""
     read_golds: int
-    """Transcripts whose order read the gold answers: an analysis."""
+    """Transcripts whose speaking order used the gold answers (analysis only)."""
     correct: Estimate | None
     correct_if_failed: tuple[float, float] | None
-    """``correct`` if all failed ones were wrong, and if all were right."""
+    """``correct`` if all failed transcripts were wrong, and if all were right."""
     metrics: Mapping[str, Estimate]
-    """Each metric, over the questions of the tasks that it scores; also scorers outside, on scales of their own, over
-    the questions with an answer, and a grader, over those with a gold answer, the ``ungraded`` left out."""
+    """Each metric, over the questions of its tasks. Also each external scorer, on its own scale, over questions with an
+    answer, and the grader, over questions with a gold answer, excluding ``ungraded`` ones."""
     cons_judge: Estimate | None
-    """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or where it
-    was not asked about every question (``agreement_then_judge``)."""
+    """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or if it was not
+    asked about every question (``agreement_then_judge``)."""
     co2_judge: Estimate | None
     """Co2 (Eq. 7), consistent by the judge's last verdict and correct."""
     cons_matcher: Estimate | None
     """Cons, consistent if all last stances were parsed and agree under the task's matcher."""
     co2_matcher: Estimate | None
     mean_rounds: Estimate | None
-    """None where nobody counted calls: of answers from elsewhere."""
+    """None for predictions from elsewhere, which have no calls."""
     stop_reasons: Mapping[str, int]
     failures: Mapping[str, int]
-    """Why transcripts failed -> how many, the commonest first."""
+    """Reason -> number of failed transcripts, most frequent first."""
     parse_failures: Mapping[str, Estimate]
-    """By stage: share of a question's replies in which no value of the stage's grammar was found, over questions.
-    ``grade``: share of the answers with a gold answer that have no grade."""
+    """By stage: share of a question's replies without a value in the stage's grammar, averaged over questions.
+    ``grade``: share of answers with a gold answer that have no grade."""
     usage: Mapping[str, StageUsage]
-    """By stage, over all transcripts, failed ones too."""
+    """By stage, over all transcripts, including failed ones."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
-    """What is no metric of the answer, by name, each over the questions that it applies to: the other values of
-    :func:`madke.scoring.debate_rows.row`."""
+    """The other values of :func:`madke.scoring.debate_rows.row`, each over the questions that it applies to."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
-    """Name -> the value after round 1, 2, ... of the longest debate; None where no debate has one. The names stand with
-    :func:`madke.scoring.rounds.round_rows`; debates that have ended count as
-    :func:`madke.scoring.debate_rows.over_rounds` says."""
+    """Name of :func:`madke.scoring.rounds.round_rows` -> value after round 1, 2, ... (see
+    :func:`madke.scoring.debate_rows.over_rounds`); None if no debate has one."""
     corpus: Mapping[str, float] = field(default_factory=dict)
     """``bleu`` and ``chrf`` of all translations as one corpus: :func:`corpus_scores`."""
     co2_judge_grader: Estimate | None = None
-    """Co2 as Wang et al. report it: consistent by the judge's last verdict, and right by a grader. None without one."""
+    """Co2 as Wang et al. report it: consistent by the judge's last verdict and right by a grader; None without one."""
     co2_matcher_grader: Estimate | None = None
     ungraded: int = 0
-    """Answers with a gold answer that a grader was asked about and gave no grade. They are not in its mean."""
+    """Answers with a gold answer for which the grader gave no grade. Its mean excludes them."""
     grader_if_ungraded: tuple[float, float] | None = None
-    """The grader's mean if all those were wrong, and if all were right; None without a grader."""
+    """The grader's mean if all ungraded answers were wrong, and if all were right; None without a grader."""
     repeats: Mapping[str, Spread] = field(default_factory=dict)
-    """How much ``correct``, each metric, Cons and Co2 vary from repeat to repeat, by name; of two repeats and more."""
+    """By name: variation of ``correct``, each metric, Cons and Co2 between repeats; for at least two repeats."""
     spending: Spending | None = None
-    """Of a run directory whose calls are at hand, scored with prices; the transcripts do not say it."""
+    """Only for a run directory with its call store, scored with prices; transcripts do not contain it."""
     scored: str = ""
-    """Fingerprint of what a run directory held when these scores of it were written; empty elsewhere."""
+    """Fingerprint of the run directory's content at the time of scoring; empty for other results."""
 
     def __getitem__(self, name: str) -> Estimate:
         """The mean of one value: ``correct``, a metric, a scorer's name, ``co2_judge``, ``oracle`` ...
 
-        KeyError, with the names that there are, where no question has the value.
+        KeyError with the available names if no question has the value.
         """
         means: dict[str, Estimate | None] = {"correct": self.correct, "rounds": self.mean_rounds}
         means |= {each: getattr(self, each) for each in _CONSISTENT} | {**self.metrics, **self.debate}
         found = {each: mean for each, mean in means.items() if mean is not None}
         if name not in found:
-            raise KeyError(f"no value {name!r}; there are {', '.join(found) or 'none'}")
+            raise KeyError(f"no value {name!r}; available: {', '.join(found) or 'none'}")
         return found[name]
 
     @property
     def total(self) -> StageUsage:
-        """Calls and tokens of all stages together."""
+        """Calls and tokens, summed over all stages."""
         return total_usage(self.usage.values())
 
 
-def score(transcripts: Iterable[Transcript], said: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
-    """Compute all scores in one pass; a few small rows are kept for each transcript, and the text of translations.
+def score(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
+    """Compute all scores in one pass; memory holds a few small rows per transcript, and the texts of translations.
 
-    ``said`` is what graders and scorers outside said of the answers.
+    ``external``: scores by graders and external scorers.
     """
     counted = _Counted()
-    arm = read_arm("", counted.each(transcripts, said), said)
+    arm = read_arm("", counted.each(transcripts, external), external)
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
-    metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *said)) if name in means}
+    metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
     correct, grades = arm.values.get("correct", {}), arm.values.get(GRADER, {})
-    # Failed debates of questions with golds, as what nobody knows.
+    # None: a failed debate of a question with gold answers.
     judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
     return Scores(
@@ -171,7 +169,7 @@ def score(transcripts: Iterable[Transcript], said: ExternalScores = NO_EXTERNAL_
 
 
 class _Counted:
-    """What is counted of all debates, failed ones too."""
+    """Counts over all debates, including failed ones."""
 
     def __init__(self) -> None:
         self.flags: Counter[str] = Counter()
@@ -180,16 +178,16 @@ class _Counted:
         self.lost: Counter[QuestionKey] = Counter()
         self.usage: dict[str, StageUsage] = {}
         self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        """Stage -> question -> of each reply, whether no value could be read in it: 0 or 1."""
+        """Stage -> question -> for each reply 1 if no value could be parsed, else 0."""
         self.translations: list[tuple[str, tuple[str, ...]]] = []
 
-    def each(self, transcripts: Iterable[Transcript], said: ExternalScores) -> Iterator[Transcript]:
-        """The transcripts, each counted on the way."""
+    def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
+        """Yield the transcripts and count each."""
         for transcript in transcripts:
-            self._add(transcript, said)
+            self._add(transcript, external)
             yield transcript
 
-    def _add(self, transcript: Transcript, said: ExternalScores) -> None:
+    def _add(self, transcript: Transcript, external: ExternalScores) -> None:
         self.flags["transcripts"] += 1
         self.flags[transcript.status] += 1
         self.flags["degraded"] += transcript.degraded
@@ -207,13 +205,13 @@ class _Counted:
         for stage, reply, missed in _replies(transcript):
             if missed is not None and reply.error is None:
                 self.unread[stage][transcript.id].append(float(missed))
-        if GRADER in said and transcript.answers and transcript.status == "ok":
-            ungraded = (transcript.id, transcript.repeat) not in said[GRADER]
+        if GRADER in external and transcript.answers and transcript.status == "ok":
+            ungraded = (transcript.id, transcript.repeat) not in external[GRADER]
             self.unread["grade"][transcript.id].append(float(ungraded))
 
 
 def shortened(transcript: Transcript) -> bool:
-    """Whether some prompt of the debate was too long, and something was left out of it."""
+    """Whether a prompt of the debate was too long and was shortened."""
     return any(reply.truncated is not None for _, reply, _ in _replies(transcript))
 
 
@@ -229,12 +227,12 @@ def _adapter() -> TypeAdapter[Scores]:
 
 
 def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
-    """The scores as JSON, with a newline at the end."""
+    """The scores as JSON with a final newline."""
     return _adapter().dump_json(scores, indent=indent) + b"\n"
 
 
 def scores_from_json(text: bytes) -> Scores:
-    """The scores that :func:`scores_to_json` wrote; pydantic.ValidationError where the text is not that."""
+    """Parse the output of :func:`scores_to_json`; pydantic.ValidationError for any other text."""
     return _adapter().validate_json(text)
 
 
@@ -242,7 +240,7 @@ _CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_ju
 
 
 def _bounds(values: Sequence[Sequence[float | None]]) -> tuple[float, float] | None:
-    """The mean over questions of their repeats' values, None taken as 0, and as 1."""
+    """The mean over questions (of the mean over repeats) with None as 0, and with None as 1."""
     if not values:
         return None
     low, high = (fmean(fmean(lost if n is None else n for n in held) for held in values) for lost in (0.0, 1.0))
@@ -250,10 +248,10 @@ def _bounds(values: Sequence[Sequence[float | None]]) -> tuple[float, float] | N
 
 
 def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[str, float]:
-    """BLEU and chrF of a whole run, as sacrebleu computes them with its defaults, on the scale 0 .. 1.
+    """Corpus BLEU and chrF of a run, from 0 to 1, as sacrebleu computes them with its defaults.
 
-    N-grams are counted over the whole run first, so they are no means of the sentences' scores. ``translations`` are
-    the answers (empty where there is none), each with its references, at least one.
+    N-grams are counted over the whole run, so these are not means of sentence scores. ``translations``: each answer
+    (empty if missing) with at least one reference.
     """
     if not translations:
         return {}
@@ -261,7 +259,7 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
     from sacrebleu.metrics.chrf import CHRF
 
     answers = [answer for answer, _ in translations]
-    # sacrebleu takes the first references of all, the second of all, ...; None where an answer has fewer.
+    # sacrebleu takes the first reference of every answer, the second of every answer, ...; None for a missing one.
     references = list(zip_longest(*(references for _, references in translations)))
     metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
     return {name: float(metric.corpus_score(answers, references).score) / 100 for name, metric in metrics.items()}
@@ -271,9 +269,9 @@ _Reply = Selection | Stance | Reflection | Verdict | Digest | Final
 
 
 def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]]:
-    """Every reply that this debate asked for: its stage, the reply, and whether no value could be read in it.
+    """Yield (stage, reply, whether no value could be parsed) for every reply of a model in this debate.
 
-    The last is None where nothing is to be read. Stances that were given are nobody's reply.
+    The last item is None for replies without a value to parse. Given first-round stances are not replies.
     """
     for entry in transcript.rounds:
         for turn in () if transcript.first_round_given and entry is transcript.rounds[0] else entry.turns:
@@ -298,5 +296,5 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]
 
 
 def _unparsed(reply: Selection | Stance | Final) -> bool:
-    """Whether no value could be read. A reply that says it has no answer was read: it declined."""
+    """Whether no value could be parsed. A reply that declines to answer counts as parsed."""
     return reply.status == "abstained" and reply.rule != "declined"

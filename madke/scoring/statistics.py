@@ -1,4 +1,4 @@
-"""Intervals of means, and the smallest differences that could be seen."""
+"""Confidence intervals of means, and smallest detectable differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import NormalDist, fmean, stdev
 
 _RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
-"""In memory together: about 50 MB for 20,000 questions."""
+"""Resamples in memory at the same time: about 50 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
 
 _ALPHA = 0.05
@@ -24,12 +24,12 @@ class Estimate:
     low: float
     high: float
     n: int
-    """Questions it is a mean over."""
+    """Number of questions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
-    """How much the mean over all questions varies from repeat to repeat."""
+    """The variation of the mean over all questions between repeats."""
 
     repeats: int
     mean: float
@@ -38,17 +38,17 @@ class Spread:
     """Standard deviation of the repeats' means, with n - 1."""
     low: float
     high: float
-    """The 95 % interval of the mean over repeats, the questions fixed: Student's t; kept in 0 .. 1 where all values
-    are."""
+    """The 95 % interval of the mean over repeats with fixed questions (Student's t); clipped to 0 to 1 if all values
+    are in that range."""
 
 
 def estimate(values: Sequence[float], *, shares: bool = True) -> Estimate | None:
-    """The mean of one value a question, with a 95 % interval over questions; None for no values.
+    """The mean of one value per question, with a 95 % interval over questions; None without values.
 
-    Values that are all 0 or 1 are a rate: Wilson's score interval (:func:`wilson`). Others: the percentile bootstrap
-    (Efron and Tibshirani, 1993, chapter 13) over questions. Repeats of a question are one cluster: their mean is the
-    question's value, so that questions are drawn with all of their repeats.
-    ``shares``: whether 0 and 1 mean no and yes; False for counts and the like.
+    If all values are 0 or 1, they are a rate with Wilson's score interval (:func:`wilson`). Otherwise the interval is
+    the percentile bootstrap over questions (Efron and Tibshirani, 1993, chapter 13). Repeats of a question are one
+    cluster: the question's value is their mean.
+    ``shares``: whether 0 and 1 mean no and yes; False for counts, for example.
     """
     if not values:
         return None
@@ -60,34 +60,34 @@ def estimate(values: Sequence[float], *, shares: bool = True) -> Estimate | None
 
 
 def bootstrap(values: Sequence[float], resamples: int) -> tuple[float, float]:
-    """The 95 % percentile interval of the mean, with a fixed seed; of equal values one of no width."""
+    """The 95 % percentile bootstrap interval of the mean, with a fixed seed; zero width for equal values."""
     if len(set(values)) == 1:
         return values[0], values[0]
     import numpy
 
-    # Sorted: the interval is of what was found, not of the order in which debates finished.
+    # Sorted, so that the interval does not depend on the order in which debates finished.
     found, random = numpy.asarray(sorted(values)), numpy.random.default_rng(BOOTSTRAP_SEED)
     sizes = [min(RESAMPLES_AT_ONCE, resamples - done) for done in range(0, resamples, RESAMPLES_AT_ONCE)]
-    # As scipy.stats.bootstrap does it; but the import of scipy.stats takes almost a second, in every run.
+    # The percentile method of scipy.stats.bootstrap, whose import takes almost a second.
     drawn = [found[random.integers(0, len(found), (size, len(found)))].mean(axis=-1) for size in sizes]
     low, high = numpy.percentile(numpy.concatenate(drawn), [100 * _ALPHA / 2, 100 * (1 - _ALPHA / 2)])
     return float(low), float(high)
 
 
 def wilson(hits: int, n: int) -> tuple[float, float]:
-    """The 95 % score interval of a rate (Wilson, 1927), without continuity correction, of at least one question."""
+    """The 95 % score interval of a rate (Wilson, 1927) without continuity correction; ``n`` is at least 1."""
     z, rate = NormalDist().inv_cdf(1 - _ALPHA / 2), hits / n
     scale = 1 + z**2 / n
     middle = (rate + z**2 / (2 * n)) / scale
     half = z / scale * math.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
-    # Rounding would leave an end that is 0 or 1 a little beside it.
+    # Rounding would move an end away from exactly 0 or 1.
     return middle - half if hits else 0.0, middle + half if hits < n else 1.0
 
 
 def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
-    """How much the mean varies between repeats; None for fewer than two.
+    """The variation of the mean between repeats; None for fewer than two repeats.
 
-    ``values`` are of each question: repeat -> value. Questions that lack a repeat are left out.
+    ``values``: for each question, repeat -> value. Questions that lack a repeat are excluded.
     """
     held = list(values)
     repeats = sorted(set().union(*held))
@@ -106,11 +106,11 @@ def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
 
 
 def detectable_rate(n: int, discordance: float) -> float | None:
-    """The smallest difference of two paired rates that McNemar's test on n questions could show, with 80 % power.
+    """The smallest difference of two paired rates that McNemar's test on n questions detects with 80 % power.
 
-    It solves ``n d^2 = (z_a sqrt(D) + z_b sqrt(D - d^2))^2`` for d (Connor, 1987, Biometrics 43, 207-211; Miettinen,
-    1968), where D is the share of questions on which the arms differ.
-    The difference is in 0 .. D; None if even a difference of D would be missed.
+    Solves ``n d^2 = (z_a sqrt(D) + z_b sqrt(D - d^2))^2`` for d (Connor, 1987, Biometrics 43, 207-211; Miettinen,
+    1968), where D is the share of questions on which the arms differ. The result is between 0 and D; None if not even
+    D is detectable.
     """
     from scipy.optimize import brentq
 
@@ -126,12 +126,11 @@ def detectable_rate(n: int, discordance: float) -> float | None:
 
 
 def detectable_mean(n: int, sd: float, df: int | None = None) -> float | None:
-    """The smallest mean of paired differences that n of them could show: ``(q_a + q_b) sd / sqrt(n)``.
+    """The smallest detectable mean of n paired differences: ``(q_a + q_b) sd / sqrt(n)``.
 
-    As Miller (2024, "Adding Error Bars to Evals") has it, with the variance of the differences themselves. The
-    quantiles are those of the test: normal, or Student's t, with which power is approximate (Bloom, 1995, Evaluation
-    Review 19, 547-556).
-    ``sd`` is of the differences (None is returned for 0); ``df`` where the test is a t test.
+    As in Miller (2024, "Adding Error Bars to Evals"), with the variance of the differences. The quantiles are normal,
+    or Student's t for a t test with ``df`` degrees of freedom, where the power is approximate (Bloom, 1995, Evaluation
+    Review 19, 547-556). ``sd`` is that of the differences; None is returned if it is 0.
     """
     above, beyond = _quantiles(df)
     return (above + beyond) * sd / math.sqrt(n) if sd > 0 else None

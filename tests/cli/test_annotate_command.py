@@ -79,5 +79,5 @@ def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions
 def test_options_that_nothing_would_use_are_refused(tmp_path: Path, predictions: Any) -> None:
     with pytest.raises(UserError, match="says how --data is read"):
         invoke("sheet", *predictions, "--task", "choice", "--out", tmp_path / "sheet.csv")
-    with pytest.raises(UserError, match="name the questions with --data"):
+    with pytest.raises(UserError, match="give the questions with --data"):
         invoke("sheet", *predictions, "--out", tmp_path / "sheet.csv")

@@ -32,11 +32,11 @@ def lines(*items: Any) -> Any:
             "1: golden_answers: Input should be a valid tuple, found 'x'",
         ),
         (lines({**GOOD, "choices": ["a", "b"], "golden_answers": ["C"]}), "'C' is not a letter of A to B"),
-        (lines({**GOOD, "choices": ["a", "b"], "golden_answers": [2]}), "expected indices of 0 to 1"),
+        (lines({**GOOD, "choices": ["a", "b"], "golden_answers": [2]}), "expected indices from 0 to 1"),
         (lines({**GOOD, "task": "claim"}), "'Lake Baikal' of a claim is not one of SUPPORTS"),
         (lines([1]), "data.jsonl:1: expected a JSON object, found a list"),
         (lines({**GOOD, "question": "\ud83d"}), "half of a surrogate pair"),
-        ("", "holds no question"),
+        ("", "the file contains no question"),
     ],
 )
 def test_a_broken_dataset(tmp_path: Path, content: Any, said: str) -> None:
@@ -162,7 +162,7 @@ def test_a_pool_file_that_is_a_folder(tmp_path: Path) -> None:
     questions, _ = write_dataset(tmp_path, 1)
     (tmp_path / "web.jsonl").write_text('{"query": "q", "results": []}\n')
     given = ("--sources", f"google={tmp_path / 'web.jsonl'}")
-    assert "cannot be written: it is a folder" in refused_with_notes(
+    assert "the pool file cannot be written: this is a folder" in refused_with_notes(
         "pool", "build", questions, *given, "--out", tmp_path
     )
 

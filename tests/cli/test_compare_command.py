@@ -147,7 +147,7 @@ def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> 
     assert [(pair["first"], pair["second"], pair["only_second"]) for pair in found["pairs"]] == [
         ("one", "other.jsonl", 1)
     ]
-    assert "name the questions with --data" in refused("compare", one, predictions)
+    assert "give the questions with --data" in refused("compare", one, predictions)
     assert "name --data" in refused("compare", one, predictions, "--task", "short_answer")
 
 

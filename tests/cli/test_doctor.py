@@ -59,7 +59,7 @@ def test_one_broken_source_is_a_line_and_the_others_are_still_checked(folder: Pa
     assert (done.exit_code, done.stderr) == (1, "")
     assert found["source bad"].startswith("FAILED: sources.yaml:3: ") and "bad.jsonl:1: query" in found["source bad"]
     assert found["source torn"].startswith("FAILED: sources.yaml:4: ")
-    assert found["source loop"] == "FAILED: sources.yaml:5: source 'loop' is made of itself: loop -> loop"
+    assert found["source loop"] == "FAILED: sources.yaml:5: source 'loop' contains itself: loop -> loop"
     assert "FAILED" not in found["source wiki"] + found["source google"]
 
 

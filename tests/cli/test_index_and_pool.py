@@ -56,7 +56,7 @@ def test_an_index_whose_corpus_changed_is_said_so(index: Any) -> None:
     whole = corpus.read_text()
     corpus.write_text(whole.replace("lamp", "lantern", 1))
     try:
-        assert "changed since the index was built" in refused("index", "verify", index / "bm25")
+        assert "changed after the index was built" in refused("index", "verify", index / "bm25")
         assert "before it changed" in refused("index", "build", corpus, "--kind", "bm25", "--out", index / "bm25")
     finally:
         corpus.write_text(whole)
@@ -71,7 +71,7 @@ def test_a_broken_corpus_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     write_corpus(tmp_path / "c.jsonl")
     said = refused("index", "build", "c.jsonl", "--kind", "dense", "--k1", "1", "--out", "out", cwd=tmp_path)
-    assert "--k1 belongs to --kind bm25" in said
+    assert "--k1 requires --kind bm25" in said
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
 def test_options_of_dense_are_refused_for_bm25_and_named(option: str, value: str, tmp_path: Path) -> None:
     write_corpus(tmp_path / "c.jsonl")
     arguments = ["index", "build", tmp_path / "c.jsonl", "--out", tmp_path / "out", option, value]
-    with pytest.raises(UserError, match=rf"^{option}( ray)? belongs to --kind dense$"):
+    with pytest.raises(UserError, match=rf"^{option}( ray)? requires --kind dense$"):
         CliRunner().invoke(app, list(map(str, arguments[1:])), catch_exceptions=False)
     assert not (tmp_path / "out").exists()
 

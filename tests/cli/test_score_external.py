@@ -113,7 +113,7 @@ def test_scores_of_other_answers_are_left_out_with_a_line(run: Any, scorer: Any,
     done("score", run, *scorer("len", LENGTHS))
     write_run(run, entry("q0", BAIKAL), changed)
     shown = done("score", run)
-    assert "external.json: the scores of 'len' are left out: the run's answers have changed" in shown.stderr
+    assert "external.json: the scores by 'len' are ignored, because the run's answers changed" in shown.stderr
     assert shown.stderr.count("\n") == 1
     assert "len" not in shown.stdout
     assert "len" not in metrics(run)
@@ -178,10 +178,10 @@ def test_a_command_that_fails_leaves_everything_as_it_was(run: Any, scorer: Any,
 
 def test_a_run_without_an_answer(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", entry("q0", None))
-    assert "holds no answer, so there is nothing for a scorer" in refused("score", run, "--scorer", "comet=cat")
+    assert "no answer to score" in refused("score", run, "--scorer", "comet=cat")
     other = write_run(tmp_path / "other", entry("q0", None))
     said = refused("score", run, other, "--scorer", "comet=cat")
-    assert "and 1 more hold no answer, so there is nothing for a scorer" in said
+    assert "none of the 2 runs has an answer to score" in said
 
 
 def test_a_run_without_an_answer_leaves_the_others_their_scores(run: Any, tmp_path: Path, scorer: Any) -> None:
@@ -191,7 +191,7 @@ def test_a_run_without_an_answer_leaves_the_others_their_scores(run: Any, tmp_pa
     write_run(none, entry("q0", None), entry("q1", None))
     shown = done("score", none, run, *option)
     assert shown.stderr.count("\n") == 1
-    assert "none: holds no answer, so it has no score of len" in shown.stderr
+    assert "none: no answer, so no score by len" in shown.stderr
     assert ("len" in metrics(none), "len" in metrics(run)) == (False, True)
     assert done("score", none, run).stderr == ""
 
@@ -199,7 +199,7 @@ def test_a_run_without_an_answer_leaves_the_others_their_scores(run: Any, tmp_pa
 @pytest.mark.parametrize("content", ["[]", "{", '{"len": {}}', '{"len": 1}', "\udcff"])
 def test_a_file_of_external_scores_that_is_not_one(run: Any, content: str) -> None:
     (run / "external.json").write_text(content, errors="surrogateescape")
-    assert "external.json: does not hold what `madke score` writes with --scorer" in refused("score", run)
+    assert "external.json: not a file that `madke score` writes with --scorer" in refused("score", run)
 
 
 def test_the_report_shows_them_without_scoring_anew(tmp_path: Path, scorer: Any) -> None:

@@ -64,10 +64,10 @@ def scores(finished: Any) -> Any:
 def test_an_arm_that_abstained_throughout_is_wrong_and_holds_nothing_up(run: Any, tmp_path: Path, grader: Any) -> None:
     none = write_run(tmp_path / "none", entry("q0", None), entry("q1", None), entry("q2", None))
     shown = done("score", none, run, *grader, "--json")
-    assert shown.stderr.count("holds no answer with a reference") == 1
+    assert shown.stderr.count("no answer with a reference") == 1
     assert [arm["metrics"]["grader"]["value"] for arm in scores(shown)] == [0.0, pytest.approx(1 / 3)]
     said = refused("score", none, *grader)
-    assert "none: holds no answer with a reference, so there is nothing for a grader" in said
+    assert "none: no answer with a reference, so there is nothing to grade" in said
 
 
 def test_grades_are_kept_and_shown_without_the_grader(run: Any, grader: Any) -> None:
@@ -98,7 +98,7 @@ def test_calls_that_fail_end_with_status_1_and_are_named(run: Any) -> None:
     ) as server:
         finished = madke("score", run, "--grader", "openai/m", "--base-url", server.url, OPENAI_API_KEY="sk-test")
     assert finished.returncode == 1
-    assert "grader has no score for 1 answers, which are left out of its mean: 1 x " in finished.stderr
+    assert "grader has no score for 1 answers, which are excluded from its mean: 1 x " in finished.stderr
     assert "1 answers have no grade; the same command again asks for them" in finished.stderr
     assert "grader" in finished.stdout
 
@@ -164,7 +164,7 @@ def test_predictions_stand_beside_a_run(predictions: Any, run: Any) -> None:
     shown = done("score", run, file, *data).stdout
     assert {"run", "theirs.jsonl"} <= {line.split()[0] for line in shown.splitlines() if line.strip()}
     assert "found 2" in refused("score", run, file, *data, "--out", "x.json")
-    assert "name the questions with --data" in refused("score", file)
+    assert "give the questions with --data" in refused("score", file)
 
 
 def test_tables_and_answers_as_files(run: Any, tmp_path: Path) -> None:

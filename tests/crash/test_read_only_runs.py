@@ -39,7 +39,7 @@ def test_it_is_scored_and_reported(frozen: Any) -> None:
     assert json.loads(done.stdout) == scores
     assert done.stderr.count("\n") == 1
     assert "metrics.json: cannot be written: " in done.stderr
-    assert "the scores are not kept" in done.stderr
+    assert "the scores are not stored" in done.stderr
 
     assert madke("score", run, "--details").returncode == 0
     done = madke("report", run, "--out", folder / "elsewhere.html")

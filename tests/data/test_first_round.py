@@ -42,7 +42,9 @@ def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> Non
     assert answers(read(tmp_path, bare, marker="brackets")) == [(None, "abstained")]
     lettered = line({"text": "It is [b]."}, {"text": "It is [Garda]."}, id_="2")
     assert answers(read(tmp_path, lettered, questions=[CHOICE]), "2") == [("B", "ok"), (None, "abstained")]
-    with pytest.raises(UserError, match=r"given.jsonl:1: question '2': 'E' of 'S0' is no answer of task choice"):
+    with pytest.raises(
+        UserError, match=r"given.jsonl:1: question '2': the answer 'E' of 'S0' is not valid for task choice"
+    ):
         read(tmp_path, line({"text": "", "answer": "E"}, id_="2"), questions=[CHOICE])
 
 
@@ -66,14 +68,14 @@ def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([line({"text": "x"}, id_="other")], "given.jsonl: holds no first-round stance for question '1'"),
+        ([line({"text": "x"}, id_="other")], "given.jsonl: no first-round stance for question '1'"),
         ([line({"text": "x"}), line({"text": "x"})], "given.jsonl:2: id '1' stands on line 1 already"),
         ([line()], "given.jsonl:1: stances: "),
         ([line({"answer": "x"})], "given.jsonl:1: stances.0.text: Field required"),
         ([line({"text": "x", "awnser": "y"})], "unknown key 'stances.0.awnser'; did you mean 'answer'?"),
         (
             [{"id": 1, "stances": [{"agent": "A", "text": "x"}] * 2}],
-            "given.jsonl:1: question '1': agent 'A' has 2 stances; names must differ",
+            "given.jsonl:1: question '1': agent 'A' has 2 stances; names must be unique",
         ),
     ],
 )
@@ -105,7 +107,7 @@ def test_each_repeat_takes_its_own_first_round(tmp_path: Path) -> None:
 
 
 def test_a_run_over_another_question_of_that_id_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"its question '1' is 'Who\?', not"):
+    with pytest.raises(UserError, match=r"found 'Who\?' as question '1', expected"):
         first_rounds([finished(question="Who?")], [LAKE], 1, tmp_path)
 
 
@@ -113,5 +115,5 @@ def test_a_first_round_in_which_every_call_failed_gives_nothing(tmp_path: Path) 
     (entry,) = finished().rounds
     gone = tuple(replace(turn, stance=Stance(status="failed", error="HTTP 500")) for turn in entry.turns)
     broken = finished(rounds=(replace(entry, turns=gone),))
-    with pytest.raises(UserError, match="holds no first-round stance for question '1'"):
+    with pytest.raises(UserError, match="no first-round stance for question '1'"):
         first_rounds([broken], [LAKE], 1, tmp_path)

@@ -101,7 +101,7 @@ def test_hidden_answers_are_none(tmp_path: Path) -> None:
 
 def test_a_broken_row_is_named(tmp_path: Path) -> None:
     copy = copy_of_repository(tmp_path / "copy", "gsm8k", [GSM, GSM | {"answer": "4"}])
-    with pytest.raises(UserError, match=r"copy main test: item 2: 'answer' does not end with ####"):
+    with pytest.raises(UserError, match=r"copy main test: item 2: 'answer' does not end in ####"):
         read_hugging_face("gsm8k", copy=copy)
 
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     copy = copy_of_repository(tmp_path / "copy", "gsm8k", [GSM])
     with pytest.raises(UserError, match=r"copy main dev: cannot be loaded from Hugging Face: .*dev"):
         read_hugging_face("gsm8k", split="dev", copy=copy)
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="no such folder"):
         read_hugging_face("gsm8k", copy=tmp_path / "nowhere")
     with pytest.raises(UserError, match="the card of fever names no Hugging Face repository"):
         read_hugging_face("fever")

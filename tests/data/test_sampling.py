@@ -49,7 +49,7 @@ def test_the_same_on_every_machine() -> None:
 def test_without_a_seed_it_is_the_first_ones() -> None:
     assert draw(["c", "a", "b"], 2, None) == ["c", "a"]
     assert draw(["c", "a", "b"], None, None) == ["c", "a", "b"]
-    with pytest.raises(UserError, match="a sample seed needs a limit"):
+    with pytest.raises(UserError, match="a sample seed requires a limit"):
         draw(["a"], None, 1)
 
 
@@ -70,13 +70,13 @@ def test_a_list_of_ids_chooses_in_the_order_of_the_file(tmp_path: Path) -> None:
 
 def test_a_file_of_just_the_listed_questions_is_the_selection_whatever_their_ids(tmp_path: Path) -> None:
     assert with_ids(["a-1", "a-2"], ["b-7", "b-9"], str, tmp_path) == ["a-1", "a-2"]
-    with pytest.raises(UserError, match=r"lacks 1 of the 2 ids asked for, 'a-9' first; it holds 3 questions"):
+    with pytest.raises(UserError, match=r"1 of 2 ids are not among the 3 questions of this file \(first: 'a-9'\)"):
         with_ids(["a-1", "a-2", "a-3"], ["a-1", "a-9"], str, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [("q1\nq2\nq1\n", r": names the id 'q1' twice"), ("# none\n", "holds no id")],
+    [("q1\nq2\nq1\n", r": id 'q1' occurs twice"), ("# none\n", "the file contains no id")],
 )
 def test_a_list_that_is_wrong_is_one_line(tmp_path: Path, content: str, complaint: str) -> None:
     (tmp_path / "ids.txt").write_text(content)

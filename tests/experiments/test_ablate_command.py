@@ -269,7 +269,7 @@ arms:
     with openai_server(filtered) as server:
         done = madke(*arguments(tmp_path, server, recipe=recipe))
         assert done.returncode == 1, done.stderr
-        assert "arm 'vote' is not finished: it needs dear, of which 1 debates failed" in done.stderr
+        assert "arm 'vote' is not finished: it needs arm dear, in which 1 debates failed" in done.stderr
         assert set(arms(tmp_path)) == {"one", "dear", "free"}
         broken.set()
         done = madke(*arguments(tmp_path, server, recipe=recipe))
@@ -325,7 +325,7 @@ def test_the_store_says_who_paid_what(tmp_path: Path) -> None:
     ("change", "expected"),
     [
         (("reference:", "referense:"), "unknown key 'referense'"),
-        (("reference: wiki-three", "reference: wiki-four"), "there is no arm 'wiki-four'"),
+        (("reference: wiki-three", "reference: wiki-four"), "no arm 'wiki-four'"),
         (("rounds: 3", "rounds: three"), "arm 'wiki-three'"),
     ],
 )
@@ -346,7 +346,7 @@ def test_a_grid_that_nobody_can_run_is_refused(tmp_path: Path) -> None:
     axis = ", ".join(f"l{n}: {{seed: {n}}}" for n in range(40))
     recipe = f"title: T\nsource: s\ngrid:\n  a: {{{axis}}}\n  b: {{{axis}}}\n"
     with openai_server(debating) as server:
-        assert "make 1,600 arms" in refused(*arguments(tmp_path, server, recipe=recipe))
+        assert "found 1,600 arms" in refused(*arguments(tmp_path, server, recipe=recipe))
 
 
 @pytest.mark.slow
@@ -361,7 +361,9 @@ def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path: Path) -> Non
     with openai_server(debating) as server:
         assert madke(*arguments(tmp_path, server)).returncode == 0
         changed = arguments(tmp_path, server, recipe=RECIPE.replace("rounds: 3", "rounds: 2"))
-        assert "arm 'wiki-three' has begun, and was another (protocol.rounds: 3, not 2)" in refused(*changed)
+        assert "arm 'wiki-three' has already started with another setting (protocol.rounds: 3, not 2)" in refused(
+            *changed
+        )
 
 
 @pytest.mark.parametrize("converted", [False, True])

@@ -152,7 +152,7 @@ def test_an_arm_that_has_begun_stays_what_it_is(lakes: Any, arm: str, found: str
     run(lakes, WIKI, "{name: other, protocol: cot}", only=["wiki"])
     record = (lakes / "out" / "experiment.json").read_bytes()
     said = refusal(lakes, arm, "{name: other, protocol: cot}")
-    assert "arm 'wiki' has begun, and was another" in said
+    assert "arm 'wiki' has already started with another setting" in said
     assert found in said
     assert (lakes / "out" / "experiment.json").read_bytes() == record
     assert bills(lakes) == {"wiki": 2}
@@ -161,7 +161,9 @@ def test_an_arm_that_has_begun_stays_what_it_is(lakes: Any, arm: str, found: str
 def test_a_model_behind_another_endpoint_is_another(lakes: Any) -> None:
     run(lakes, WIKI, "{name: other, protocol: cot}", only=["wiki"])
     (lakes / "script.yaml").write_text('- reply: "The answer is [Lake Tanganyika]."\n')
-    assert "arm 'wiki' has begun, and was another (models." in refusal(lakes, WIKI, "{name: other, protocol: cot}")
+    assert "arm 'wiki' has already started with another setting (models." in refusal(
+        lakes, WIKI, "{name: other, protocol: cot}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_what_all_arms_share_stays(lakes: Any, changes: dict[str, Any], found: s
 def test_an_arm_that_was_away_comes_back_as_it_was(lakes: Any) -> None:
     run(lakes, WIKI, "{name: other, protocol: cot}")
     run(lakes, WIKI)
-    assert "arm 'other' has begun" in refusal(lakes, WIKI, "{name: other, protocol: standard}")
+    assert "arm 'other' has already started" in refusal(lakes, WIKI, "{name: other, protocol: standard}")
     run(lakes, WIKI, "{name: other, protocol: cot}")
     assert bills(lakes) == {"wiki": 2, "other": 2}
 
@@ -186,13 +188,13 @@ def test_an_experiment_of_the_former_format_is_refused_in_one_line(lakes: Any) -
     record = json.loads(file.read_text())
     del record["format"]
     file.write_text(json.dumps(record))
-    assert refusal(lakes, WIKI).startswith(f"{file}: is of format 1, and this version of madke reads 2")
+    assert refusal(lakes, WIKI).startswith(f"{file}: found format 1, but this version of madke reads format 2")
 
 
 def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes: Any) -> None:
     run(lakes, WIKI)
     said = refusal(lakes, WIKI, BOTH)
-    assert "hold nothing of source 'google'" in said
+    assert "source 'google' is missing or different" in said
     assert f"--pools {lakes / 'out' / 'pools.jsonl'}" in said
     assert "--pools differs" in refusal(lakes, WIKI, pools=())
     run(lakes, WIKI)
@@ -226,7 +228,7 @@ def test_pools_that_were_asked_for_and_are_gone_are_not_asked_for_again(lakes: A
     file = lakes / "out" / "pools.jsonl"
     file.unlink()
     said = refusal(lakes, BOTH, own_sources={"google": Google()})
-    assert said.startswith(f"{file}: is gone, and source 'google'")
+    assert said.startswith(f"{file}: the pool file is missing, and source 'google'")
 
 
 @pytest.mark.parametrize(

@@ -119,19 +119,22 @@ def test_an_arm_names_what_has_to_be_finished_before_it() -> None:
     ],
 )
 def test_what_an_arm_needs_stands_before_it(arms: list[dict[str, Any]]) -> None:
-    with pytest.raises(ValueError, match=r"arm 'again' needs arm '\w+', which does not stand before it"):
+    with pytest.raises(ValueError, match=r"arm 'again' needs arm '\w+', which must be listed before it"):
         recipe(arms=arms)
 
 
 def test_two_arms_cannot_have_one_name(tmp_path: Path) -> None:
     grid = "grid: {x: {a: {}, b: {}}, y: {c: {}}}\n"
-    assert refusal(tmp_path, grid + "arms: [{name: b-c}]") == f"{tmp_path / 'recipe.yaml'}: two arms are called 'b-c'"
+    assert (
+        refusal(tmp_path, grid + "arms: [{name: b-c}]")
+        == f"{tmp_path / 'recipe.yaml'}: two arms have the name 'b-c'; names must be unique"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "a recipe needs a grid, or arms"),
+        ("", "a recipe needs a grid or arms"),
         ("arms: [{name: a, protocl: madke}]", ":3: unknown key 'arms.0.protocl'; did you mean 'protocol'?"),
         (
             "arms:\n- {name: a}\n- name: b\n  protocl: madke",
@@ -145,7 +148,7 @@ def test_two_arms_cannot_have_one_name(tmp_path: Path) -> None:
         ("arms: [{name: a}]\ndatasets:\n- triviaqa\n- hotpot", ":6: datasets: unknown dataset 'hotpot'; did you mean"),
         (
             "arms: [{name: a}]\npublished:\n  gpt:\n    a:\n      all:\n        em: 50.3",
-            ":8: published: em is a share, from 0 to 1; found 50.3",
+            ":8: published: em: found 50.3, expected a share from 0 to 1",
         ),
         ("grid: {x: {}}", "grid.x"),
         ("grid: {x: {'a b': {}}}", "'a b'"),
@@ -153,8 +156,8 @@ def test_two_arms_cannot_have_one_name(tmp_path: Path) -> None:
         ("arms: [{name: a, repeats: 0}]", "arms.0.repeats"),
         ("arms: [{name: a}, {name: b, first_round: {arm: a, order: sideways}}]", "arms.1.first_round.order"),
         ("arms: [{name: a}]\nlimit: many", "limit"),
-        ("arms: [{name: a}]\nreference: b", "there is no arm 'b', only a"),
-        ("arms: [{name: a}]\npublished: {gpt: {b: {all: {em: 0.5}}}}", "there is no arm 'b', only a"),
+        ("arms: [{name: a}]\nreference: b", "no arm 'b'; expected one of a"),
+        ("arms: [{name: a}]\npublished: {gpt: {b: {all: {em: 0.5}}}}", "no arm 'b'; expected one of a"),
         ("arms: [{name: a}]\npublished: {gpt: {a: {all: {em: half}}}}", "'half'"),
         ("arms: &a [{name: a}, *a]", "expand to more than 50,000 values"),
         ("arms: [", "is not YAML"),

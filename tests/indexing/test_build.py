@@ -208,7 +208,7 @@ def test_verify_names_what_changed(corpus: Path, tmp_path: Path) -> None:
     assert [problem.split(":")[0] for problem in problems] == [
         "faiss/00001.index", "faiss/00002.index", f"corpus {corpus}",
     ]  # fmt: skip
-    assert "content differs" in problems[0] and "missing" in problems[1] and "changed" in problems[2]
+    assert "changed after the index was built" in problems[0] and "missing" in problems[1] and "changed" in problems[2]
 
 
 def test_a_truncated_index_is_not_searched(corpus: Path, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_truncated_index_is_not_searched(corpus: Path, tmp_path: Path) -> None
     shard = tmp_path / "index" / "faiss" / "00000.index"
     shard.write_bytes(shard.read_bytes()[:-10])
 
-    with pytest.raises(UserError, match=r"faiss/00000\.index has \d+ bytes, \d+ bytes expected"):
+    with pytest.raises(UserError, match=r"faiss/00000\.index has \d+ bytes, expected \d+ bytes"):
         DenseSource(tmp_path / "index", name="wiki")
 
 
@@ -278,7 +278,7 @@ def test_kept_vectors_are_not_replaced_by_others(corpus: Path, tmp_path: Path) -
             corpus, tmp_path / "index", encoder=encoder, faiss="Flat", vectors=tmp_path / "vectors", kind="dense"
         )
 
-    with pytest.raises(UserError, match="vectors: holds vectors of something else"):
+    with pytest.raises(UserError, match="vectors: this folder holds vectors of another corpus or encoder"):
         build_index(corpus, tmp_path / "two", encoder=Other(), faiss="Flat", vectors=tmp_path / "vectors", kind="dense")
 
 
@@ -314,6 +314,6 @@ def test_passages_of_a_damaged_index_are_not_taken_over(corpus: Path, tmp_path: 
     content = store.read_bytes()
     store.write_bytes(content.replace(b"volcano", b"Volcano", 1))
 
-    with pytest.raises(UserError, match=r"passages\.arrow: is not as it was built"):
+    with pytest.raises(UserError, match=r"passages\.arrow: the file changed after it was built"):
         build_index(tmp_path / "index", tmp_path / "second", encoder=WordEncoder(), faiss="SQ8", kind="dense")
     assert not (tmp_path / "second").exists()

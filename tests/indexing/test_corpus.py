@@ -99,7 +99,8 @@ def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_
         shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"two", b"too")))
 
     with pytest.raises(
-        UserError, match=r"00000\.jsonl\.gz: is missing, or not as it was written; `madke index passages`, run again"
+        UserError,
+        match=r"00000\.jsonl\.gz: the file is missing or was changed; run the same `madke index passages` command",
     ):
         next(read_corpus(tmp_path / "passages"))
 

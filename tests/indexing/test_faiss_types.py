@@ -207,7 +207,7 @@ def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> Non
             return super().encode_passages(titles, texts) * 1e9
 
     corpus = write_corpus(tmp_path / "few.jsonl")
-    with pytest.raises(UserError, match="do not fit into 16 bits"):
+    with pytest.raises(UserError, match="exceeds float16"):
         build_index(corpus, tmp_path / "index", encoder=Huge(), faiss="Flat", kind="dense")
 
 

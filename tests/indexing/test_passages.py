@@ -154,7 +154,9 @@ def test_a_build_that_was_stopped_makes_only_what_is_missing(dump: Path, tmp_pat
 
     with pytest.raises(UserError, match=r"a worker was lost \(2 finished shards are kept\)"):
         build_passages([dump], tmp_path / "out", workers=Failing(at=5))
-    with pytest.raises(UserError, match="its passages are not finished; run the `madke index passages` command"):
+    with pytest.raises(
+        UserError, match="the passages of this folder are unfinished; run the same `madke index passages` command"
+    ):
         list(read_corpus(tmp_path / "out"))
     build_passages([dump], tmp_path / "out", workers=rest)
 
@@ -178,7 +180,7 @@ def test_from_a_damaged_shard_on_they_are_made_again(
         build_passages([dump], tmp_path / "out", workers=workers)
 
     assert workers.done == whole.done - 2
-    assert "passages-00001.jsonl.gz is missing, or not as it was written; it and those after it are" in caplog.text
+    assert "passages-00001.jsonl.gz is missing or was changed; it and all later shards are" in caplog.text
     assert contents(tmp_path / "out") == before
 
 
@@ -200,7 +202,7 @@ def test_shards_of_two_versions_of_a_parser_are_not_mixed(
         (out / "passages-00001.jsonl.gz").unlink()
     before, installed = contents(out), versions()["mwparserfromhell"]
 
-    with pytest.raises(UserError, match=f"made with mwparserfromhell 0.1, and mwparserfromhell {installed} is inst"):
+    with pytest.raises(UserError, match=f"made with mwparserfromhell 0.1; the installed version {installed} may"):
         build(dump, out)
 
     assert contents(out) == before
@@ -230,7 +232,7 @@ def test_a_dump_that_is_cut_off_keeps_its_finished_shards(dump: Path, tmp_path: 
     dump.write_bytes(dump.read_bytes()[:-1000])
 
     with pytest.raises(
-        UserError, match=r"wiki\.xml\.bz2: is cut off after page \d+ .*\(\d+ finished shards are kept\)"
+        UserError, match=r"wiki\.xml\.bz2: the dump is truncated after page \d+ .*\(\d+ finished shards are kept\)"
     ):
         build(dump, tmp_path / "out")
 
@@ -243,7 +245,7 @@ def test_a_folder_made_from_something_else_is_refused(settings: dict[str, Any], 
     before = contents(tmp_path / "out")
     source = write_dump(tmp_path / "other.xml", PAGES) if settings.pop("other", False) else dump
 
-    with pytest.raises(UserError, match=r"changed sources, or of other settings \(kind wikipedia, 100 words"):
+    with pytest.raises(UserError, match=r"changed sources, or with other settings \(kind wikipedia, 100 words"):
         build(source, tmp_path / "out", **settings)
 
     assert contents(tmp_path / "out") == before
@@ -256,11 +258,11 @@ def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> Non
 
     with pytest.raises(UserError, match="this folder is not empty and holds no passages; choose another"):
         build(dump, tmp_path / "full")
-    with pytest.raises(UserError, match=r"d\.xml: this is a file; passages need a folder"):
+    with pytest.raises(UserError, match=r"d\.xml: found a file, expected a folder for the passages"):
         build(dump, dump)
     with pytest.raises(UserError, match="no such dump file"):
         build(tmp_path / "none.xml", tmp_path / "out")
-    with pytest.raises(UserError, match="no passages in this source"):
+    with pytest.raises(UserError, match="this source has no passages"):
         build(dump, tmp_path / "out")
     # What was begun with nothing in it does not stand in the way of the next source.
     build(write_dump(tmp_path / "d2.xml", PAGES), tmp_path / "out")
@@ -278,7 +280,7 @@ def test_a_page_that_breaks_the_parser_costs_no_other(
         manifest = build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out")
 
     assert (manifest.counts.unparsable, manifest.counts.articles) == (1, 1)
-    assert "left out, for it cannot be parsed: Lake Baikal: RecursionError: too deep" in caplog.text
+    assert "skipped, cannot be parsed: Lake Baikal: RecursionError: too deep" in caplog.text
 
 
 def test_a_page_with_bad_metadata_is_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -289,7 +291,7 @@ def test_a_page_with_bad_metadata_is_counted_and_named(tmp_path: Path, caplog: p
         manifest = build(dump, tmp_path / "out")
 
     assert (manifest.counts.pages, manifest.counts.unparsable, manifest.counts.articles) == (8, 1, 1)
-    assert "left out, for it cannot be parsed: Lake Baikal: ValueError" in caplog.text
+    assert "skipped, cannot be parsed: Lake Baikal: ValueError" in caplog.text
 
 
 def test_the_same_dump_twice_is_refused(dump: Path, tmp_path: Path) -> None:
@@ -297,7 +299,7 @@ def test_the_same_dump_twice_is_refused(dump: Path, tmp_path: Path) -> None:
     copy.write_bytes(dump.read_bytes())
 
     for sources in ([dump, dump], [dump, copy]):
-        with pytest.raises(UserError, match=r"has the same content as .*wiki\.xml\.bz2; give one of the two"):
+        with pytest.raises(UserError, match=r"has the same content as .*wiki\.xml\.bz2; give only one of them"):
             build_passages(sources, tmp_path / "out", workers=InProcess())
 
     assert not (tmp_path / "out").exists()
@@ -318,5 +320,5 @@ def test_a_worker_without_a_package_ends_the_work(dump: Path, tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "mwparserfromhell", None)
     monkeypatch.setattr(passages, "_PACKAGES", {"wikipedia": {}})
 
-    with pytest.raises(UserError, match=r"a worker has no mwparserfromhell: pip install"):
+    with pytest.raises(UserError, match=r"a worker lacks mwparserfromhell: pip install"):
         build(dump, tmp_path / "out")

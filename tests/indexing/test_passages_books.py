@@ -93,7 +93,7 @@ def test_html_that_the_parser_gives_up_is_counted_and_named(
         )
 
     assert (manifest.counts.unparsable, manifest.counts.articles) == (1, 1)
-    assert "left out, for it cannot be parsed: a.html: ValueError: the parser stopped at line 1" in caplog.text
+    assert "skipped, cannot be parsed: a.html: ValueError: the parser stopped at line 1" in caplog.text
 
 
 def test_titles_hold_no_code_and_keep_words_apart() -> None:
@@ -109,7 +109,7 @@ def test_the_same_book_twice_is_refused(again: str, tmp_path: Path) -> None:
         (tmp_path / "books" / name).write_text("one two")
     sources = [tmp_path / "books" / "a.txt", tmp_path / "books" / again]
 
-    with pytest.raises(UserError, match=r"has the same content as .*a\.txt; give one of the two"):
+    with pytest.raises(UserError, match=r"has the same content as .*a\.txt; give only one of them"):
         build_passages(sources, tmp_path / "out", workers=InProcess(), kind="text")
 
     assert not (tmp_path / "out").exists()
@@ -163,13 +163,13 @@ def test_what_is_no_book_is_said(tmp_path: Path) -> None:
     (tmp_path / "book.pdf").write_bytes(b"%PDF")
     (tmp_path / "none").mkdir()
 
-    with pytest.raises(UserError, match=r"latin\.txt: is not UTF-8: byte 0xfc at position 2"):
+    with pytest.raises(UserError, match=r"latin\.txt: not UTF-8: found byte 0xfc at position 2"):
         read_book(tmp_path / "latin.txt")
     with pytest.raises(UserError, match=r"broken\.txt\.gz: is not gzip"):
         read_book(tmp_path / "broken.txt.gz")
-    with pytest.raises(UserError, match=r"book\.pdf: unknown kind of book; expected a file with one of \.txt"):
+    with pytest.raises(UserError, match=r"book\.pdf: unknown book format; expected a file ending in \.txt"):
         find_books([tmp_path / "book.pdf"])
-    with pytest.raises(UserError, match="no book in this folder"):
+    with pytest.raises(UserError, match="this folder contains no book"):
         find_books([tmp_path / "none"])
     with pytest.raises(UserError, match="no such file or folder"):
         find_books([tmp_path / "missing"])

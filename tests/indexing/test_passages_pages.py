@@ -51,7 +51,9 @@ def test_a_dump_that_is_cut_off_says_after_which_page(tmp_path: Path) -> None:
     whole = write_dump(tmp_path / "whole.xml.bz2", articles(30), streams_of=10).read_bytes()
     (tmp_path / "d.xml.bz2").write_bytes(whole[: len(whole) * 2 // 3])
 
-    with pytest.raises(UserError, match=r"d\.xml\.bz2: is cut off after page \d+ \('.+'\); bring the dump here again"):
+    with pytest.raises(
+        UserError, match=r"d\.xml\.bz2: the dump is truncated after page \d+ \('.+'\); download it again"
+    ):
         list(read_dump(tmp_path / "d.xml.bz2"))
 
 
@@ -89,10 +91,10 @@ def test_a_page_with_bad_metadata_costs_no_other(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"plain text", "is no Wikipedia XML dump, or a damaged one: syntax error"),
-        (b"<html><body/></html>", "the XML element <mediawiki> was expected, found <html>"),
+        (b"plain text", "not a Wikipedia XML dump, or damaged: syntax error"),
+        (b"<html><body/></html>", "expected the XML element <mediawiki>, found <html>"),
         (b"<mediawiki><page></page></mediawiki>", "siteinfo"),
-        (b"", "is no Wikipedia XML dump, or a damaged one: no element found"),
+        (b"", "not a Wikipedia XML dump, or damaged: no element found"),
     ],
 )
 def test_what_is_no_dump_is_said(content: bytes, message: str, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ def test_lucene_that_cannot_be_opened(bm25: Path) -> None:
     segments = next((bm25 / "lucene").glob("segments_*"))
     segments.write_bytes(bytes(segments.stat().st_size))
 
-    with pytest.raises(UserError, match=r"bm25/lucene: Lucene cannot open it: "):
+    with pytest.raises(UserError, match=r"bm25/lucene: Lucene cannot open this index: "):
         open_index("wiki", bm25)
 
 
@@ -42,8 +41,8 @@ def test_a_manifest_that_is_no_text(dense: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([{"path": "../../secret.index", "size": 1, "sha256": ""}], "no path inside the folder"),
-        ([{"path": "/etc/hosts", "size": 1, "sha256": ""}], "no path inside the folder"),
+        ([{"path": "../../secret.index", "size": 1, "sha256": ""}], "is not a path inside the folder"),
+        ([{"path": "/etc/hosts", "size": 1, "sha256": ""}], "is not a path inside the folder"),
     ],
 )
 def test_a_manifest_with_other_files(files: list[dict[str, object]], message: str, dense: Path) -> None:
@@ -59,12 +58,8 @@ def test_passages_with_flipped_bits(bm25: Path) -> None:
     content = store.read_bytes()
     store.write_bytes(content.replace(b"In Arlen the volcano", b"\xff\xff Arlen the volcano", 1))
 
-    reads: tuple[Callable[[PassageStore], object], ...] = (
-        lambda opened: opened[0],
-        lambda opened: opened.read(range(50)),
-    )
-    for read in reads:
-        with pytest.raises(UserError, match=r"passages\.arrow: is damaged at row 0 "):
+    for read in (lambda opened: opened[0], lambda opened: opened.read(range(50))):
+        with pytest.raises(UserError, match=r"passages\.arrow: damaged at row 0 "):
             read(PassageStore(store))
 
 
@@ -79,5 +74,5 @@ def test_vectors_whose_scores_are_distances(dense: Path) -> None:
         faiss.write_index(other, str(path))
     from madke.knowledge.index_sources import DenseSource
 
-    with pytest.raises(UserError, match="its scores are distances"):
+    with pytest.raises(UserError, match="found distances as scores"):
         DenseSource(dense, name="wiki", encoder=WordEncoder()).search(["volcano"], 1)

@@ -99,7 +99,11 @@ def test_hybrid_fails_a_query_that_fails_in_one_source() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "message"),
-    [("nowhere", "no folder 'nowhere'"), (".", "no index here"), ("missing.jsonl", "missing.jsonl: cannot be read")],
+    [
+        ("nowhere", "no folder 'nowhere'"),
+        (".", "this folder holds no index"),
+        ("missing.jsonl", "missing.jsonl: cannot be read"),
+    ],
 )
 def test_a_specification_that_names_nothing_is_refused(
     spec: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -116,9 +120,9 @@ def test_a_specification_opens_the_index_by_its_manifest(bm25_index: Path) -> No
 
 
 def test_the_wrong_kind_of_index_is_refused(bm25_index: Path, dense_index: Path) -> None:
-    with pytest.raises(UserError, match="a bm25 index; a dense one was expected"):
+    with pytest.raises(UserError, match="found a bm25 index, expected dense"):
         DenseSource(bm25_index, name="wiki")
-    with pytest.raises(UserError, match="a dense index; a bm25 one was expected"):
+    with pytest.raises(UserError, match="found a dense index, expected bm25"):
         Bm25Source(dense_index, name="wiki")
 
 
@@ -132,5 +136,5 @@ def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
     build_index(corpus, tmp_path / "index", encoder=Other("one"), kind="dense")
 
     assert DenseSource(tmp_path / "index", name="w", encoder=Other("one")).search(["volcano"], 1)[0].passages
-    with pytest.raises(UserError, match="'words' has changed since the index was built"):
+    with pytest.raises(UserError, match="'words' changed after the index was built"):
         DenseSource(tmp_path / "index", name="w", encoder=Other("two")).search(["volcano"], 1)

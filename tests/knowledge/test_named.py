@@ -110,9 +110,9 @@ def test_a_source_that_is_made_of_itself_is_refused(folder: Path) -> None:
         "a: {hybrid: [google, b]}\nb: {hybrid: [google, {hybrid: [google, a]}]}\nc: {hybrid: [google, c]}\n"
     )
 
-    with pytest.raises(UserError, match=r"^sources.yaml:2: source 'a' is made of itself: a -> b -> a$"):
+    with pytest.raises(UserError, match=r"^sources.yaml:2: source 'a' contains itself: a -> b -> a$"):
         resolve("a")
-    with pytest.raises(UserError, match=r"^sources.yaml:3: source 'c' is made of itself: c -> c$"):
+    with pytest.raises(UserError, match=r"^sources.yaml:3: source 'c' contains itself: c -> c$"):
         resolve("x", "google+c")
 
 

@@ -172,9 +172,9 @@ def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("my_notes:needs_more", "cannot be made: TypeError"),
-        ("my_notes:broken", "cannot be made: ZeroDivisionError"),
-        ("my_notes:number", "cannot be made: TypeError"),
+        ("my_notes:needs_more", "cannot be created: TypeError"),
+        ("my_notes:broken", "cannot be created: ZeroDivisionError"),
+        ("my_notes:number", "cannot be created: TypeError"),
         ("my_notes:nothing", "my_notes has no 'nothing'"),
         ("no_such_module:x", "cannot be imported: ModuleNotFoundError"),
         ("my_notes:Hits", "expected an object with name, description and search"),

@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path
     (tmp_path / "file").write_text("")
     source = FakeSource("wiki")
 
-    for out, said in ((tmp_path / "file" / "p", "Not a directory|File exists"), (tmp_path, "it is a folder")):
+    for out, said in ((tmp_path / "file" / "p", "Not a directory|File exists"), (tmp_path, "this is a folder")):
         with pytest.raises(UserError, match=f"cannot be written: ({said})"):
             build_pools(QUESTIONS, [source], 1, out)
 
@@ -383,7 +383,7 @@ def test_a_source_that_answers_too_few_queries_makes_pools_partial(tmp_path: Pat
 
     build_pools(QUESTIONS, [Short("wiki")], 1, tmp_path / "p.jsonl")
     assert {line.partial["wiki"] for line in read_pools(tmp_path / "p.jsonl").values()} == {
-        f"it answered {len(QUESTIONS) - 1} of {len(QUESTIONS)} queries"
+        f"search returned {len(QUESTIONS) - 1} results for {len(QUESTIONS)} queries"
     }
 
 

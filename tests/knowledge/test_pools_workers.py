@@ -137,7 +137,7 @@ def test_a_node_without_the_index_is_named(folder: Path, workers: Workers, tmp_p
     (wiki,) = opened({"wiki": IndexSpec(index=folder / "bm25")})
     missing = {"wiki": IndexSpec(index=tmp_path / "nowhere")}
 
-    with pytest.raises(UserError, match=r"no folder .*nowhere.* where a worker runs; .* same path on every node"):
+    with pytest.raises(UserError, match=r"no folder .*nowhere.* which runs a worker; .* same path on every node"):
         build_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=missing, workers=workers)
 
     assert list(tmp_path.iterdir()) == []
@@ -148,7 +148,7 @@ def test_a_node_with_another_index_at_that_path_is_refused(folder: Path, workers
     (wiki,) = opened({"wiki": IndexSpec(index=folder / "bm25")})
     other = {"wiki": IndexSpec(index=tmp_path / "other")}
 
-    with pytest.raises(UserError, match=r"BM25 over 49 passages .* where a worker runs, and BM25 over 50 passages"):
+    with pytest.raises(UserError, match=r"BM25 over 49 passages .* which runs a worker, but BM25 over 50 passages"):
         build_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=other, workers=workers)
 
     assert not (tmp_path / "p.jsonl").exists()

@@ -183,13 +183,13 @@ def test_a_failure_is_not_cached(server: Server, source: SerperSource) -> None:
     [
         ((404, {}, KEY.encode()), "HTTP 404"),
         ((400, {}, b'{"message": "Query pattern is not allowed"}'), "HTTP 400"),
-        ((403, {}, KEY.encode()), "HTTP 403, SERPER_API_KEY is not accepted"),
+        ((403, {}, KEY.encode()), "HTTP 403, SERPER_API_KEY was rejected"),
         ((302, {"Location": "http://127.0.0.1:1/"}, b""), "HTTP 302"),
         ((302, {"Location": "http://[::1"}, b""), "HTTP 302"),
-        ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and asked to wait 3600 s"),
-        ((200, {}, b"<html>"), "HTTP 200, but not the search result that was expected"),
-        ((200, {}, b'["organic"]'), "HTTP 200, but not the search result that was expected"),
-        ((200, {}, b'{"organic": [{"url": "renamed"}]}'), "HTTP 200, but not the search result that was expected"),
+        ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and the server asks to wait 3600 s"),
+        ((200, {}, b"<html>"), "HTTP 200, but the body is not a search result"),
+        ((200, {}, b'["organic"]'), "HTTP 200, but the body is not a search result"),
+        ((200, {}, b'{"organic": [{"url": "renamed"}]}'), "HTTP 200, but the body is not a search result"),
     ],
 )
 def test_what_repeating_cannot_mend_fails_at_once(
@@ -237,7 +237,7 @@ def test_an_endless_reply_is_not_read_to_its_end(
 
     (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)
 
-    assert hits.error == "HTTP 200, and a reply of more than 5,000,000 bytes"
+    assert hits.error == "HTTP 200, but the reply exceeds 5,000,000 bytes"
     assert waits == []
 
 
@@ -252,7 +252,7 @@ def test_a_reply_that_trickles_in_is_given_up(
 
     (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)
 
-    assert hits.error == "no whole reply within 0.3 s"
+    assert hits.error == "no complete reply within 0.3 s"
     assert waits == []
 
 
@@ -273,7 +273,7 @@ def test_an_endpoint_that_nothing_reaches_is_not_tried_for_every_query(
     found = source.search([f"q{n}" for n in range(300)], 5)
 
     assert source.spent.requests <= 8 * 5
-    assert found[-1].error == "not asked: ConnectionError after 5 attempts"
+    assert found[-1].error == "not sent: ConnectionError after 5 attempts"
     assert all(hits.error for hits in found)
 
 
@@ -281,8 +281,8 @@ def test_an_endpoint_that_nothing_reaches_is_not_tried_for_every_query(
     ("refusal", "reason"),
     [
         ((400, {}, b'{"message":"Not enough credits","statusCode":400}'), "HTTP 400, no credits are left"),
-        ((401, {}, b""), "HTTP 401, SERPER_API_KEY is not accepted"),
-        ((403, {}, b'{"message":"Unauthorized."}'), "HTTP 403, SERPER_API_KEY is not accepted"),
+        ((401, {}, b""), "HTTP 401, SERPER_API_KEY was rejected"),
+        ((403, {}, b'{"message":"Unauthorized."}'), "HTTP 403, SERPER_API_KEY was rejected"),
     ],
 )
 def test_a_refusal_ends_all_asking_and_keeps_what_was_answered(
@@ -297,8 +297,8 @@ def test_a_refusal_ends_all_asking_and_keeps_what_was_answered(
 
     assert sent <= 1 + 8 and len(server.requests) == sent
     assert found[0].error is None and len(found[0].passages) == 2
-    assert {hits.error for hits in found[1:]} == {reason, f"not asked: {reason}"}
-    assert later.error == f"not asked: {reason}"
+    assert {hits.error for hits in found[1:]} == {reason, f"not sent: {reason}"}
+    assert later.error == f"not sent: {reason}"
 
 
 def test_a_refusal_makes_the_pools_of_the_rest_partial(server: Server, source: SerperSource, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_server_that_asks_to_be_left_alone_is(server: Server, source: SerperSo
     found = source.search([f"q{n}" for n in range(100)], 5)
 
     assert len(server.requests) <= 8
-    assert found[-1].error == "not asked: HTTP 429, and asked to wait 3600 s"
+    assert found[-1].error == "not sent: HTTP 429, and the server asks to wait 3600 s"
 
 
 def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: Server, tmp_path: Path) -> None:
@@ -584,5 +584,5 @@ def test_a_cache_of_the_first_version_is_left_alone_and_not_read(
 def test_a_cache_that_is_no_database_is_one_line(server: Server, tmp_path: Path, waits: list[float]) -> None:
     (tmp_path / "c.sqlite").write_text("not a database, and longer than a header", encoding="utf-8")
 
-    with pytest.raises(UserError, match=r"c\.sqlite: cannot be used as the cache of web searches: "):
+    with pytest.raises(UserError, match=r"c\.sqlite: the cache of web searches cannot be used: "):
         open_source(tmp_path, server.url, waits)

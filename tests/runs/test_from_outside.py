@@ -85,7 +85,7 @@ def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_pa
 def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path: Path, run: Any) -> None:
     (tmp_path / "given.jsonl").write_text(json.dumps({"id": "q0", "stances": [{"agent": "A", "text": "[x]"}]}))
     complaint = refused(*run.command("out", *run.pools, "--first-round", tmp_path / "given.jsonl"))
-    assert "given.jsonl: holds no first-round stance for question 'q1'" in complaint
+    assert "given.jsonl: no first-round stance for question 'q1'" in complaint
     assert not (tmp_path / "out").exists()
 
 

@@ -98,7 +98,7 @@ def test_questions_without_a_line_count_as_abstained_and_are_said(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         found = opened(tmp_path, {"id": "2", "answer": "Nile"})
-    assert "has no line for 2 of 3 questions, '1' first; they count as abstained" in caplog.text
+    assert "no line for 2 of 3 questions (first: '1'); they count as abstained" in caplog.text
     assert answers(found) == {("2", 0): ("Nile", "ok"), ("1", 0): (None, "abstained"), ("3", 0): (None, "abstained")}
     scores = score(found.transcripts())
     assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 2)
@@ -108,7 +108,7 @@ def test_questions_without_a_line_count_as_abstained_and_are_said(
 def test_answers_that_are_none_of_their_task_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         opened(tmp_path, {"id": "3", "answer": 1}, {"id": "1", "answer": "Baikal"}, questions=[LAKE, LETTER])
-    assert "1 answers are none of their task, '1' to question '3' first" in caplog.text
+    assert "1 answers do not fit their task (first: '1' to question '3')" in caplog.text
 
 
 def test_other_keys_are_ignored_and_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -118,7 +118,7 @@ def test_other_keys_are_ignored_and_named_once(tmp_path: Path, caplog: pytest.Lo
     assert answers(found)["1", 0] == ("Baikal", "ok")
     assert answers(found)["2", 0] == ("the Nile", "ok")
     (said,) = [record.getMessage() for record in caplog.records if "are ignored" in record.getMessage()]
-    assert said.endswith("theirs.jsonl: keys that say nothing here are ignored: 'question', 'answers', 'output_tokens'")
+    assert said.endswith("theirs.jsonl: unknown keys are ignored: 'question', 'answers', 'output_tokens'")
 
 
 def test_our_own_answers_can_be_scored_again(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_our_own_answers_can_be_scored_again(tmp_path: Path) -> None:
         ({"id": "1", "answer": ["x"]}, "answer: "),
         ({"id": "1", "answer": "x", "repeat": -1}, "repeat: "),
         ({"id": "1", "answer": "x", "repeat": True}, "repeat: "),
-        ({"id": "9", "answer": "x"}, "there is no question '9' among the 3 of the data"),
+        ({"id": "9", "answer": "x"}, "found question id '9', which is none of the 3 questions of the data"),
         ({"id": 2, "answer": "x"}, "question '2', repeat 0, stands on line 1 already"),
     ],
 )
@@ -156,9 +156,9 @@ def test_a_bad_line_is_named(tmp_path: Path, line: dict[str, Any] | str, said: s
 
 
 def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no prediction"):
+    with pytest.raises(UserError, match="no predictions"):
         opened(tmp_path)
-    with pytest.raises(UserError, match="name the questions with --data"):
+    with pytest.raises(UserError, match="give the questions with --data"):
         opened(tmp_path, {"id": "1", "answer": "x"}, questions=None)
 
 
@@ -166,7 +166,7 @@ def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UserError, match="is not a run directory"):
             open_results([path])
-    with pytest.raises(UserError, match="there is none among the runs"):
+    with pytest.raises(UserError, match="but all paths are run directories"):
         open_results([tmp_path], QUESTIONS)
 
 

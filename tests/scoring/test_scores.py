@@ -254,7 +254,7 @@ def test_a_mean_is_found_by_its_name() -> None:
     found = score([graded("q0", [BAIKAL, BAIKAL], answer=BAIKAL)], {"comet": {("q0", 0): 0.5}})
     assert found["correct"] == found.correct
     assert (found["comet"].value, found["cons_matcher"].value, found["oracle"].value) == (0.5, 1.0, 1.0)
-    with pytest.raises(KeyError, match="no value 'comt'; there are correct"):
+    with pytest.raises(KeyError, match="no value 'comt'; available: correct"):
         found["comt"]
 
 

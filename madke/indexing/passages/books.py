@@ -1,4 +1,4 @@
-"""Books as files: plain text, Markdown and HTML, each read into sections with a title."""
+"""Read books (plain text, Markdown, HTML) as titled sections."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _OWN_LINE = frozenset(
     | {"section", "summary", "table", "ul"}
 )
 _SECTION_HEADINGS = frozenset({"h1", "h2", "h3"})
-"""Headings that open a section; deeper ones are part of its text."""
+"""Headings that start a section; deeper ones are part of its text."""
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 _MARKDOWN_DEPTH = 100
-"""Levels of quotes and lists (two for each list); the parser drops what lies deeper, with its default already at 20."""
+"""Levels of quotes and lists (two per list); the parser drops deeper ones, and its default is 20."""
 
 
 class Section(NamedTuple):
-    """A stretch of a book below one heading; its title is ``Book: Heading``, or the book's alone before the first."""
+    """The text below one heading; its title is ``Book: Heading``, or ``Book`` before the first heading."""
 
     title: str
     text: str
 
 
 def find_books(sources: Sequence[Path]) -> list[tuple[Path, str]]:
-    """The book files that the sources are, or hold at any depth, sorted by name within each source.
+    """Find the book files among the sources, in folders at any depth, sorted by name within each source.
 
-    Each with its name below the source it was found in, that source's own name first. Files are known by their ending,
-    possibly with .gz. Other files of a folder, and hidden ones, are passed over.
+    Each comes with its path relative to the source, starting with the source's name. The file ending (or the one
+    before .gz) gives the format. Other files of a folder, and hidden ones, are skipped.
     """
     return [book for source in sources for book in _books_of(source)]
 
 
 def _books_of(source: Path) -> list[tuple[Path, str]]:
-    expected = f"with one of {', '.join(_FORMS)}, possibly with .gz"
+    expected = f"ending in {', '.join(_FORMS)}, or in one of these and .gz"
     if source.is_file():
         if _form(source.name) is None:
-            raise UserError(f"unknown kind of book; expected a file {expected}", file=source)
+            raise UserError(f"unknown book format; expected a file {expected}", file=source)
         return [(source, source.name)]
     if not source.is_dir():
         raise UserError("no such file or folder", file=source)
@@ -59,7 +59,7 @@ def _books_of(source: Path) -> list[tuple[Path, str]]:
         if _form(path.name) is not None and not any(part.startswith(".") for part in path.parts)
     ]
     if not books:
-        raise UserError(f"no book in this folder; expected files {expected}", file=source)
+        raise UserError(f"this folder contains no book; expected files {expected}", file=source)
     return books
 
 
@@ -68,24 +68,24 @@ def _form(name: str) -> str | None:
 
 
 def read_book(path: Path) -> str:
-    """The content of a book file, which is held whole; a UserError where it is not UTF-8."""
+    """Read a whole book file; UserError if it is not UTF-8."""
     try:
         with opened(path) as file:
             return file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         found = error.object[error.start]
         raise UserError(
-            f"is not UTF-8: byte 0x{found:02x} at position {error.start}; convert it first, for instance with iconv",
+            f"not UTF-8: found byte 0x{found:02x} at position {error.start}; convert the file, for example with iconv",
             file=path,
         ) from None
 
 
 def sections(name: str, content: str) -> Iterator[Section]:
-    """The sections of a book (its file's name, and what :func:`read_book` gave) in order.
+    """Yield the sections of a book (``name``: its file name; ``content``: see :func:`read_book`) in order.
 
     Plain text is one section. Markdown and HTML are divided at headings of the first three levels. The book's title
-    is its HTML title, else its first heading of level one, else the file's name. Tables, forms, scripts and navigation
-    are left out, as semi-structured text is of DPR's Wikipedia passages; lists stay.
+    is its HTML title, else its first heading of level one, else the file name. Tables, forms, scripts and navigation
+    are left out, like the semi-structured text in DPR's Wikipedia passages; lists are kept.
     """
     title = " ".join(re.split(r"[\s_]+", PurePosixPath(name.removesuffix(".gz")).stem))
     form = _form(name)
@@ -113,18 +113,18 @@ def _html_sections(title: str, content: str) -> Iterator[Section]:
 
 
 class _Reader:
-    """Takes a parser's events. A tree of them would end at libxml2's greatest depth, 2,048 elements."""
+    """Handles a parser's events. A tree would be limited to libxml2's maximum depth of 2,048 elements."""
 
     def __init__(self) -> None:
         self.title = ""
         self.first_h1 = ""
         self.parts: list[tuple[str, list[str]]] = [("", [])]
-        """Each heading, and the pieces of the text below it."""
+        """Each heading with the pieces of its text."""
         self._pieces = self.parts[0][1]
         self._no_prose = 0
-        """Open elements from the outermost that is no prose on."""
+        """Number of open elements, counted from the outermost one that is no prose."""
         self._name = 0
-        """Open elements from the title or heading on."""
+        """Number of open elements, counted from the title or heading."""
 
     def start(self, tag: str, attributes: object) -> None:
         if not self._no_prose and tag in _OWN_LINE:

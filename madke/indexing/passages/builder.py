@@ -1,8 +1,8 @@
-"""A Wikipedia dump, or books, to a folder of passages.
+"""Build a folder of passages from a Wikipedia dump or books.
 
-One process reads the source and hands batches of raw pages to the workers, who clean and split them; it alone numbers
-and writes what comes back, in the order of the source. Where a batch and a shard end depends on the source only, so the
-bytes are the same whatever does the work. Ids are running numbers from 1, as in DPR's file.
+One process reads the source and sends batches of raw pages to the workers, which clean and split them. The same process
+numbers and writes the passages in source order. Batches and shards depend on the source only, so the output bytes do
+not depend on the workers. Ids are consecutive numbers from 1, as in DPR's file.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from madke.workers import Workers
 _log = logging.getLogger(__name__)
 
 _BATCH_CHARACTERS = 1_000_000
-"""Of raw text, a third of a second's work. A page is never divided."""
+"""Raw text per batch: a third of a second of work. A page is never divided."""
 _SHARD_BATCHES = 64
-"""Some 40,000 passages, 10 MB; the English Wikipedia has several hundred such shards."""
-# Both decide what is in a shard: whoever changes them raises RULES.
+"""About 40,000 passages, 10 MB; the English Wikipedia has several hundred such shards."""
+# Both determine the content of a shard: raise RULES when one changes.
 _COMPRESSION = 6
 _PACKAGES = {
     "wikipedia": {"mwxml": "mwxml", "mwparserfromhell": "mwparserfromhell"},
     "text": {"lxml": "lxml", "markdown_it": "markdown-it-py"},
 }
-"""The parsers by the names they are imported by: the names they are installed by."""
+"""By kind: import name -> distribution name of its parsers."""
 
 
 def build_passages(
@@ -61,46 +61,46 @@ def build_passages(
     words: int = 100,
     progress: Callable[[Counts], None] = lambda counts: None,
 ) -> PassagesManifest:
-    """Make the passages of dumps or books in the folder ``out``; goes on after the last finished shard.
+    """Write the passages of dumps or books to the folder ``out``; resumes after the last finished shard.
 
-    From the first shard that has changed on, they are made again. Memory holds a few batches.
+    If a shard was changed, it and all later shards are written again. Memory holds a few batches.
 
     Args:
-        sources: Dump files in their order; or book files and folders of them.
-        out: The folder to make.
-        workers: Who cleans and splits.
+        sources: Dump files in order; or book files and folders of them.
+        out: The folder to create.
+        workers: They clean and split the pages.
         kind: ``wikipedia`` for dumps, ``text`` for books.
-        words: Words a passage.
-        progress: Called after each batch with the counts so far, finished shards included.
+        words: Words per passage.
+        progress: Called after each batch with the counts so far, including finished shards.
 
     Raises:
-        UserError: A source cannot be read or is given twice, ``out`` holds something else or is by other versions of
-            the parsers, a package is missing, or the disk is full; finished shards stay.
+        UserError: A source cannot be read or is given twice, ``out`` holds something else or was made with other
+            parser versions, a package is missing, or the disk is full. Finished shards are kept.
     """
     if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
         raise UserError(f"passages of kind {kind} need {', '.join(missing)}: pip install 'madke[wiki]'")
     if out.exists() and not out.is_dir():
-        raise UserError("this is a file; passages need a folder", file=out)
+        raise UserError("found a file, expected a folder for the passages", file=out)
     settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))
     with dir_lock(out):
         found = read_folder(out)
         if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
-            raise UserError("this folder is not empty and holds no passages; choose another", file=out)
+            raise UserError("this folder is not empty and holds no passages; choose another folder", file=out)
         shards: list[Shard] = []
         if found:
             known = found.manifest.shards
-            had = found.manifest.settings
-            if known and had != settings:
-                settings_there = f"kind {had.kind}, {had.words} words, rules {had.rules}"
+            old = found.manifest.settings
+            if known and old != settings:
+                old_settings = f"kind {old.kind}, {old.words} words, rules {old.rules}"
                 raise UserError(
-                    f"this folder holds passages of other or changed sources, or of other settings ({settings_there}); "
-                    "remove it or choose another",
+                    f"this folder holds passages of other or changed sources, or with other settings ({old_settings}); "
+                    "remove it or choose another folder",
                     file=out,
                 )
             shards = list(takewhile(lambda shard: is_intact(out, shard), known))
             if len(shards) < len(known):
                 name = out / known[len(shards)].name
-                _log.warning("%s is missing, or not as it was written; it and those after it are made again", name)
+                _log.warning("%s is missing or was changed; it and all later shards are written again", name)
             elif found.finished:
                 return found.manifest
             if shards:
@@ -116,12 +116,12 @@ def build_passages(
 
 @dataclass
 class _Build:
-    """One folder in the making."""
+    """A folder that is being written."""
 
     _out: Path
     _settings: Settings
     _shards: list[Shard]
-    """Those that are finished, from the first on."""
+    """The finished shards, in order."""
     _progress: Callable[[Counts], None]
 
     def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
@@ -136,11 +136,11 @@ class _Build:
         if not self._counts().passages:
             while self._shards:
                 (self._out / self._shards.pop().name).unlink()
-            raise UserError("no passages in this source", file=sources[0])
+            raise UserError("this source has no passages", file=sources[0])
         return self._save(finished=True)
 
     def _batches(self, sources: Sequence[Path]) -> Iterator[Batch]:
-        """Batches of raw pages, those of finished shards passed over."""
+        """Batches of raw pages, without those of finished shards."""
         settings = self._settings
         pages, hidden = read_pages(sources, settings.kind)
         deque(islice(pages, self._counts().pages), maxlen=0)
@@ -159,7 +159,7 @@ class _Build:
         counts = Counts()
         number = len(self._shards)
         path = self._out / shard_name(number)
-        # No name and no time in the header of a gzip file: the same passages are the same bytes.
+        # No name and no time in the gzip header: equal passages give equal bytes.
         with atomic_write(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
             for batch in made:
                 for id_, passage in enumerate(batch.passages, start=done.passages + counts.passages + 1):
@@ -167,7 +167,7 @@ class _Build:
                     lines.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
                 counts += batch.counts
                 for complaint in batch.unparsable:
-                    _log.warning("left out, for it cannot be parsed: %s", complaint)
+                    _log.warning("skipped, cannot be parsed: %s", complaint)
                 self._progress(done + counts)
         return Shard(number=number, sha256=fingerprint(path), counts=counts)
 
@@ -181,7 +181,7 @@ class _Build:
 
 
 def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Counts]:
-    """The next pages to work on, and the counts of those passed on the way; both empty at the end."""
+    """The next pages to process, and the counts of pages skipped before them; both empty at the end."""
     raw: list[RawPage] = []
     seen: Counter[str] = Counter()
     characters = 0
@@ -197,12 +197,12 @@ def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Co
 
 
 def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
-    """Refuse to go on with other parsers than those that made the shards that stay."""
+    """UserError if the finished shards were made with other parser versions."""
     here, made_by = versions(), found.versions
     for name in _PACKAGES[found.settings.kind].values():
         if made_by.get(name) != here.get(name):
             raise UserError(
-                f"is unfinished or damaged, was made with {name} {made_by.get(name)}, and {name} {here.get(name)} is "
-                f"installed, which may cut other passages; install {name} {made_by.get(name)}, or remove the folder",
+                f"this unfinished or damaged folder was made with {name} {made_by.get(name)}; the installed version "
+                f"{here.get(name)} may give other passages: install {name} {made_by.get(name)}, or remove the folder",
                 file=out,
             )

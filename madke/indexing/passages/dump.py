@@ -1,4 +1,4 @@
-"""The pages of a Wikipedia XML dump, streamed (``pages-articles.xml.bz2`` and its like, export format 0.3 to 0.11)."""
+"""Stream the pages of a Wikipedia XML dump (such as ``pages-articles.xml.bz2``, export format 0.3 to 0.11)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from xml.etree.ElementTree import ParseError
 from madke.core.errors import UserError
 
 _SILENT_NAMESPACES = (-2, 6, 14)
-"""Media, File and Category: links to them show nothing in the text (MediaWiki's fixed numbers)."""
+"""Media, File and Category (MediaWiki's fixed numbers): their links show no text."""
 _FORGET_AFTER = 1_000
-"""Pages after which the parser's memory of finished ones is cleared."""
+"""Number of pages after which the parser's finished elements are removed from memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,17 +29,17 @@ class DumpPage:
     namespace: int
     """0 for articles."""
     redirect: bool
-    """The dump marks it as a redirect; old dumps do not mark them."""
+    """Whether the dump marks it as a redirect; old dumps have no such marks."""
     revision: int
     text: str
     broken: str = ""
-    """What cannot be read, and after which page; empty for a good page."""
+    """The error, and the page before it; empty for a valid page."""
 
 
 def read_dump(path: Path) -> Iterator[DumpPage]:
-    """All pages of a dump file (XML, plain, ``.gz`` or ``.bz2``, of one stream or many) in order, in constant memory.
+    """Yield the pages of a dump file (XML; plain, ``.gz``, or single- or multi-stream ``.bz2``) in constant memory.
 
-    A page that is good XML, and yet no page as exports have them, comes as a broken one.
+    A page that is valid XML but no valid export page is yielded with ``broken`` set.
     """
     last = ""
     with _opened(path, lambda: last) as file:
@@ -50,7 +50,7 @@ def read_dump(path: Path) -> Iterator[DumpPage]:
             if page.id:
                 last = f" after page {page.id} ({page.title!r})"
             if number % _FORGET_AFTER == 0:
-                # mwxml empties the elements of finished pages and leaves them in the tree: gigabytes for a Wikipedia.
+                # mwxml leaves emptied elements of finished pages in the tree: gigabytes for a Wikipedia.
                 root.clear()
 
 
@@ -78,7 +78,7 @@ def _read_page(element: Any, namespaces: Any) -> DumpPage:
 
 
 def silent_namespaces(path: Path) -> frozenset[str]:
-    """Lower-case names, in the wiki's own language, of the namespaces whose links show nothing."""
+    """Lower-case names, in the wiki's language, of the namespaces whose links show no text."""
     with _opened(path, lambda: "") as file:
         _, dump = _root_and_dump(file)
         return frozenset(
@@ -93,7 +93,7 @@ def _root_and_dump(file: IO[bytes]) -> tuple[Any, Any]:
     from mwxml.element_iterator import ElementIterator
 
     class PagesApart(Dump):  # type: ignore[misc]
-        """Reads each page whole, for an error that leaves mwxml's own iterator ends it."""
+        """Reads each page whole, because an error inside mwxml's iterator would end the iteration."""
 
         @classmethod
         def process_item(cls, item_element: Any, namespace_map: Any) -> Any:
@@ -103,13 +103,13 @@ def _root_and_dump(file: IO[bytes]) -> tuple[Any, Any]:
 
     root = ElementIterator.from_file(file)
     if root.tag != "mediawiki":
-        raise ValueError(f"the XML element <mediawiki> was expected, found <{root.tag}>")
+        raise ValueError(f"expected the XML element <mediawiki>, found <{root.tag}>")
     return root.element, PagesApart.from_element(root)
 
 
 @contextmanager
 def _opened(path: Path, where: Callable[[], str]) -> Iterator[IO[bytes]]:
-    """The bytes of a dump; whatever is wrong with them is one error for people."""
+    """Open a dump; every error in its content becomes a UserError."""
     from mwxml.errors import MalformedXML
 
     openers: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open}
@@ -117,10 +117,10 @@ def _opened(path: Path, where: Callable[[], str]) -> Iterator[IO[bytes]]:
         with openers.get(path.suffix, open)(path, "rb") as file:
             yield file
     except EOFError:
-        raise UserError(f"is cut off{where()}; bring the dump here again", file=path) from None
+        raise UserError(f"the dump is truncated{where()}; download it again", file=path) from None
     except (OSError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"cannot be read{where()}: {reason}", file=path) from None
     except (ParseError, MalformedXML, ValueError, TypeError, AttributeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"is no Wikipedia XML dump, or a damaged one{where()}: {reason}", file=path) from None
+        raise UserError(f"not a Wikipedia XML dump, or damaged{where()}: {reason}", file=path) from None

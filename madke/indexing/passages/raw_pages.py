@@ -1,4 +1,4 @@
-"""The pages of dumps and books, and the passages made of them."""
+"""Read the pages of dumps and books, and split them into passages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from madke.indexing.passages.wikitext import HIDDEN, plain_text
 
 
 class RawPage(NamedTuple):
-    """One page of a wiki, or one book file, as it was read; a book has no revision, and its title is empty."""
+    """One wiki page or one book file before cleaning; a book's revision and title are empty."""
 
     page_id: str
-    """The page's number, or the book file's name below its source."""
+    """The page's number, or the book file's path relative to its source."""
     revision: str
     title: str
     text: str
@@ -41,7 +41,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Pages that are worked on together; their passages go to one shard."""
+    """Pages that one worker processes together; their passages go to one shard."""
 
     shard: int
     kind: Kind
@@ -50,12 +50,12 @@ class Batch:
     """See :func:`madke.indexing.passages.wikitext.strip_markup`."""
     pages: tuple[RawPage, ...]
     seen: Counts
-    """Pages between the last batch and the end of this one that were not worth sending."""
+    """Counts of skipped pages between the previous batch and the end of this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What became of a batch."""
+    """The result of a batch."""
 
     shard: int
     passages: tuple[Passage, ...]
@@ -65,16 +65,16 @@ class Made:
 
 
 def make_passages(batch: Batch) -> Made:
-    """The passages of a batch, in order. A page that cannot be parsed is reported, and costs no other page."""
+    """Make the passages of a batch, in order. A page that cannot be parsed is reported and skipped."""
     passages: list[Passage] = []
     counts: Counter[str] = Counter(pages=len(batch.pages))
     unparsable = []
     for page in batch.pages:
         try:
             kind, found = _passages_of(page, batch)
-        except ImportError as error:  # a machine of a cluster
-            raise UserError(f"a worker has no {error.name}: pip install 'madke[wiki]' there") from error
-        except Exception as error:  # whatever one page of millions does to a parser
+        except ImportError as error:  # on a node of a cluster
+            raise UserError(f"a worker lacks {error.name}: pip install 'madke[wiki]' on its node") from error
+        except Exception as error:  # one page of millions may raise anything in a parser
             kind, found = "unparsable", []
             unparsable.append(f"{page.title or page.page_id}: {type(error).__name__}: {error}")
         counts[kind] += 1
@@ -85,7 +85,7 @@ def make_passages(batch: Batch) -> Made:
 
 
 def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[Passage]]:
-    """A field of Counts, and the page's passages."""
+    """The field of Counts for the page, and its passages."""
     if batch.kind == "text":
         parts: list[tuple[str, str]] = list(sections(page.page_id, page.text))
     else:
@@ -111,7 +111,7 @@ _AMBIGUOUS = (
     r"ujednoznacznienie|неоднозначность|багатозначність|förgrening|anlam ayr\u0131m\u0131|"
     r"曖昧さ回避|消歧义|消歧義|동음이의|توضيح"
 )
-# Templates of the English Wikipedia are called "... disambiguation"; "disambiguation needed" marks a link, not a page.
+# English Wikipedia templates end in "disambiguation"; "disambiguation needed" marks a link, not a page.
 _DISAMBIGUATION = re.compile(
     rf"\{{\{{\s*+(?:(?:[^{{}}|\n<]{{1,40}}[ -])?(?:{_AMBIGUOUS})(?![^{{}}|\n]{{0,3}}(?:needed|link))(?:[ -]cleanup)?|"
     r"dab|hndis|geodis|mil-unit-dis|numberdis|schooldis|hospitaldis|roaddis|dp|aimai)\s*(?:\||\}\})"
@@ -123,7 +123,7 @@ _LIST_TITLE = re.compile(r"Lists? of .|Outline of .|Index of .*\barticles\b")
 
 
 def page_kind(title: str, wikitext: str) -> Literal["article", "redirect", "disambiguation", "list"]:
-    """What a page of the article namespace is, by its title and its templates (DrQA, whose pages DPR split)."""
+    """Classify a page of the article namespace by its title and templates (as in DrQA, whose pages DPR split)."""
     if _REDIRECT.match(wikitext):
         return "redirect"
     if _AMBIGUOUS_TITLE.search(title) or _DISAMBIGUATION.search(wikitext):
@@ -146,7 +146,7 @@ _END_BYTES = 1 << 20
 
 
 def read_pages(sources: Sequence[Path], kind: Kind) -> tuple[Iterator[RawPage | str], frozenset[str]]:
-    """The pages to work on, of any other page the field of Counts that counts it; and whose links show nothing."""
+    """An iterator over pages (for a skipped page, its field of Counts), and namespaces whose links show no text."""
     if kind == "wikipedia":
         return _dump_pages(sources), HIDDEN.union(*map(silent_namespaces, sources))
     return (RawPage(name, "", "", read_book(path)) for path, name in find_books(sources)), HIDDEN
@@ -156,7 +156,7 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
     for source in sources:
         for page in read_dump(source):
             if page.broken:
-                _log.warning("left out, for it cannot be parsed: %s: %s", page.title or "a page", page.broken)
+                _log.warning("skipped, cannot be parsed: %s: %s", page.title or "a page", page.broken)
                 yield "unparsable"
             elif page.namespace != 0:
                 yield "other_namespaces"
@@ -167,7 +167,7 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
 
 
 def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
-    """The files, in order, with what identifies each."""
+    """The source files in order; UserError if two have the same content."""
     if kind == "wikipedia":
         files = [(path, _describe_dump(path)) for path in sources]
     else:
@@ -179,7 +179,7 @@ def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, .
     for path, file in files:
         content = (file.size, file.sha256)
         if file.size and content in first:
-            raise UserError(f"has the same content as {first[content]}; give one of the two", file=path)
+            raise UserError(f"this file has the same content as {first[content]}; give only one of them", file=path)
         first[content] = path
     return tuple(file for _, file in files)
 

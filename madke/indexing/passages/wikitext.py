@@ -1,13 +1,14 @@
-"""Wikitext to the prose a reader sees, as DPR's passages have it: no tables, infoboxes, lists, notes or headings.
+"""Convert wikitext to prose as in DPR's passages: no tables, infoboxes, lists, notes or headings.
 
-The few templates whose words belong to their sentence are written out first. What has an opening and a closing mark
-goes next, in one linear pass: templates (as in DPR, and with them the number in "a depth of {{...}}"), tables,
-references, formulas, galleries, HTML tables and lists, links to files and categories; of tags that only format, the
-tags. Then whole lines that are no prose. mwparserfromhell reads the links that are left. It never meets an unclosed
-mark, on many of which it would need time quadratic in their number.
+1. Expand the few templates whose words belong to their sentence.
+2. In one linear pass, remove everything between paired marks: other templates (as in DPR, even the number in "a depth
+   of {{...}}"), tables, references, formulas, galleries, HTML tables and lists, links to files and categories. Of
+   formatting tags only the tags are removed.
+3. Remove lines that are no prose.
+4. Let mwparserfromhell read the remaining links. It never sees unclosed marks, for which it needs quadratic time.
 
-That pass keeps a stack of open marks. A closing mark ends the weaker marks that were left open inside its own, never a
-stronger one, and nothing reaches across a section heading. A mark without its partner goes, its text stays.
+The pass of step 2 keeps a stack of open marks. A closing mark also closes weaker open marks inside its pair, never a
+stronger one, and no pair spans a section heading. An unpaired mark is removed and its text is kept.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ _WORDINGS = {
     "\N{EM DASH}": "mdash",
     "'": "'",
 }
-"""What stands in the place of a template, with its positional arguments by number: the templates' names."""
+"""Replacement text (with the template's positional arguments by number) -> names of the templates."""
 _WORDING = {name: wording for wording, names in _WORDINGS.items() for name in names.split("|")}
 
 _LENGTHS = {"convert", "cvt"}
 _BETWEEN = {"to", "and", "by", "x", "or", "-", "\N{EN DASH}", "to(-)", "+/-", "\N{PLUS-MINUS SIGN}"}
 
-# Only templates with none inside them, of a bounded length, so that one pass is linear in the text whatever it holds.
+# Only templates of bounded length without nested ones, so that one pass is linear for every text.
 _FLAT = re.compile(r"\{\{([^{}|\n]{1,40}+)((?:\|[^{}]{0,2000}+)?)\}\}")
 _PARAMETER = re.compile(r"\|(?![^\[\]|]*\]\])")
 _NAMED = re.compile(r"\s*([\w -]{1,30}+)=")
 
 
 def expand_templates(wikitext: str) -> str:
-    """The text with the templates known here written out as words, to a depth of two; the others stay as they are."""
+    """Replace known templates by their words, to a depth of two; other templates are unchanged."""
     for _ in range(2):
         wikitext = _FLAT.sub(_words, wikitext)
     return wikitext
@@ -52,7 +53,7 @@ def expand_templates(wikitext: str) -> str:
 def _words(template: re.Match[str]) -> str:
     name = template[1].strip().lower().replace("_", " ")
     if name in _LENGTHS:
-        # "5|km" is "5 km", "5|to|10|km" is "5 to 10 km": the words before the unit it is converted to.
+        # "5|km" is "5 km", "5|to|10|km" is "5 to 10 km": the words before the target unit.
         length = _positional(template[2])
         return " ".join(length[: 4 if len(length) > 3 and length[1] in _BETWEEN else 2])
     wording = "{0}" if name.startswith("lang-") else _WORDING.get(name)
@@ -65,7 +66,7 @@ def _words(template: re.Match[str]) -> str:
 
 
 def _positional(parameters: str) -> list[str]:
-    """The values of the parameters without a name, or named ``1`` or ``text``, as if they were without."""
+    """The values of the parameters that are unnamed, or named ``1`` or ``text``."""
     values = []
     for parameter in _PARAMETER.split(parameters)[1:]:
         named = _NAMED.match(parameter)
@@ -80,7 +81,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_TAKEN_OUT = _names(
+_REMOVED = _names(
     "ref references math chem ce gallery timeline syntaxhighlight source score imagemap mapframe maplink graph "
     "templatedata templatestyles hiero inputbox categorytree indicator table ul ol dl style script includeonly"
 )
@@ -90,7 +91,7 @@ _INLINE = _names(
 )
 _BLOCK = _names("blockquote br caption center dd div dt h1 h2 h3 h4 h5 h6 hr li p poem pre td th tr wbr")
 
-# It begins with a set of characters, not with alternatives, so that the search skips prose at the speed of C.
+# The pattern begins with a character set instead of alternatives, so that the regex engine skips prose fast.
 _TOKEN = re.compile(
     r"[\n<{}\[\]](?:"
     r"(?P<heading>(?<=\n)=[^\n]*=[ \t]*(?=\n|\Z))"
@@ -109,7 +110,7 @@ _LITERAL = str.maketrans({mark: f"&#{ord(mark)};" for mark in "[]{}|<>'=*#:;_"})
 _LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(-[a-z]{2,8})?:[^|]*\Z")
 
 _DEPTH = 40
-"""Marks open at once; MediaWiki's own limits are of this order. What is nested deeper counts as without a partner."""
+"""Maximum open marks, similar to MediaWiki's limits; deeper marks count as unpaired."""
 
 _STRENGTH = {"[": 0, "[[": 1, "{{": 2, "{|": 3}
 _TAG_STRENGTH = 4
@@ -117,9 +118,9 @@ _OPEN_BRACKET = "&#91;"
 
 
 def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
-    """The text without templates, tables and other marks in pairs; its links and brackets are in pairs afterwards.
+    """Remove templates, tables and other paired marks; the remaining links and brackets are balanced.
 
-    ``hidden`` are the lower-case names of the namespaces whose links show nothing.
+    ``hidden``: lower-case names of the namespaces whose links show no text.
     """
     text = "\n" + _with_literals(_without_comments(wikitext))
     pieces: list[str] = []
@@ -133,13 +134,13 @@ def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """A comment that is never closed loses its mark, not the rest of the page."""
+    """Remove comments; of an unclosed comment only the mark is removed."""
     first, *rest = text.split("<!--")
     return first + "".join(after if end else inside for inside, end, after in (part.partition("-->") for part in rest))
 
 
 def _with_literals(text: str) -> str:
-    """What stands between ``nowiki`` tags is no markup: its marks become character references."""
+    """Turn marks between ``nowiki`` tags, which are no markup, into character references."""
     first, *rest = _NOWIKI.split(text)
     pieces = [first]
     for part in rest:
@@ -159,7 +160,7 @@ class _Scan:
         """Kind, start and end of each open mark."""
 
     def cuts(self) -> list[tuple[int, int, str]]:
-        """Start, end, and what stands there instead, in no order; a cut may lie inside another."""
+        """(start, end, replacement) of each cut, unordered; cuts may be nested."""
         handlers: dict[str, Callable[[re.Match[str]], None]] = {
             "table": lambda token: self._push("{|", token.start() + 1, token.end()),
             "table_end": lambda token: self._close("{|", token.start() + 1, token.end()),
@@ -182,18 +183,18 @@ class _Scan:
             self._lose(kind, start, end)
 
     def _lose(self, kind: str, start: int, end: int) -> None:
-        """A mark without its partner. A single bracket is text: it stays, in a form that no parser takes for one."""
+        """Cut an unpaired mark. A single bracket is text: it becomes a character reference."""
         self._cuts.append((start, end, _OPEN_BRACKET if kind == "[" else ""))
 
     def _discard(self, strength: int) -> None:
-        """Give up open marks weaker than ``strength`` down to the first that is not."""
+        """Pop open marks weaker than ``strength``, up to the first that is not."""
         while self._open and _strength(self._open[-1][0]) < strength:
             self._lose(*self._open.pop())
 
     def _close(self, kind: str, start: int, end: int) -> None:
-        """Close the innermost mark of this kind and take out what it encloses; without one, only this mark goes."""
+        """Cut from the innermost open mark of this kind to ``end``; if there is none, cut only this mark."""
         self._discard(_strength(kind))
-        # Tags are of one strength: whatever stands above the partner of a closing tag was left open.
+        # All tags have the same strength: tags above the partner of a closing tag were left open.
         if kind not in _STRENGTH and any(mark[0] == kind for mark in self._open):
             while self._open[-1][0] != kind:
                 self._lose(*self._open.pop())
@@ -202,7 +203,7 @@ class _Scan:
         self._cuts.append((start, end, ""))
 
     def _openings(self, kind: str, start: int, end: int) -> None:
-        """Several of a kind, and one bracket before them where their number is odd."""
+        """Push consecutive opening marks; if the number of brackets is odd, the first is a single one."""
         if (end - start) % 2:
             if kind == "[[":
                 self._push("[", start, start + 1)
@@ -240,7 +241,7 @@ class _Scan:
 
     def _tag(self, token: re.Match[str]) -> None:
         name = token["tag"].lower()
-        if name not in _TAKEN_OUT:
+        if name not in _REMOVED:
             if name in _INLINE or name in _BLOCK:
                 self._cuts.append((*token.span(), "" if name in _INLINE else " "))
         elif token["slash"]:
@@ -256,7 +257,7 @@ def _strength(kind: str) -> int:
 
 
 HIDDEN = frozenset({"file", "image", "media", "category"})
-"""Namespaces whose links show nothing in the text, by the names that every wiki knows."""
+"""Namespaces whose links show no text, by their names in every wiki."""
 
 _NO_PROSE = re.compile(r"[*#:;|!]|={1,6}[^\n]*=\s*\Z|-{4}")
 _QUOTES = re.compile("'{2,}")
@@ -268,7 +269,7 @@ _HOLLOW_PLACE = re.compile(r" ?[,;] ?(?=[,;)])")
 
 
 def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
-    """The prose of a page, a paragraph a line; ``hidden`` as in :func:`strip_markup`. Time is linear in the text."""
+    """The prose of a page, one paragraph per line, in linear time; ``hidden``: see :func:`strip_markup`."""
     text = strip_markup(expand_templates(wikitext), hidden)
     paragraphs = []
     for line in text.split("\n"):
@@ -281,7 +282,7 @@ def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
         line = _ENTITY.sub(lambda entity: html.unescape(entity[0]), line)
         line = " ".join(line.split())
         if "(" in line:
-            # What stood between parentheses was often a template (a pronunciation, a name in another script).
+            # Parentheses often held only a template (a pronunciation, a name in another script).
             line = _HOLLOW_START.sub("(", _HOLLOW.sub("", _HOLLOW_PLACE.sub("", line))).strip()
         if line:
             paragraphs.append(line)
