@@ -1,4 +1,4 @@
-"""Retrieved text, and who can be asked for it."""
+"""Retrieved passages, pools of them, and the interface of sources."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class Passage:
     score: float
     """Comparable only within one source and query."""
     rank: int
-    """0-based, within the source's answer."""
+    """0-based, within the source's result."""
     url: str | None = None
     retrieved_at: str | None = None
-    """ISO 8601, UTC; where the source's answers change over time."""
+    """ISO 8601, UTC; set for sources whose results change over time."""
     date: str | None = None
-    """When it was published, in the source's own words."""
+    """When it was published, as the source writes it."""
 
     @property
     def dedup_keys(self) -> set[str]:
-        """Two passages that share one are the same: the words, whatever stands between them, and the URL."""
+        """Keys for removing duplicates: passages that share one are the same. Its words without punctuation; its URL."""
         words = " ".join(re.findall(r"\w+", self.text.casefold()))
         return {f"text {words or self.text}"} | ({f"url {self.url}"} if self.url else set())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hits:
-    """What one source returned for one query: passages in rank order, or the reason why not."""
+    """What one source returned for one query: passages in rank order, or the reason for a failure."""
 
     passages: tuple[Passage, ...] = ()
     error: str | None = None
@@ -56,7 +56,7 @@ EMPTY_POOL = KnowledgePool()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceCounts:
-    """What one source came back with, in questions."""
+    """How one source answered, counted in questions."""
 
     asked: int = 0
     found: int = 0

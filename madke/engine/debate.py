@@ -79,7 +79,7 @@ async def debate(
         seed=seed,
         retrieve=retrieve,
         score_answers=score_answers,
-        listen=events.heedless(listen) if listen is not None else None,
+        listen=events.never_raising(listen) if listen is not None else None,
         deltas=deltas and listen is not None,
         clock=clock,
     )
