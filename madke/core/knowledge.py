@@ -29,7 +29,7 @@ class Passage:
 
     @property
     def dedup_keys(self) -> set[str]:
-        """Keys for removing duplicates: passages that share one are the same. Its words without punctuation; its URL."""
+        """The passage's words without punctuation, and its URL. Passages that share a key are duplicates."""
         words = " ".join(re.findall(r"\w+", self.text.casefold()))
         return {f"text {words or self.text}"} | ({f"url {self.url}"} if self.url else set())
 

@@ -72,10 +72,10 @@ def test_without_a_candidate_nothing_is_estimated():
     assert (transcript.status, transcript.answer, estimator.calls) == ("abstained", None, [])
 
 
-def test_with_nobody_left_the_question_failed():
+def test_with_all_failed_the_question_failed():
     gone = Completion(outcome="failed", error="the server is gone")
     transcript, _ = play("rerank", lambda r: gone, question=SENTENCE, score_answers=Estimator())
-    assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
+    assert (transcript.status, transcript.stop_reason) == ("failed", "all_failed")
 
 
 def test_an_estimator_that_fails_fails_the_question_not_the_run():
