@@ -257,7 +257,7 @@ def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question:
 
 
 def _line(spoken: Spoken) -> str:
-    # ``_shared/said.j2`` writes the same.
+    # ``_shared/stance.j2`` writes the same.
     quoted = f"{spoken.agent or 'One agent'}: <reply>{without_tags(spoken.text)}</reply>"
     return spoken.text if spoken.own else quoted
 
