@@ -66,10 +66,10 @@ def same(left: str, right: str) -> bool:
 
 
 def _paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
-    return all(any(_alike(one, other) for other in others) for one in ones)
+    return all(any(_same_phrase(one, other) for other in others) for one in ones)
 
 
-def _alike(one: Phrase, other: Phrase) -> bool:
+def _same_phrase(one: Phrase, other: Phrase) -> bool:
     """Whether two phrases name the same thing."""
     if len(one.dates) != len(other.dates) or not all(map(Date.agrees, one.dates, other.dates)):
         return False
@@ -132,13 +132,13 @@ def accepts(answer: str, golds: Sequence[str], question: str) -> bool:
     reading, readings = read(answer), [read(gold) for gold in golds]
     if _lists_names(reading) or reading.items[0].head:
         # Every name in a list must be right, and so must the state after a city.
-        told = reading.items
+        stated = reading.items
     elif any(_abridges(reading, gold, asked) for gold in readings):
         return True
     else:
         dates, rest = split_dates(_DENIED.sub(" ", fold(answer[:READ])))
-        told = (Phrase(order=words(rest), dates=dates),)
-    return all(any(_states(one, gold, asked) for gold in readings) for one in told)
+        stated = (Phrase(order=words(rest), dates=dates),)
+    return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
 
 
 def _lists_names(answer: Reading) -> bool:
@@ -147,42 +147,42 @@ def _lists_names(answer: Reading) -> bool:
     return len(words_of) > 1 and all(found and all(w.capital and not w.number for w in found) for found in words_of)
 
 
-def _states(told: Phrase, gold: Reading, asked: Container[str]) -> bool:
+def _states(stated: Phrase, gold: Reading, asked: Container[str]) -> bool:
     enough = any if gold.either else all
-    return not gold.polarity and enough(_tells(told, phrase, asked) for phrase in gold.items)
+    return not gold.polarity and enough(_states_phrase(stated, phrase, asked) for phrase in gold.items)
 
 
-def _tells(told: Phrase, gold: Phrase, asked: Container[str]) -> bool:
-    """Whether ``told`` states one thing that a gold names."""
-    dated = all(any(date.agrees(other) for other in told.dates) for date in gold.dates)
+def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
+    """Whether ``stated`` states one thing that a gold names."""
+    dated = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
     needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
-    missing = [word for word in needed if word.key not in told.keys and told.stems.isdisjoint(stems(word.key))]
+    missing = [word for word in needed if word.key not in stated.keys and stated.stems.isdisjoint(stems(word.key))]
     if not missing:
-        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not told.dates))
+        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not stated.dates))
     if any(word.number or word.key in CONTRASTS for word in missing) or not dated or len(missing) == len(needed):
         return False
     if is_name(gold.order):
-        return _names(told.order, gold.order, asked)
-    own = [word for word in told.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
-    if len(told.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
+        return _states_name(stated.order, gold.order, asked)
+    own = [word for word in stated.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
+    if len(stated.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
         return False  # A title with a word replaced.
-    return 2 * len(missing) <= len(needed) and not _contradict(told.order, gold.order)
+    return 2 * len(missing) <= len(needed) and not _contradict(stated.order, gold.order)
 
 
-def _contradict(told: Sequence[Word], gold: Sequence[Word]) -> bool:
+def _contradict(stated: Sequence[Word], gold: Sequence[Word]) -> bool:
     """Whether an "of" phrase has one side replaced: "Edward of England" for "Henry of England"."""
     links, expected = (
         [(words[at - 1].key, words[at + 1].key) for at in range(1, len(words) - 1) if words[at].key == "of"]
-        for words in (told, gold)
+        for words in (stated, gold)
     )
     return any((one[0] == other[0]) != (one[1] == other[1]) for one in links for other in expected)
 
 
-def _names(told: Sequence[Word], name: Sequence[Word], asked: Container[str]) -> bool:
-    """Whether ``told`` has the family name: after compatible given names, or alone if the question does not have it."""
-    for at, word in enumerate(told):
+def _states_name(stated: Sequence[Word], name: Sequence[Word], asked: Container[str]) -> bool:
+    """Whether ``stated`` has the family name, after compatible given names, or alone if it is not in the question."""
+    for at, word in enumerate(stated):
         if word.key == name[-1].key and word.capital:
-            before = [*takewhile(may_be_in_name, reversed(told[:at]))][::-1]
+            before = [*takewhile(may_be_in_name, reversed(stated[:at]))][::-1]
             if same_name([*before, word], name) if before else word.key not in asked:
                 return True
     return False

@@ -81,16 +81,16 @@ def parse_answer(
         return _whole(text, read)
     reader = Reader(read)
     # Replacements keep the length, so that spans refer to the reply.
-    said = _DISPLAYED.sub(r" [\1] ", text)
-    said = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), said)
-    said = without_citations(said, () if is_math else shown)
-    marks = [] if marker == "boxed" else list(bracketed(said, "()" if marker == "parentheses" else "[]"))
+    cleaned = _DISPLAYED.sub(r" [\1] ", text)
+    cleaned = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), cleaned)
+    cleaned = without_citations(cleaned, () if is_math else shown)
+    marks = [] if marker == "boxed" else list(bracketed(cleaned, "()" if marker == "parentheses" else "[]"))
     return (
-        _marked(said, marks, reader)
-        or _unmarked(said, marks, reader)
-        or lone_label(said, reader)
-        or (abstained(None, "declined") if declined(said) else None)
-        or (last_number(said, reader) if is_math else None)
+        _marked(cleaned, marks, reader)
+        or _unmarked(cleaned, marks, reader)
+        or lone_label(cleaned, reader)
+        or (abstained(None, "declined") if declined(cleaned) else None)
+        or (last_number(cleaned, reader) if is_math else None)
         or abstained(None)
     )
 
@@ -104,12 +104,12 @@ def answer_of(
 
 
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
-    said = text.strip()
+    reply = text.strip()
     # The bare word "answer" may be a translation; in brackets it is an echoed placeholder.
-    is_echo = said.startswith(("[", "(", "<", "\\")) and context.is_placeholder(context.unwrap(said))
-    value = read(said) if said and not is_echo else None
+    is_echo = reply.startswith(("[", "(", "<", "\\")) and context.is_placeholder(context.unwrap(reply))
+    value = read(reply) if reply and not is_echo else None
     if value is None:
-        return abstained(None, "declined" if declines(said) else "none")
+        return abstained(None, "declined" if declines(reply) else "none")
     return found(value, "text", (0, len(text)))
 
 
@@ -119,9 +119,9 @@ def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
     unsettled = [Mark(content="", span=span, rule="undecided") for span in undecided(text)]
     for mark in sorted([*stated, *stated_forms(text), *unsettled], key=lambda mark: mark.span[1], reverse=True):
         if mark.rule == "undecided":
-            said = stated_in_words(text, reader)
-            if said and said.span and said.span > mark.span:
-                return said
+            worded = stated_in_words(text, reader)
+            if worded and worded.span and worded.span > mark.span:
+                return worded
             return abstained(None, "declined" if declined(text) else "undecided")
         content = context.unwrap(mark.content)
         if context.is_placeholder(content):
@@ -137,10 +137,10 @@ def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
 
 
 def _unmarked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
-    said, plain = stated_in_words(text, reader), _plain(text, marks, reader)
-    if said and plain:
-        return max(said, plain, key=lambda parsed: parsed.span or (0, 0))
-    return said or plain
+    worded, plain = stated_in_words(text, reader), _plain(text, marks, reader)
+    if worded and plain:
+        return max(worded, plain, key=lambda parsed: parsed.span or (0, 0))
+    return worded or plain
 
 
 def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:

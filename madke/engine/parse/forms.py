@@ -26,7 +26,7 @@ _RESULT = re.compile(
 _FORM = "X"  # what prompts write for the answer in the forms (X) and boxed
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s{0,9}(?=\{)")
 _TAG = re.compile(
-    r"<((?:final_?)?answer)>(?P<said>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
+    r"<((?:final_?)?answer)>(?P<content>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
 )
 _HASHES = re.compile(r"^####\s{0,9}([-+$€£]?\d[^\n]{0,60})$", re.MULTILINE)
 _TUPLE = re.compile(r"(?![(\[]|\d{1,3}(?:,\d{3})+\Z)[^,]+(?:,[^,]+)+")
@@ -63,7 +63,7 @@ def stated_forms(text: str) -> Iterator[Mark]:
         if end is not None and end - box.end() <= context.LONGEST and text[box.end() + 1 : end - 1] != _FORM:
             yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
     for tag in _TAG.finditer(text):
-        yield Mark(content=tag["said"], span=tag.span(), rule="tag")
+        yield Mark(content=tag["content"], span=tag.span(), rule="tag")
     for line in _HASHES.finditer(text):
         yield Mark(content=line.group(1), span=line.span(), rule="hashes")
     for record in records(text):
@@ -114,8 +114,8 @@ def _closes(text: str, start: int, end: int, closing: int) -> bool:
     line = text[text.rfind("\n", 0, start) + 1 : start]
     if not re.search(r"\w", line):
         return not text[: start - len(line)].rstrip().endswith(":")
-    said = context.lead(text, start).rpartition(",")[2]
-    return start >= closing and bool(_RESULT.search(said)) and not _SOURCE.search(said)
+    lead = context.lead(text, start).rpartition(",")[2]
+    return start >= closing and bool(_RESULT.search(lead)) and not _SOURCE.search(lead)
 
 
 REASON_KEY = re.compile(r"\b(?:reason|explan|rational|thought|think|justif|analy|evidence|comment|why|because|step)")

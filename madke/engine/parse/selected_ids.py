@@ -56,11 +56,11 @@ def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] |
     If there are too many, those of the concluding sentence (``concluding``), else the first ones (``first``); the
     others are ``dropped``. If the text also declines all knowledge (``no_found``), the later statement counts.
     """
-    said = _QUOTED.sub(lambda quote: " " * len(quote[0]), text)
+    unquoted = _QUOTED.sub(lambda quote: " " * len(quote[0]), text)
     valid = [n for n in range(size) if shown is None or n in shown]
-    asked, named = _on_asked_line(said, valid), list(_in_sentences(said, valid))
+    asked, named = _on_asked_line(unquoted, valid), list(_in_sentences(unquoted, valid))
     counted, rule = (asked, "selected") if asked else (named, "ids")
-    declined = [marker.span() for marker in _NO_FOUND.finditer(said)]
+    declined = [marker.span() for marker in _NO_FOUND.finditer(unquoted)]
     if declined and not (counted and counted[-1][0] and counted[-1][1] > declined[-1]):
         return found(SelectedIds(), "no_found", declined[-1])
     if not counted:

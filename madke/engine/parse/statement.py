@@ -84,9 +84,9 @@ def stated_in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
         for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader):
             if (value := reader(content)) is not None:
                 return found(value, "labelled" if cue["label"] else "stated", (start, end))
-    for said in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
-        if (value := reader(said.group(said.lastindex or 0))) is not None:
-            return found(value, "stated", said.span(said.lastindex or 0))
+    for match in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
+        if (value := reader(match.group(match.lastindex or 0))) is not None:
+            return found(value, "stated", match.span(match.lastindex or 0))
     return None
 
 
@@ -142,33 +142,33 @@ def last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
 def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
     """Cues, also quoted ones, each with the span of the words after it in its sentence."""
     cues = list(_CUE.finditer(text))[-context.MOST :]
-    said = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
-    return [(cue, sentence.span()) for cue, sentence in said if sentence and sentence.group().strip()]
+    sentences = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
+    return [(cue, sentence.span()) for cue, sentence in sentences if sentence and sentence.group().strip()]
 
 
-def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
-    filler = _FILLER.match(said)
-    whole = said[filler.end() if filler else 0 :].strip(" \t\n,;")
-    said = whole.rstrip(".!")
-    if context.is_placeholder(said) or said.startswith("{"):
+def _contents(sentence: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
+    filler = _FILLER.match(sentence)
+    whole = sentence[filler.end() if filler else 0 :].strip(" \t\n,;")
+    sentence = whole.rstrip(".!")
+    if context.is_placeholder(sentence) or sentence.startswith("{"):
         return
-    group = _GROUP.match(said)
+    group = _GROUP.match(sentence)
     inner = group[group.lastgroup] if group and group.lastgroup else None
-    clause = _CLAUSE.split(said, maxsplit=1)[0].strip(context.EMPHASIS)
+    clause = _CLAUSE.split(sentence, maxsplit=1)[0].strip(context.EMPHASIS)
     head = _DASH.split(clause, maxsplit=1)[0]
     if not reader.is_open:
-        # "the answer is a ...", or a word cut off behind its first letter, names no option.
-        parts = (said, inner or "", clause, head)
+        # "the answer is a ...", or a word cut off after its first letter, does not name an option.
+        parts = (sentence, inner or "", clause, head)
         yield from (part for part in parts if labelled or not re.fullmatch(r"[a-z]\W*", part))
-    elif inner and group and not re.search(r"\w", said[group.end() :]):
+    elif inner and group and not re.search(r"\w", sentence[group.end() :]):
         yield inner
     elif not _NO_ANSWER.match(clause):
-        if labelled and len(said.split()) <= _MOST_WORDS:
+        if labelled and len(sentence.split()) <= _MOST_WORDS:
             yield whole
-        yield from (part for part in (said, clause) if _NAME.fullmatch(part))
+        yield from (part for part in (sentence, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):
             yield re.split(r",\s+(?=[a-z])", clause, maxsplit=1)[0]
-        if context.is_formula(said):
-            yield said
+        if context.is_formula(sentence):
+            yield sentence
         if _YES_NO.fullmatch(head):
             yield head

@@ -49,15 +49,15 @@ def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, in
 def _stated(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
     for pattern in _STATED if names else ():
-        for said in list(re.finditer(pattern % _mention(names), text, re.IGNORECASE))[-context.MOST :]:
-            if picked := _sole_name(said.group(1), names):
-                picks.append((picked, said.span(1)))
+        for match in list(re.finditer(pattern % _mention(names), text, re.IGNORECASE))[-context.MOST :]:
+            if picked := _sole_name(match.group(1), names):
+                picks.append((picked, match.span(1)))
     return sorted(picks, key=lambda pick: pick[1])
 
 
 def _mention(names: Sequence[str]) -> str:
-    said = {*names, *(core for name in names if len(core := _core(name)) > 2 and not any(map(str.isdigit, core)))}
-    return rf"(?<!\w)({'|'.join(map(re.escape, sorted(said, key=lambda name: (-len(name), name))))})(?!\w)"
+    forms = {*names, *(core for name in names if len(core := _core(name)) > 2 and not any(map(str.isdigit, core)))}
+    return rf"(?<!\w)({'|'.join(map(re.escape, sorted(forms, key=lambda name: (-len(name), name))))})(?!\w)"
 
 
 def _sole_name(text: str, names: Sequence[str]) -> str | None:
@@ -75,10 +75,10 @@ def _core(text: str) -> str:
     return core or " ".join(words.split())
 
 
-def _settled(text: str, said: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
+def _settled(text: str, marks: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
     """The value of all marks if they agree; else the last one's if it is alone on its line and a marker or a name."""
-    value, span = said[-1]
-    if len({one for one, _ in said}) == 1:
+    value, span = marks[-1]
+    if len({one for one, _ in marks}) == 1:
         return found(value, rule, span)
     is_alone = rule != "labelled" and context.stands_alone(text, *span)
     return found(value, "alone", span) if is_alone else abstained(None, "contradictory")
@@ -153,9 +153,9 @@ def _marked(text: str) -> Parsed[bool | None]:
     marked = _binary(text, "same|keep", "different|revise", may_be_quoted=False)
     if marked.rule != "none":
         return marked
-    said = _binary(text, "yes", "no")
-    closes = said.span is None or said.rule != "marker" or said.span[0] >= context.last_sentence(text)
-    return said if closes or (said.span and context.stands_alone(text, *said.span)) else abstained(None)
+    yes_or_no = _binary(text, "yes", "no")
+    closes = yes_or_no.span is None or yes_or_no.rule != "marker" or yes_or_no.span[0] >= context.last_sentence(text)
+    return yes_or_no if closes or (yes_or_no.span and context.stands_alone(text, *yes_or_no.span)) else abstained(None)
 
 
 def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Parsed[bool | None]:
@@ -170,11 +170,11 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
         ("labelled", rf"^[^\w\n]{{0,9}}{_LABEL}[^\w\n]{{0,9}}[:=][^\w\n]{{0,9}}{word}[^\w\n]*$"),
         ("bare", rf"\A\W*{word}\W*\Z"),
     ):
-        said = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-context.MOST :]
-        own = [one for one in said if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
+        matches = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-context.MOST :]
+        own = [one for one in matches if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
         if own:
             return _settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
-        if said:
+        if matches:
             break
     return abstained(None)
 
@@ -198,8 +198,8 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
         elif not field.whole or context.is_placeholder(value):
             continue
         elif _ASKS_WHETHER.search(key) or (_SETTLED_KEY.search(key) and not ANSWER_KEY.search(key)):
-            said = _YES_OR_NO.match(value)
-            consensus = bool(said.group(1)) if said else consensus
+            decision = _YES_OR_NO.match(value)
+            consensus = bool(decision.group(1)) if decision else consensus
         elif _SIDE_KEY.search(key):
             side = _side(value, sides)
         elif ANSWER_KEY.search(key):
@@ -210,8 +210,8 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
 
 
 def _side(value: str, sides: Sequence[str]) -> str | None:
-    said = re.findall(_mention(sides), value, re.IGNORECASE) if sides else []
-    names = {name for one in said if (name := _sole_name(one, sides))}
+    mentions = re.findall(_mention(sides), value, re.IGNORECASE) if sides else []
+    names = {name for one in mentions if (name := _sole_name(one, sides))}
     return _sole_name(value, sides) if not names else names.pop() if len(names) == 1 else None
 
 
