@@ -151,19 +151,20 @@ class PoolsReady(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunProgress(Event):
-    """Of the runner: its counters, of this process. ``at`` is seconds since the run began in it."""
+    """From the runner: its counters in this process. ``at`` is seconds since this process started the run."""
 
     question: str = ""
-    """The question that has just ended, if one has."""
+    """The question that has just ended, or empty."""
     done: int
-    """Questions that ended, each repeat counted."""
+    """Questions that have ended; each repeat counts."""
     total: int
-    """With those that were resumed."""
+    """All questions of the run, including ``resumed``."""
     resumed: int = 0
+    """Questions that earlier processes finished."""
     failed: int = 0
-    """Of ``done``."""
+    """Questions of ``done`` that failed."""
     calls: int = 0
-    """Calls that ended and that no store answered."""
+    """Calls that ended, without those answered by the call store."""
     failed_calls: int = 0
     too_long: int = 0
     retries: int = 0

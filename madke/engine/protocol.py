@@ -163,7 +163,7 @@ class Protocol(_Strict):
     order: Order = Order()
     """``order: madc`` is short for ``{by: madc}``."""
     marker: Marker = "brackets"
-    """How replies mark the answer: ``[answer]``, ``(answer)``, ``\\boxed{answer}``; ``text``: the whole reply is it."""
+    """How replies mark the answer: ``[X]``, ``(X)``, ``\\boxed{X}``; with ``text`` the whole reply is the answer."""
     level: Literal[0, 1, 2, 3] = 2
     """How strongly debaters are told to disagree, from 0 (not at all) to 3 (always) (Liang et al., Table 12)."""
     temperature: _Temperature = 0.5
@@ -187,8 +187,8 @@ class Protocol(_Strict):
     judge_sees: Literal["last_round", "history"] = "last_round"
     """What the judge reads before it decides whether to stop (Eq. 5: the round's stances)."""
     extract: Literal["unsettled", "always", "each_round"] = "unsettled"
-    """``finish: judge_extract``: when the judge is asked for the answer of the whole history: if it never settled the
-    debate, always at the end, or after every round."""
+    """``finish: judge_extract``: when the judge extracts the answer from the whole history. ``unsettled``: at the end,
+    if it never settled the debate. ``always``: at the end. ``each_round``: after every round."""
     finish: Literal[
         "summarizer",
         "majority",

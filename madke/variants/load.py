@@ -102,8 +102,7 @@ class Variant:
     ) -> tuple[Message, ...]:
         """The messages of a stage: the non-empty blocks of ``system``, ``opening`` and ``user``.
 
-        The wording of a task is its own ``wording`` (a mapping with the keys of a task file), or its file in
-        ``prompts/tasks``.
+        A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
         name = self._template(stage, prompt)
         options = lettered(values["question"].choices)
@@ -160,9 +159,9 @@ class Variant:
             node = content
             for parent in parents:
                 if parent == "knowledge" and node.get(parent) is None:
-                    raise UserError(f"--set {path}: the protocol has no knowledge; name --sources")
+                    raise UserError(f"--set {path}: the protocol has no knowledge; add --sources")
                 if not isinstance(node.get(parent), dict):
-                    raise UserError(f"--set {path}: the protocol has no {parent!r} with fields in it")
+                    raise UserError(f"--set {path}: the protocol has no section {parent!r}")
                 node = node[parent]
             node[leaf] = value
         protocol = validated(content, Protocol, file="--set")
@@ -206,7 +205,7 @@ def _hashes(*folders: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -> Sandbox:
-    # ``files`` is a part of the key: templates with another content have another environment.
+    # ``files`` is part of the cache key: changed templates get a new environment.
     environment = Sandbox(folder, asset("prompts", "_shared"))
     environment.filters["marked"] = lambda answer: marked(answer, marker)
     environment.filters["quoted"] = without_tags
@@ -216,7 +215,7 @@ def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -
 def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
     """Name -> folder of every variant: the shipped ones, overridden by those in the user's folder ``prompts``."""
     if prompts is not None and not prompts.is_dir():
-        raise UserError("is not a folder; --prompts takes a folder that holds variant folders", file=prompts)
+        raise UserError("is not a folder; --prompts needs a folder that holds variant folders", file=prompts)
     roots = [asset("prompts")] + ([prompts] if prompts else [])
     return {file.parent.name: file.parent for root in roots for file in sorted(root.glob("*/protocol.yaml"))}
 

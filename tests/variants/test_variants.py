@@ -67,7 +67,7 @@ def test_a_persona_is_part_of_the_system_text():
         ({"debaters": 1}, "needs at least two debaters"),
         ({"finish": "only"}, "exactly one debater, found 2"),
         ({"talk.first": "sequential"}, "needs sees.peers = latest"),
-        ({"rounds.x": 1}, "has no 'rounds' with fields"),
+        ({"rounds.x": 1}, "has no section 'rounds'"),
         ({"temperature": -1}, "greater than or equal to 0"),
     ],
 )

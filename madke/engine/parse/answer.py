@@ -58,8 +58,7 @@ def parse_answer(
     Args:
         text: The reply, without reasoning.
         read: The task's reader: a marker's content -> the answer, or None if the content is not an answer.
-        marker: The requested form. For tasks with free text, ``(X)`` counts only directly after a cue or alone at the
-            end.
+        marker: The requested form. With free text, ``(X)`` counts only directly after a cue or alone at the end.
         shown: The numbers of the passages shown to this call. In brackets they are citations, unless one ends the
             reply or is stated as the answer ("the answer is [7]").
         is_math: Whether the answer is a number or an expression. Nothing is a citation then, and a last number counts

@@ -86,8 +86,7 @@ def without_reasoning(text: str) -> str:
 def checked(completion: Completion, max_tokens: int) -> Completion:
     """The completion; an ``ok`` one without visible text gets the outcome ``empty``.
 
-    A text that holds only reasoning blocks moves to ``reasoning``. If the reply was cut off, the error names
-    ``max_tokens``.
+    A text of only reasoning blocks moves to ``reasoning``. The error of a truncated reply names ``max_tokens``.
     """
     if completion.outcome != "ok" or without_reasoning(completion.text):
         return completion
