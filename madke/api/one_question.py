@@ -146,7 +146,7 @@ async def stream(
 async def events_of(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
     """Yield the events of a job with one question."""
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    work = asyncio.create_task(_debated(job, options, events))
+    work = asyncio.create_task(_run_debate(job, options, events))
     work.add_done_callback(lambda _: events.put_nowait(None))
     try:
         while (event := await events.get()) is not None:
@@ -157,13 +157,13 @@ async def events_of(job: Job, options: RunOptions) -> AsyncGenerator[Event, None
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | None]) -> None:
+async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event | None]) -> None:
     (question,) = job.questions
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
     try:
-        pool = await asyncio.to_thread(_retrieved, job, from_thread(events.put_nowait))
+        pool = await asyncio.to_thread(_retrieve_pool, job, from_thread(events.put_nowait))
         live = live_search(job)
         events.put_nowait(PoolReady(question=question.id, pool=pool))
         await job.debated(
@@ -179,7 +179,7 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
         await asyncio.to_thread(job.close)
 
 
-def _retrieved(job: Job, listen: Listener) -> KnowledgePool:
+def _retrieve_pool(job: Job, listen: Listener) -> KnowledgePool:
     knowledge = job.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL

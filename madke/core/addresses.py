@@ -35,18 +35,18 @@ def public_url(url: str) -> str:
     if "://" not in bare:
         return bare
     parts = urlsplit(bare)
-    return urlunsplit(parts._replace(path="/".join(map(_shown, parts.path.split("/")))))
+    return urlunsplit(parts._replace(path="/".join(map(_masked, parts.path.split("/")))))
 
 
 def without_path_secrets(text: str, url: str) -> str:
     """The text with possible secrets of the URL's path replaced by hashes; servers repeat the URL in errors."""
     for part in urlsplit(url).path.split("/"):
-        if (shown := _shown(part)) != part:
-            text = text.replace(part, shown).replace(unquote(part), shown)
+        if (masked := _masked(part)) != part:
+            text = text.replace(part, masked).replace(unquote(part), masked)
     return text
 
 
-def _shown(part: str) -> str:
+def _masked(part: str) -> str:
     harmless = len(part) < SECRET or _API_WORDS.fullmatch(part)
     return part if harmless else f"~{sha256(part.encode()).hexdigest()[:8]}"
 

@@ -52,9 +52,9 @@ class Registry(Mapping[str, T], Generic[T]):
         """The value of that name; a UserError if the name is unknown or cannot be imported."""
         if name not in self._values:
             if name in self._plugins:
-                self._values[name] = self._made(name, self._plugins[name].load)
+                self._values[name] = self._adapted(name, self._plugins[name].load)
             elif ":" in name:
-                self._values[name] = self._made(name, partial(imported, name))
+                self._values[name] = self._adapted(name, partial(imported, name))
             else:
                 raise unknown(self.kind, name, self)
         return self._values[name]
@@ -92,7 +92,7 @@ class Registry(Mapping[str, T], Generic[T]):
             return known
         name = qualified_name(value)
         if self._named.get(name) is not value:
-            self._values[name] = self._made(name, lambda: value)
+            self._values[name] = self._adapted(name, lambda: value)
             self._named[name] = value
         return name
 
@@ -113,18 +113,18 @@ class Registry(Mapping[str, T], Generic[T]):
             found[point.name] = point
         return found
 
-    def _made(self, name: str, load: Callable[[], Any]) -> T:
+    def _adapted(self, name: str, load: Callable[[], Any]) -> T:
         try:
             value = load()
             wrong = self._check(value)
-            made = self._adapt(name, value)
+            adapted = self._adapt(name, value)
         except UserError:
             raise
         except Exception as error:  # another package's module can raise anything
             raise UserError(f"{self.kind} {name!r} cannot be imported: {type(error).__name__}: {error}") from error
         if wrong:
             raise UserError(f"{self.kind} {name!r} {wrong}")
-        return made
+        return adapted
 
 
 def qualified_name(value: object) -> str:

@@ -87,12 +87,12 @@ async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
     final = await roles.summarize(scene, rounds)
     verdict = rounds[-1].verdict
     settled = verdict is not None and verdict.consensus
-    return replace(final, tie=not settled and len(answer_groups(_last(scene, rounds), scene.same)) > 1)
+    return replace(final, tie=not settled and len(answer_groups(_last_turns(scene, rounds), scene.same)) > 1)
 
 
 async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer of the largest group; a tie goes to the group with the earliest debater and is recorded."""
-    groups = answer_groups(_last(scene, rounds), scene.same)
+    groups = answer_groups(_last_turns(scene, rounds), scene.same)
     if not groups:
         return Final(by="majority", status="abstained", rule="none")
     largest = max(groups, key=len)
@@ -128,7 +128,7 @@ async def judge_pick(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def convergence(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer of the last stance whose words overlap most with the others'; of equals, the earliest debater's."""
-    turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
+    turns = [turn for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
     if not turns:
         return Final(by="convergence", status="abstained", rule="none")
     scores = overlaps([turn.stance.text for turn in turns])
@@ -150,7 +150,7 @@ def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
 
 async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer with the highest score of the answer scorer (He et al., 2024; Liang et al., section 4.1)."""
-    turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
+    turns = [turn for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
     if not turns:
         return Final(by="rerank", status="abstained", rule="none")
     assert scene.score_answers is not None, "debate() checks that there is an answer scorer"
@@ -165,7 +165,7 @@ async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def weighted(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer with the largest sum of recalibrated confidences (Chen et al., 2024, ReConcile)."""
-    groups = answer_groups(_last(scene, rounds), scene.same)
+    groups = answer_groups(_last_turns(scene, rounds), scene.same)
     if not groups:
         return Final(by="weighted", status="abstained", rule="none")
     weights = [sum(vote_weight(turn.stance.confidence) for turn in group) for group in groups]
@@ -198,7 +198,7 @@ _FINISHES = (summarizer, majority, agreed_or_summarizer, judge_extract, judge_pi
 FINISHES: Mapping[str, Finish] = {rule.__name__: rule for rule in _FINISHES}
 
 
-def _last(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
+def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
     return by_cast(rounds[-1].turns, [debater.name for debater in scene.protocol.cast])
 
 

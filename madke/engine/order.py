@@ -100,13 +100,13 @@ def reading_order(
     if order.by == "madc":
         same = matcher(task, question)
         scores = _path_consistency(turns, same)
-        for agent in _stood_last(rounds):
+        for agent in _read_last(rounds):
             scores[agent] = scores.get(agent, 0.0) * order.decay
         return _ascending(turns, scores, same), scores
     return tuple(turn.agent for turn in turns), {}
 
 
-def _stood_last(rounds: Sequence[Round]) -> list[str]:
+def _read_last(rounds: Sequence[Round]) -> list[str]:
     """The agent that was read last, for each round after the first."""
     last = []
     for before, entry in pairwise(rounds):

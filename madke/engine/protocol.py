@@ -298,7 +298,7 @@ def _numbered(count: int) -> tuple[Debater, ...]:
     return tuple(Debater(name=f"Debater {number}") for number in range(1, count + 1))
 
 
-def readable(topology: Topology, here: int, n: int) -> set[int] | None:
+def readable_by(topology: Topology, here: int, n: int) -> set[int] | None:
     """Indexes (0 .. n - 1) of the debaters that debater ``here`` may read; None if the topology does not fit n."""
     if not isinstance(topology, str):
         square = len(topology) == n and all(len(row) == n for row in topology)
@@ -333,7 +333,7 @@ def _conflicts_reading(p: Protocol) -> Iterator[str]:
         yield "sees.form = chat needs sees.peers and sees.own = history"
     if sees.anonymous and summed_up:
         yield "sees.anonymous does not work with talk.later = simultaneous_with_summary: the summary names debaters"
-    if readable(sees.topology, 0, n) is None:
+    if readable_by(sees.topology, 0, n) is None:
         yield f"sees.topology: {sees.topology!r} is not a topology for {n} debaters"
     sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
     read = p.rounds > 1 and p.sees.peers in ("last_round", "latest", "answers") and not summed_up

@@ -9,7 +9,7 @@ from functools import cache
 
 from madke.core.transcript import Round, Turn
 from madke.engine.order import Same, answer_groups
-from madke.engine.protocol import Protocol, readable
+from madke.engine.protocol import Protocol, readable_by
 
 TAGS = ("example", "knowledge", "notes", "reply", "review", "summary")
 
@@ -115,7 +115,7 @@ def stances_of(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoke
 
 
 def without_tags(text: str, names: tuple[str, ...] = TAGS) -> str:
-    """The text with the ``<`` of tags with these names, opening or closing, replaced by ``(``."""
+    """Replace the ``<`` of all tags with these names, opening or closing, by ``(``."""
     return _opening(names).sub("(", text) if "<" in text else text
 
 
@@ -128,7 +128,7 @@ def _hidden_from(protocol: Protocol, reader: str) -> frozenset[str]:
     """The debaters that a debater may not read, and itself. Given stances of agents outside the cast are not hidden."""
     names = [debater.name for debater in protocol.cast]
     here = names.index(reader)
-    read = readable(protocol.sees.topology, here, len(names)) or set()
+    read = readable_by(protocol.sees.topology, here, len(names)) or set()
     return frozenset(name for place, name in enumerate(names) if place not in read - {here})
 
 

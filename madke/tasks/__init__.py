@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from madke.core.errors import UserError
 from madke.core.registry import Registry
-from madke.tasks.base import BaseTask, Example, Task, completed, is_imported_task
+from madke.tasks.base import BaseTask, Example, Task, as_task, is_imported_task
 from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
@@ -14,7 +14,7 @@ from madke.tasks.translation import Translation
 
 _OWN: tuple[BaseTask, ...] = (ShortAnswer(), Claim(), Choice(), Math(), Translation())
 
-TASKS: Registry[BaseTask] = Registry("task", {task.name: task for task in _OWN}, "madke.tasks", adapt=completed)
+TASKS: Registry[BaseTask] = Registry("task", {task.name: task for task in _OWN}, "madke.tasks", adapt=as_task)
 """Task name -> task. ``--task`` looks up names here; a name ``module:object`` is imported."""
 
 

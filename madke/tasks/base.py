@@ -134,7 +134,7 @@ class _Completed(BaseTask):
 _REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")
 
 
-def completed(name: str, value: Any) -> BaseTask:
+def as_task(name: str, value: Any) -> BaseTask:
     """A custom task (or task class) with defaults for missing members; a UserError if it is not a task."""
     task = value() if isinstance(value, type) else value
     if missing := [part for part in _REQUIRED if not getattr(task, part, None)]:

@@ -83,7 +83,7 @@ def _same_phrase(one: Phrase, other: Phrase) -> bool:
 
 
 def _says_more(long: Phrase, short: Phrase) -> bool:
-    """Whether the first is the second with a few more words that do not change what it names."""
+    """Whether ``long`` is ``short`` with a few more words that do not change what it names."""
     if not short.keys < long.keys:
         return False
     if long.head:
@@ -100,7 +100,7 @@ def _says_more(long: Phrase, short: Phrase) -> bool:
 
 
 def _is_only_the_epithet(short: Phrase, long: Phrase) -> bool:
-    """Whether the first is only the words after "of" in the second: England, "Henry of England"."""
+    """Whether ``short`` is only the words after "of" in ``long``: England, "Henry of England"."""
     keys = [word.key for word in long.order]
     of = keys.index("of") if "of" in keys else 0
     head = long.order[of - 1]
@@ -108,7 +108,7 @@ def _is_only_the_epithet(short: Phrase, long: Phrase) -> bool:
 
 
 def _is_acronym(short: Phrase, long: Phrase) -> bool:
-    """Whether the first is one capitalised word of the first letters of the second's words."""
+    """Whether ``short`` is one word of capitals, the first letters of the words of ``long``."""
     initials = "".join(word.key[0] for word in long.content)
     return len(initials) > 1 and [(word.key, word.initials) for word in short.content] == [(initials, True)]
 

@@ -69,7 +69,7 @@ def check_templates(variant: Variant) -> None:
         if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
             raise UserError(f"has no template <stage>.{own}.j2", file=variant.folder)
     prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
-    checked = [_checked(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
+    checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
     if protocol.finish == "weighted" and not any(
@@ -78,13 +78,13 @@ def check_templates(variant: Variant) -> None:
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 
-def _checked(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
+def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
     # Checked once for all variants that share the environment.
     path, known = variant.template_file(stage, prompt), variant.environment.checked
     key = (path.name, stage, prepared)
     if key not in known:
         allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
-        used = _compiled(variant.environment, stage, path)
+        used = _compile(variant.environment, stage, path)
         _check_blocks(variant.environment, path)
         if undeclared := sorted(used - allowed):
             names = ", ".join(sorted(allowed))
@@ -98,7 +98,7 @@ def _checked(variant: Variant, stage: str, prompt: str | None, prepared: frozens
     return known[key]
 
 
-def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
+def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
     """Compile a template and all that it includes or extends; return the variables that they need."""
     if not os.path.lexists(path):
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)

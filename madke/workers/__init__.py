@@ -130,11 +130,11 @@ class _Processes:
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         def submit(task: T) -> Future[R]:
-            return self.threads.submit(self._done, function, task)
+            return self.threads.submit(self._run, function, task)
 
         return in_order(submit, Future.result, tasks, ahead=2 * self._count, cancel=Future.cancel)
 
-    def _done(self, function: Callable[[T], R], task: T) -> R:
+    def _run(self, function: Callable[[T], R], task: T) -> R:
         """Run a task on an idle process and return its result."""
         pipe = self.idle.get()
         try:
