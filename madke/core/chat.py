@@ -35,7 +35,7 @@ class Purpose:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatRequest:
-    """Everything one call needs."""
+    """One model call: messages, purpose and parameters."""
 
     messages: tuple[Message, ...]
     purpose: Purpose

@@ -44,7 +44,7 @@ class Hits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnowledgePool:
-    """The numbered passages of one question: ``passages[n]`` carries number ``n`` wherever it is shown."""
+    """The numbered passages of one question: ``passages[n]`` has the number ``n`` in every prompt and report."""
 
     passages: tuple[Passage, ...] = ()
     partial: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class SourceCounts:
     """Questions with at least one passage."""
     failed: int = 0
     reason: str | None = None
-    """Of the first failure."""
+    """Reason of the first failure."""
 
 
 class Source(Protocol):
@@ -75,7 +75,7 @@ class Source(Protocol):
 
     name: str
     description: str
-    """What serves it; written into pool files."""
+    """The index or service behind it; written into pool files."""
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits] | Awaitable[list[Hits]]:
         """The best ``k`` passages for each query, in their order; ``Hits(error=...)`` for one that fails."""

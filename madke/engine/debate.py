@@ -219,7 +219,7 @@ async def _turns(scene: Scene, n: int, views: Sequence[tuple[Debater, View]]) ->
 
 
 async def _select(scene: Scene, debater: Debater, n: int, view: View) -> Turn:
-    """A turn with the debater's selection and its wish to search, but without its stance."""
+    """A turn with the debater's selection and search query, but without its stance."""
     turn = Turn(agent=debater.name, stance=Stance(), reads=view.reads)
     if debater.name in scene.unprepared:
         return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))

@@ -118,7 +118,7 @@ async def judge_extract(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def judge_pick(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The last stance of the debater whom the judge picks. An unreadable pick is an abstention."""
+    """The answer of the debater that the judge picks. An unreadable pick is an abstention."""
     final, agent = await roles.pick(scene, rounds)
     if agent is None:
         return final

@@ -26,7 +26,7 @@ _MARKS = 4
 
 
 class Math(BaseTask):
-    """Answers are LaTeX or plain text without the marks around it; the unit stays."""
+    """Answers are LaTeX or plain text without surrounding marks; units are kept."""
 
     name = "math"
     metrics = ("math_equivalence",)
@@ -210,7 +210,7 @@ _LETTER = re.compile(r"\(([A-Za-z])\)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expression:
-    """A mathematical answer taken apart."""
+    """A mathematical answer, split into value and unit."""
 
     value: str
     unit: str = ""

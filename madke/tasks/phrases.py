@@ -207,7 +207,7 @@ def read(text: str) -> Reading:
 
 
 def _split_items(text: str) -> tuple[str, ...]:
-    """The items of a list, or the whole text if it is not a list (an item has many words) but a sentence."""
+    """The items of a list; the whole text if it is a sentence (a part has many words) or one thing."""
     items = tuple(part for part in _SEPARATOR.split(text) if part.strip())
     if not 2 <= len(items) <= _MAX_ITEMS or any(len(item.split()) > _MAX_ITEM_WORDS for item in items):
         return (text,)

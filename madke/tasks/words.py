@@ -127,7 +127,7 @@ def spelling(word: str) -> str:
 
 
 def stems(key: str) -> frozenset[str]:
-    """The word without each possible ending, at least four letters long; empty for a number."""
+    """The stems of a word: the rest (at least four letters) before each possible ending; empty for a number."""
     ends = () if key[:1].isdigit() else range(4, len(key) + 1)
     return frozenset(key[:at] for at in ends if key[at:] in _ENDINGS)
 

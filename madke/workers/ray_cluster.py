@@ -1,7 +1,7 @@
 """Workers on the nodes of a Ray cluster; this process must run on one of them.
 
-Results can differ in their bytes between versions of madke and its extras, so all nodes must have the same, and between
-numbers of threads; a task has as many threads as CPUs.
+The bytes of a result depend on the versions of madke and its extras, which must be the same on all nodes, and on the
+number of threads; a task has as many threads as CPUs.
 """
 
 from __future__ import annotations

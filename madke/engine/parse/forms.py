@@ -1,6 +1,6 @@
 r"""Marked forms of a final answer: ``[X]``, ``(X)``, ``\boxed{X}``, ``<answer>X</answer>``, ``#### X``, and records.
 
-A record is JSON, a Python dict, fenced, sloppily quoted or cut off; or a list of ``key: value`` lines.
+A record is JSON or a Python dict, even if fenced, badly quoted or cut off, or a list of ``key: value`` lines.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Field:
     value: str
     span: tuple[int, int]
     whole: bool = True
-    """False where the text breaks off inside the value."""
+    """False if the text is cut off inside the value."""
     depth: int = 1
 
 

@@ -61,7 +61,7 @@ def _mention(names: Sequence[str]) -> str:
 
 
 def _sole_name(text: str, names: Sequence[str]) -> str | None:
-    """The name that a short text consists of, with or without "the", "side" or "debater"; None if it is none."""
+    """The name that a short text consists of, with or without "the", "side" or "debater"; None for other text."""
     core = _core(text)
     same = [name for name in names if core and core == _core(name)]
     return same[0] if len(same) == 1 else None
