@@ -223,7 +223,7 @@ class Protocol(_Strict):
                 raise ValueError(f"debaters must be a count or a list of 1 to {MAX_DEBATERS} debaters")
             names = [debater.name for debater in value]
             if wrong := [name for name in names if not is_name(name)]:
-                raise ValueError(f"a debater's name must be one line with a letter or digit, found {wrong[0]!r}")
+                raise ValueError(f"a debater's name must be one line with a letter or digit and no colon: {wrong[0]!r}")
             keys = [role_key(name) for name in names]
             if len(set(keys)) < len(keys):
                 raise ValueError("debaters must have distinct names; case, spaces, hyphens and underscores are ignored")
@@ -334,7 +334,8 @@ def _conflicts_reading(p: Protocol) -> Iterator[str]:
     if sees.anonymous and summed_up:
         yield "sees.anonymous does not work with talk.later = simultaneous_with_summary: the summary names debaters"
     if readable_by(sees.topology, 0, n) is None:
-        yield f"sees.topology: {sees.topology!r} is not a topology for {n} debaters"
+        forms = f"full, ring, star, sparse(k) or a matrix of {n} x {n}"
+        yield f"sees.topology: {sees.topology!r} is not a topology for {n} debaters; expected {forms}"
     sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
     read = p.rounds > 1 and p.sees.peers in ("last_round", "latest", "answers") and not summed_up
     if order.by != "fixed" and not read and not (sequential and order.by == "random"):

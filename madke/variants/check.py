@@ -67,7 +67,7 @@ def check_templates(variant: Variant) -> None:
     prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
     for own in filter(None, prompts):
         if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
-            raise UserError(f"has no template <stage>.{own}.j2", file=variant.folder)
+            raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
     prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
     checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
