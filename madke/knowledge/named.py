@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _FILE = "sources.yaml"
 _DEEPEST = 8
 """Hybrids of hybrids of ...: each level may double what is opened."""
-_LAYOUT = 2
+_LAYOUT = 3
 """Of the cached sample indexes: with another one, those that an earlier version built are not taken."""
 _chosen: Path | None = None
 
