@@ -110,7 +110,7 @@ def test_a_broken_option(tmp_path, options, said):
             ["--sources", "textbooks"],
             "holds nothing from source 'textbooks', only from google, wiki",
         ),
-        (lambda records: records, ["--sources", "wiki=x"], "a pool file is given"),
+        (lambda records: records, ["--sources", "wiki=x"], "with a pool file no source is searched"),
         (lambda records: records, ["--sources", "none"], "the protocol has no knowledge"),
     ],
 )
