@@ -165,7 +165,7 @@ class Experiment:
             replies=len(heard),
             unread=sum(stance.answer is None for stance in heard),
             failed=len(said) - len(heard),
-            cut=sum(stance.cut is not None for stance in heard),
+            cut=sum(stance.truncated is not None for stance in heard),
         )
 
 
@@ -256,7 +256,7 @@ def read_stances(arguments: argparse.Namespace, questions: Sequence[Question]) -
     if arguments.stances is not None or (path / "transcripts.jsonl").exists():
         for transcript in read_transcripts(path):
             if transcript.id in found:
-                found[transcript.id] += [replace(turn.stance, cut=None) for turn in transcript.rounds[0].turns]
+                found[transcript.id] += [replace(turn.stance, truncated=None) for turn in transcript.rounds[0].turns]
     return found
 
 

@@ -54,7 +54,7 @@ def test_two_runs_can_share_one_first_round(tmp_path, run):
     first = run("first", *run.pools)
     second = run("second", *run.pools, "--first-round", tmp_path / "first", "--set", "order=random")
     for id_, transcript in second.items():
-        assert transcript.given
+        assert transcript.first_round_given
         assert said(transcript.rounds[0]) == said(first[id_].rounds[0])
         assert "speak" not in transcript.usage
         assert transcript.usage["reply"].calls == 2
@@ -76,7 +76,7 @@ def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_pa
 
     stances[0]["text"] = "Another sample: [Lake 9]."
     (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "holds another run: given.q0" in refused(*run.command("out", *options))
+    assert "holds another run: first_round.q0" in refused(*run.command("out", *options))
 
 
 def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path, run):
