@@ -1,4 +1,4 @@
-"""A batch: :func:`run` and :func:`arun`, and the :class:`Run` that they return."""
+"""Batch runs: :func:`run` and :func:`arun`, and the :class:`Run` that they return."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run directory, with what is computed from it. :func:`run` returns one; ``Run(Path("DIR"))`` opens one.
+    """A run directory with its scores, transcripts and report. :func:`run` returns one; ``Run(Path("DIR"))`` opens one.
 
-    ``run.failures`` says why questions failed; each one's ``transcript.final.error`` says it too.
+    ``run.failures`` counts the reasons why questions failed; ``transcript.final.error`` is the reason for one question.
     """
 
     path: Path
     meter: Meter | None = None
-    """What this process did for it; None for a run that was only opened."""
+    """Counters of the run in this process; None for a run that was only opened."""
 
     def __repr__(self) -> str:
         counts = ""
@@ -54,27 +54,27 @@ class Run:
 
     @property
     def spec(self) -> RunSpec:
-        """What the run is."""
+        """The specification of the run, from ``run.json``."""
         return read_spec(self.path)
 
     @property
     def scores(self) -> Mapping[str, Any]:
-        """Metric -> its estimate: ``value``, ``low`` and ``high`` (a 95 % interval), ``n`` questions."""
+        """Metric -> estimate: ``value``, ``low`` and ``high`` (a 95 % interval), ``n`` questions."""
         scores = self._scored
         own = {"correct": scores.correct} if scores.correct is not None else {}
         return {**own, **scores.metrics}
 
     @property
     def failures(self) -> Mapping[str, int]:
-        """Why questions failed: reason -> how many, the commonest first."""
+        """Why questions failed: reason -> number of questions, the most common first."""
         return self._scored.failures
 
     def transcripts(self) -> Iterator[Transcript]:
-        """The debates, in the order in which they ended."""
+        """The debates, in the order in which they finished."""
         return read_transcripts(self.path)
 
     def table(self) -> str:
-        """The scores as a table of plain text."""
+        """The scores as a plain-text table."""
         from madke.report.score_tables import score_table
         from madke.terminal import as_text
 
@@ -95,12 +95,12 @@ class Run:
 
 
 @suggesting
-def run(questions: Data, **asked: Any) -> Run:
-    """Debate every question; see :func:`arun`, which takes the same arguments. It works inside a running event loop.
+def run(questions: Data, **arguments: Any) -> Run:
+    """Debate every question; see :func:`arun` for the arguments. Also works inside a running event loop.
 
-    Outside of one, Ctrl-C lets calls under way end, so that none that is paid for is lost.
+    Outside one, Ctrl-C waits for the calls in flight, so that no paid call is lost.
     """
-    return finished(arun(questions, **{"signals": True, **asked}))
+    return finished(arun(questions, **{"signals": True, **arguments}))
 
 
 @suggesting
@@ -128,35 +128,34 @@ async def arun(
     listen: Listener | None = None,
     signals: bool = False,
 ) -> Run:
-    """Debate every question and write transcripts and calls into a directory. The same call again resumes it.
+    """Debate every question and write transcripts and calls into a directory. The same call again resumes the run.
 
     Args:
-        questions: A file as ``madke run`` takes it, or :class:`madke.Question` records, mappings of their fields, or
-            texts.
+        questions: A file as for ``madke run``, or :class:`madke.Question` records, mappings of their fields, or texts.
         protocol: A protocol's name, its folder, or a loaded variant.
         model: See :func:`madke.stream`.
         sources: See :func:`madke.stream`.
         task: The answer format of questions that name none: a name, or a :class:`madke.Task`.
-        out: The run directory. None: a temporary one that lives as long as the object that is returned.
-        options: How it is done: concurrency, limits, prices, endpoint, replay.
-        settings: Protocol field -> value, as ``--set`` takes them.
-        cast: Role -> model, above ``model``.
+        out: The run directory. None: a temporary one that exists as long as the returned object.
+        options: How to run it: concurrency, limits, prices, endpoint, replay.
+        settings: Protocol field -> value, as for ``--set``.
+        cast: Role -> model; overrides ``model``.
         prompts: A folder of your own protocols, searched first.
         pools: A pool file. None: pools are built into ``out``.
-        first_round: First-round stances from outside: a file of them, or a run.
+        first_round: Given first-round stances: a file of them, or a run.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        dataset: The published dataset whose format the file has. Default: our own JSON Lines.
-        ids: Only the questions of this list: a file of ids, or a shipped list's name.
-        limit: At most so many questions: the first ones, or with ``sample_seed`` a sample.
-        sample_seed: Draws the sample.
-        seed: Sampling seed; each call derives its own. None: the server's.
-        repeats: How often each question is debated.
-        listen: Hears every event of every debate, and :class:`madke.events.RunProgress`.
-        signals: Whether SIGINT, SIGTERM and SIGHUP, where this is the main thread, wait for the calls under way and end
-            the run with :class:`KeyboardInterrupt`.
+        dataset: The published dataset whose format the file has. Default: madke's own JSON Lines.
+        ids: Only the questions of this list: a file of ids, or the name of a shipped list.
+        limit: Maximum number of questions: the first ones, or with ``sample_seed`` a random sample.
+        sample_seed: Seed of that sample.
+        seed: Sampling seed; each call derives its own. None: the server chooses.
+        repeats: Number of debates per question.
+        listen: Receives every event of every debate, and :class:`madke.events.RunProgress`.
+        signals: Whether SIGINT, SIGTERM and SIGHUP (in the main thread) end the run with :class:`KeyboardInterrupt`
+            after the calls in flight have finished.
 
     Raises:
-        UserError: Something is not there, cannot be so, or the directory holds another run.
+        UserError: An input is missing or invalid, or the directory holds another run.
     """
     if options.sources_file is not None:
         use_sources_file(options.sources_file)
@@ -192,15 +191,16 @@ async def arun(
 
 
 def check_pools(job: Job, pools: Path | None) -> None:
-    """Refuse a pool file that nobody would read, and sources that nobody would ask."""
+    """Refuse a pool file or source specifications that the run would not use."""
     knowledge = job.protocol.knowledge
     if pools is None:
         return
     if knowledge is None:
-        raise UserError("--pools is given, but the protocol has no knowledge; name --sources, or leave it out")
-    named = [name for name, spec in job.spec.source_specs.items() if spec is not None]
-    if named and not knowledge.allow_search:
-        raise UserError(f"--sources {named[0]}=...: a pool file is given, so sources are only chosen by name")
+        raise UserError("--pools is given, but the protocol has no knowledge; add --sources or remove --pools")
+    with_spec = [name for name, spec in job.spec.source_specs.items() if spec is not None]
+    if with_spec and not knowledge.allow_search:
+        name = with_spec[0]
+        raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
 
 
 run.__signature__ = signature(arun)  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Debate:
-    """One question's debate, when it is over."""
+    """The finished debate of one question."""
 
     transcript: Transcript
 
@@ -44,12 +44,12 @@ class Debate:
 
     @property
     def answer(self) -> str | None:
-        """The final answer; None where the debate failed or abstained (``transcript.status``)."""
+        """The final answer; None if the debate failed or abstained (``transcript.status``)."""
         return self.transcript.answer
 
     @property
     def error(self) -> str | None:
-        """Why the debate failed; None where it did not."""
+        """Why the debate failed; None if it did not."""
         return self.transcript.final.error
 
     @property
@@ -65,15 +65,15 @@ class Debate:
 
 
 @suggesting
-def ask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
-    """Debate one question; see :func:`stream`, which takes the same arguments. It works inside a running event loop."""
-    return finished(aask(question, **asked))
+def ask(question: str | Question | Mapping[str, Any], **arguments: Any) -> Debate:
+    """Debate one question; see :func:`stream` for the arguments. Also works inside a running event loop."""
+    return finished(aask(question, **arguments))
 
 
 @suggesting
-async def aask(question: str | Question | Mapping[str, Any], **asked: Any) -> Debate:
-    """Debate one question; see :func:`stream`, which takes the same arguments."""
-    async for event in stream(question, **asked):
+async def aask(question: str | Question | Mapping[str, Any], **arguments: Any) -> Debate:
+    """Debate one question; see :func:`stream` for the arguments."""
+    async for event in stream(question, **arguments):
         if isinstance(event, DebateFinished):
             return Debate(transcript=event.transcript)
     raise AssertionError("a stream ends with its transcript")
@@ -95,39 +95,39 @@ async def stream(
     seed: int | None = None,
     options: RunOptions = USUAL,
 ) -> AsyncGenerator[Event, None]:
-    """Debate one question and tell what happens.
+    """Debate one question and yield its events.
 
     Nothing is written to disk. Leaving the loop early cancels the debate.
 
     Args:
         question: Its text, or a record or mapping with choices or gold answers.
-        model: Who debates: a name as ``--model`` takes it, a :class:`madke.ChatModel`, a function of messages to a
-            text (sync or async), or role -> one of these, ``"*"`` for the roles that are not named.
+        model: A name as for ``--model``, a :class:`madke.ChatModel`, a function from messages to text (sync or async),
+            or role -> one of these, with ``"*"`` for the other roles.
         protocol: A protocol's name, its folder, or a loaded variant.
-        sources: As ``--sources`` takes them, :class:`madke.Source` objects, or name -> specification or object.
+        sources: A text as for ``--sources``, :class:`madke.Source` objects, or name -> specification or object.
             Default: the protocol's own.
-        task: The answer format. Default: ``choice`` where there are choices, else ``short_answer``.
-        choices: The options of a multiple choice.
-        cast: Role -> model, above ``model``.
-        settings: Protocol field -> value, as ``--set`` takes them: ``{"rounds": 2}``.
+        task: The answer format. Default: ``choice`` if there are choices, else ``short_answer``.
+        choices: The options of a multiple-choice question.
+        cast: Role -> model; overrides ``model``.
+        settings: Protocol field -> value, as for ``--set``: ``{"rounds": 2}``.
         prompts: A folder of your own protocols, searched first.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        seed: Sampling seed; each call derives its own. Default: the server's.
-        options: Of these ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` count.
+        seed: Sampling seed; each call derives its own. Default: the server chooses.
+        options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` are used.
 
     Yields:
         :class:`madke.events.PoolReady`, the debate's events, and last :class:`madke.events.DebateFinished`.
 
     Raises:
-        UserError: Something is not there or cannot be so.
+        UserError: An input is missing or invalid.
     """
     if options.sources_file is not None:
         use_sources_file(options.sources_file)
-    asked = {"question": question} if isinstance(question, str) else question
-    if choices and isinstance(asked, Mapping):
-        asked = {**asked, "choices": tuple(choices)}
+    record = {"question": question} if isinstance(question, str) else question
+    if choices and isinstance(record, Mapping):
+        record = {**record, "choices": tuple(choices)}
     job = prepared(
-        [asked],
+        [record],
         protocol=protocol,
         prompts=prompts,
         settings=settings,
@@ -138,15 +138,15 @@ async def stream(
         answer_scorer=answer_scorer,
         seed=seed,
     )
-    async with aclosing(told(job, options)) as events:
+    async with aclosing(events_of(job, options)) as events:
         async for event in events:
             yield event
 
 
-async def told(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
-    """The events of a job's only question."""
+async def events_of(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
+    """Yield the events of a job with one question."""
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    work = asyncio.create_task(_debated(job, options, events))
+    work = asyncio.create_task(_run_debate(job, options, events))
     work.add_done_callback(lambda _: events.put_nowait(None))
     try:
         while (event := await events.get()) is not None:
@@ -157,13 +157,13 @@ async def told(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | None]) -> None:
+async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event | None]) -> None:
     (question,) = job.questions
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
     try:
-        pool = await asyncio.to_thread(_retrieved, job, from_thread(events.put_nowait))
+        pool = await asyncio.to_thread(_retrieve_pool, job, from_thread(events.put_nowait))
         live = live_search(job)
         events.put_nowait(PoolReady(question=question.id, pool=pool))
         await job.debated(
@@ -179,7 +179,7 @@ async def _debated(job: Job, options: RunOptions, events: asyncio.Queue[Event | 
         await asyncio.to_thread(job.close)
 
 
-def _retrieved(job: Job, listen: Listener) -> KnowledgePool:
+def _retrieve_pool(job: Job, listen: Listener) -> KnowledgePool:
     knowledge = job.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
@@ -187,6 +187,6 @@ def _retrieved(job: Job, listen: Listener) -> KnowledgePool:
     return pool_of(record, knowledge)
 
 
-# They pass everything on.
+# Both pass all arguments to stream.
 ask.__signature__ = signature(stream)  # type: ignore[attr-defined]
 aask.__signature__ = signature(stream)  # type: ignore[attr-defined]

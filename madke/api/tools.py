@@ -1,4 +1,4 @@
-"""What goes with runs: scores, comparisons, pools and indexes."""
+"""Functions around runs: scores, comparisons, pools and indexes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[
     Args:
         run: A run, or its directory.
         grader: A model that grades answers, by name.
-        scorers: Name -> command of scorers outside.
+        scorers: Name -> command of external scorers.
 
     Raises:
-        UserError: It is no run, or a grader or scorer failed.
+        UserError: It is not a run, or a grader or scorer failed.
     """
     from madke.scoring.scored import score_run
 
@@ -36,10 +36,10 @@ def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[
 
 
 def compare(*runs: Run | str | Path) -> Comparison:
-    """Set two or more runs side by side, over the questions that all of them hold, with paired tests.
+    """Compare two or more runs over the questions that all of them hold, with paired tests.
 
     Raises:
-        UserError: One is no run, or they share no question.
+        UserError: One is not a run, or they share no question.
     """
     from madke.report.comparison import compare_runs
 
@@ -60,20 +60,20 @@ def build_pools(
     """Retrieve a pool of passages for every question, and write a pool file.
 
     ``questions``, ``dataset``, ``ids``, ``limit`` and ``sample_seed`` are as for :func:`madke.run`, ``sources`` as for
-    :func:`madke.stream`; each is asked for ``k`` passages.
+    :func:`madke.stream`; each source returns up to ``k`` passages.
 
     Returns:
-        Source name -> for how many questions it found something, or failed.
+        Source name -> for how many questions it found passages, or failed.
 
     Raises:
-        UserError: A source cannot be asked, or the file cannot be written.
+        UserError: A source cannot be opened, or the file cannot be written.
     """
     from madke.knowledge.named import open_source
 
-    asked = questions_of(questions, dataset=dataset, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
+    records = questions_of(questions, dataset=dataset, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
     specs, own = source_specs(sources, ())
     opened = [open_source(name, own.get(name, spec)) for name, spec in specs.items()]
-    return _pools.build_pools(asked, opened, k, Path(out))
+    return _pools.build_pools(records, opened, k, Path(out))
 
 
 def _path(run: Run | str | Path) -> Path:

@@ -48,11 +48,11 @@ def command(
 
 
 async def _transcript(job: Job, options: RunOptions) -> Transcript:
-    from madke.api.one_question import told
+    from madke.api.one_question import events_of
     from madke.cli.progress import show_source
     from madke.core.events import DebateFinished, SourceOpened
 
-    async for event in told(job, options):
+    async for event in events_of(job, options):
         if isinstance(event, SourceOpened):
             show_source(event.name, event.spec, event.description)
         if isinstance(event, DebateFinished):

@@ -1,1 +1,1 @@
-"""Plain records and small Protocols that every room shares. Imports nothing of ours."""
+"""Plain records and small Protocols that every other package uses. Imports no other package of madke."""

@@ -1,4 +1,4 @@
-"""Addresses of servers as names, files and logs may show them, and how long a server asks its clients to wait."""
+"""Server addresses without secrets, for names, files and logs, and the wait time that a response asks for."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hashlib import sha256
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 SECRET = 8
-"""Characters that a secret has at least; shorter values (``none``, ``EMPTY``, ``ollama``) are placeholders."""
+"""Least length of a secret in characters; shorter values (``none``, ``EMPTY``, ``ollama``) are placeholders."""
 
 _API_WORDS = re.compile(
     r"v\d+(?:(?:alpha|beta)\d*)?|api|openai|chat|completions|compatible-mode|compatibility|inference|deployments|models"
     r"|endpoints|serving-endpoints|applications|projects|accounts|gateway"
 )
-"""Parts of a path that the APIs themselves prescribe."""
+"""Path segments that belong to public APIs, so they are not secrets."""
 
 
 def bare_url(url: str) -> str:
-    """The URL without user, password, query and trailing slash; where it is none, words for it."""
+    """The URL without user, password, query and trailing slash; "the base URL" if it cannot be parsed."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -30,31 +30,31 @@ def bare_url(url: str) -> str:
 
 
 def public_url(url: str) -> str:
-    """The bare URL with a short hash for each part of its path that may be a secret, such as a gateway's token."""
+    """The bare URL with each path segment that may be a secret, such as a gateway's token, replaced by a short hash."""
     bare = bare_url(url)
     if "://" not in bare:
         return bare
     parts = urlsplit(bare)
-    return urlunsplit(parts._replace(path="/".join(map(_shown, parts.path.split("/")))))
+    return urlunsplit(parts._replace(path="/".join(map(_masked, parts.path.split("/")))))
 
 
 def without_path_secrets(text: str, url: str) -> str:
-    """A text in which a server may have repeated the URL that it was asked at."""
+    """The text with possible secrets of the URL's path replaced by hashes; servers repeat the URL in errors."""
     for part in urlsplit(url).path.split("/"):
-        if (shown := _shown(part)) != part:
-            text = text.replace(part, shown).replace(unquote(part), shown)
+        if (masked := _masked(part)) != part:
+            text = text.replace(part, masked).replace(unquote(part), masked)
     return text
 
 
-def _shown(part: str) -> str:
+def _masked(part: str) -> str:
     harmless = len(part) < SECRET or _API_WORDS.fullmatch(part)
     return part if harmless else f"~{sha256(part.encode()).hexdigest()[:8]}"
 
 
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Seconds, 0 or more, that a response's headers (by lower-case name) ask us to wait; None where they do not say.
+    """Seconds (>= 0) to wait according to a response's headers (lower-case names); None if they do not say.
 
-    ``now`` is Unix time, by default the present; a Retry-After may be a date.
+    A Retry-After may be a date; ``now`` is Unix time, by default the current time.
     """
     try:
         if (milliseconds := headers.get("retry-after-ms")) is not None:
@@ -65,6 +65,6 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
             seconds = float(value)
         else:
             seconds = email.utils.parsedate_to_datetime(value).timestamp() - (time.time() if now is None else now)
-    except (ValueError, OverflowError, OSError):  # the last two for years that no clock has
+    except (ValueError, OverflowError, OSError):  # the last two: years out of range
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

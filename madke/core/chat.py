@@ -1,4 +1,4 @@
-"""Messages in, a completion out: the one small Protocol behind every model."""
+"""The interface of every model: messages in, a completion out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Purpose:
-    """What a call is for. It keeps two calls with identical prompts apart, in the store and in seeds."""
+    """What a call is for. It distinguishes calls with identical prompts in the call store and in seeds."""
 
     question: str
     stage: str
@@ -35,7 +35,7 @@ class Purpose:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatRequest:
-    """Everything one call needs."""
+    """One model call: messages, purpose and parameters."""
 
     messages: tuple[Message, ...]
     purpose: Purpose
@@ -44,7 +44,7 @@ class ChatRequest:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     on_delta: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
-    """Called with each part of the reply, by a model that streams. In no key; left out where a request is pickled."""
+    """A streaming model calls it with each part of the reply. Not part of the store's key, and not pickled."""
 
     def __getstate__(self) -> list[Any]:
         return [None if item.name == "on_delta" else getattr(self, item.name) for item in fields(self)]
@@ -61,64 +61,64 @@ class Usage:
     reasoning_tokens: int = 0
     """Of ``completion_tokens``: those of hidden reasoning."""
     estimated: bool = False
-    """The provider sent no usage; these figures are our estimate."""
+    """The provider sent no usage; these figures are estimates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Completion:
-    """What came back. A call that did not succeed is a value too, with its reason."""
+    """The result of one call. A failed call is a completion too, with the reason in ``error``."""
 
     text: str = ""
     """Empty unless ``outcome`` is ``ok``, ``refused`` or ``filtered``."""
     reasoning: str = ""
-    """Hidden reasoning from a field of its own: stored, never parsed or shown."""
+    """Hidden reasoning that the server sent separately: stored, never parsed or shown."""
     outcome: Outcome = "ok"
     error: str | None = None
     finish_reason: str = "stop"
-    """The provider's word: ``stop``, ``length``, ``content_filter``, ..."""
+    """As the provider names it: ``stop``, ``length``, ``content_filter``, ..."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
-    """Wall time, without waiting for our own limiter."""
+    """Wall time, without the wait for madke's own limiter."""
     attempts: int = 1
     paid: bool = True
-    """False where a shared call store answered."""
+    """False if another run's call in a shared call store answered."""
 
 
 class ChatModel(Protocol):
-    """Whoever can answer a chat. It may also have ``async aclose()``."""
+    """A chat model. It may also have ``async aclose()``."""
 
     name: str
-    """Identifies the model, wherever it is asked; part of the call store's key."""
+    """Identifies the model, at whatever address it is served; part of the call store's key."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request. A failed call is a completion with its reason; nothing is raised."""
+        """Answer one request. Does not raise: a failed call returns a completion with its reason."""
 
 
 @runtime_checkable
 class Paced(Protocol):
-    """A model whose endpoint says when it can be asked again."""
+    """A model whose endpoint tells how long to wait before the next call."""
 
     @property
     def hold(self) -> float:
-        """Seconds from now for which no call should begin."""
+        """Seconds from now during which no call should start."""
 
 
 @runtime_checkable
 class Closable(Protocol):
-    """A model that holds something open: connections, a thread."""
+    """A model that holds resources: connections, a thread."""
 
     async def aclose(self) -> None:
-        """Close it, in the event loop in which it was used."""
+        """Release them, in the event loop in which the model was used."""
 
 
 def call_seed(seed: int | None, purpose: Purpose) -> int | None:
-    """The seed of one call, in 0 .. 2**31 - 1: a hash of the run's seed (None stays None) and what the call is for."""
+    """The seed of one call, in 0 .. 2**31 - 1: a hash of the run's seed (None stays None) and the call's purpose."""
     p = purpose
     return None if seed is None else _hashed((seed, p.question, p.stage, p.agent, p.round, p.sample, p.repeat))
 
 
 def retry_seed(seed: int | None, attempt: int) -> int | None:
-    """The seed of the second or a later ``attempt`` of a call, from the call's own; None stays None."""
+    """The seed of the second or a later ``attempt`` of a call, from the call's seed; None stays None."""
     return None if seed is None else _hashed((seed, attempt))
 
 
@@ -127,5 +127,5 @@ def _hashed(parts: tuple[object, ...]) -> int:
 
 
 def fields_of(record: ChatRequest | Completion | Purpose | Usage) -> dict[str, Any]:
-    """Field -> value: :func:`dataclasses.asdict` of one level, at a tenth of its time."""
+    """Field -> value: a :func:`dataclasses.asdict` that does not recurse, ten times as fast."""
     return {name: getattr(record, name) for name in record.__slots__}

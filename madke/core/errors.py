@@ -1,4 +1,4 @@
-"""Errors with a name: bad input, a model call that did not succeed, a name that is not known."""
+"""Exceptions: bad input, a failed model call, an unknown name."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ RENAMED = {
     "most": "max_passages",
     "requery": "allow_search",
 }
-"""Former name -> present name of options, settings and fields. The refusal of a former name gives the present one."""
+"""Former name -> present name of options, settings and fields. Errors for a former name suggest the present one."""
 
 
 class UserError(Exception):
-    """Bad input, said in one line for the person who can mend it. The CLI prints it and exits 2.
+    """Bad input, explained in one line for the user. The CLI prints it and exits with status 2.
 
     Args:
         message: What was found and what was expected.
@@ -42,43 +42,43 @@ class CallError(Exception):
     """One attempt at a model call failed. Only ``madke.llm`` raises and catches it."""
 
     reason: str
-    """In words fit for a transcript (no secrets)."""
+    """For the transcript; holds no secrets."""
     _: KW_ONLY
     retryable: bool
     """Whether the same request may succeed later (408, 409, 429, 5xx, connection, timeout)."""
     retry_after: float | None = None
-    """Seconds the server asked us to wait."""
+    """Seconds that the server asked to wait."""
     overloaded: bool = False
-    """Whether less should be asked (429, 503)."""
+    """Whether to send fewer calls at a time (429, 503)."""
     timed_out: bool = False
-    """Whether the server may have worked on it, and may charge for it."""
+    """Whether the server may have processed the request and may charge for it."""
 
     def __str__(self) -> str:
         return self.reason
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that is none of the known ones, with the nearest as a suggestion."""
+    """The error for a name that is not among the known ones; it suggests the nearest."""
     options = sorted(known)
     return UserError(f"unknown {kind} {name!r}; {_hint(name, options, '? ')}known: {', '.join(options)}")
 
 
 def suggesting(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, whose TypeError for an unknown keyword names the nearest one of its signature."""
+    """Decorator: the TypeError for an unknown keyword suggests the nearest parameter of the function."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         known = signature(call).parameters
-        if strange := [name for name in kwargs if name not in known]:
-            hint = _hint(strange[0], known, "?") or f"it takes: {', '.join(known)}"
-            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {strange[0]!r}; {hint}")
+        if unexpected := [name for name in kwargs if name not in known]:
+            hint = _hint(unexpected[0], known, "?") or f"it takes: {', '.join(known)}"
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unexpected[0]!r}; {hint}")
         return function(*args, **kwargs)
 
     return call
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody probably meant: the present one of a former name, or the most similar; else None."""
+    """The known name that was probably meant: a former name's present one, or the most similar; None if none is."""
     options = list(known)
     renamed = [option for option in options if name in RENAMED and option.startswith(RENAMED[name])]
     return next(iter(renamed or difflib.get_close_matches(name, options, n=1)), None)

@@ -1,7 +1,7 @@
-"""What a debate tells while it goes on, and a run: frozen records for whoever listens.
+"""Events that a debate and a run send to listeners while they run.
 
-A listener is called synchronously, where the event happens: one at a time, in order. Calls of a round interleave;
-``purpose`` says which is which.
+A listener is called synchronously, one event at a time, in order. The calls of a round interleave; ``purpose``
+identifies each.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from madke.core.transcript import Round, Search, Selection, Stance, Transcript, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """Something that happened."""
+    """Base class of all events."""
 
     question: str
-    """Its id."""
+    """The question's id."""
     repeat: int = 0
     at: float = 0.0
-    """Seconds since the debate began, by the caller's clock; 0 without one."""
+    """Seconds since the debate began, by the caller's clock; 0 without a clock."""
 
 
 Listener = Callable[[Event], None]
-"""Whoever hears events. It changes nothing; what it raises is logged as a bug and goes no further."""
+"""A function that receives events. It cannot change the debate; an exception in it is logged as a bug, not raised."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class DebateStarted(Event):
     """A debate begins."""
 
     pool: KnowledgePool
-    """Numbered as prompts show it; empty where the protocol has no knowledge."""
+    """Numbered as in prompts; empty if the protocol has no knowledge."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,7 @@ class RoundStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallStarted(Event):
-    """A model is about to be asked. A prompt that is too long is shortened and asked again, as another call."""
+    """A model call starts. A prompt that is too long is shortened and sent again, as another call."""
 
     purpose: Purpose
     request: ChatRequest
@@ -55,7 +55,7 @@ class CallStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallDelta(Event):
-    """Part of a reply as a model streams it, where ``deltas`` were asked for. A repeated attempt begins anew."""
+    """Part of a streamed reply, if ``deltas`` were requested. A retry starts the reply again."""
 
     purpose: Purpose
     text: str
@@ -63,7 +63,7 @@ class CallDelta(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallFinished(Event):
-    """A call has ended, well or not; see ``completion.outcome``."""
+    """A call has ended; ``completion.outcome`` tells whether it succeeded."""
 
     purpose: Purpose
     completion: Completion
@@ -77,28 +77,28 @@ class _Turn(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelectionMade(_Turn):
-    """A debater chose knowledge, or its call for that failed."""
+    """A debater chose knowledge, or its selection call failed."""
 
     selection: Selection
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchMade(_Turn):
-    """A search that a debater asked for was answered; what it found is in the pool."""
+    """A debater's search has ended; the passages it found are in the pool."""
 
     search: Search
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StanceGiven(_Turn):
-    """A debater spoke, or failed to; or its stance was given from outside."""
+    """A debater spoke or its call failed; or its stance was given from outside."""
 
     stance: Stance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerdictGiven(Event):
-    """The judge's verdict on round ``n``; without a call where fewer than two debaters are left."""
+    """The judge's verdict on round ``n``. With fewer than two debaters left, no call is made for it."""
 
     n: int
     verdict: Verdict
@@ -106,7 +106,7 @@ class VerdictGiven(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundEnded(Event):
-    """A round is over, with all that followed its turns."""
+    """A round is over, including the calls after its turns."""
 
     round: Round
 
@@ -120,14 +120,14 @@ class DebateFinished(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolReady(Event):
-    """Of the runner: a question's pool was retrieved, or read."""
+    """From the runner: a question's pool was retrieved or read from a file."""
 
     pool: KnowledgePool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceOpened(Event):
-    """Of the runner: a source can be asked."""
+    """From the runner: a source is open for searches."""
 
     name: str
     spec: str | None
@@ -136,7 +136,7 @@ class SourceOpened(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolProgress(Event):
-    """Of the runner: how many of the questions without a pool have one now."""
+    """From the runner: how many of the ``total`` questions that need a pool have one now."""
 
     done: int
     total: int
@@ -144,26 +144,27 @@ class PoolProgress(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolsReady(Event):
-    """Of the runner: all pools are there; source name -> what it found."""
+    """From the runner: all pools are complete; source name -> its counts."""
 
     found: Mapping[str, SourceCounts]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunProgress(Event):
-    """Of the runner: its counters, of this process. ``at`` is seconds since the run began in it."""
+    """From the runner: its counters in this process. ``at`` is seconds since this process started the run."""
 
     question: str = ""
-    """The question that has just ended, if one has."""
+    """The question that has just ended, or empty."""
     done: int
-    """Questions that ended, each repeat counted."""
+    """Questions that have ended; each repeat counts."""
     total: int
-    """With those that were resumed."""
+    """All questions of the run, including ``resumed``."""
     resumed: int = 0
+    """Questions that earlier processes finished."""
     failed: int = 0
-    """Of ``done``."""
+    """Questions of ``done`` that failed."""
     calls: int = 0
-    """Calls that ended and that no store answered."""
+    """Calls that ended, without those answered by the call store."""
     failed_calls: int = 0
     too_long: int = 0
     retries: int = 0
@@ -174,8 +175,8 @@ class RunProgress(Event):
     in_flight: int = 0
 
 
-def heedless(listen: Listener) -> Listener:
-    """The listener, but nothing that it raises reaches the caller: each kind of event logs it once, as a bug."""
+def never_raising(listen: Listener) -> Listener:
+    """Wrap a listener so that it never raises: exceptions are logged as bugs, once for each kind of event."""
     logged: set[type[Event]] = set()
 
     def hear(event: Event) -> None:
@@ -185,6 +186,6 @@ def heedless(listen: Listener) -> Listener:
             if type(event) not in logged:
                 logged.add(type(event))
                 log = logging.getLogger(__name__)
-                log.exception("a listener failed at %s; this is a bug in it", type(event).__name__)
+                log.exception("a listener failed on %s; this is a bug in the listener", type(event).__name__)
 
     return hear

@@ -1,4 +1,4 @@
-"""Retrieved text, and who can be asked for it."""
+"""Retrieved passages, pools of them, and the interface of sources."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class Passage:
     score: float
     """Comparable only within one source and query."""
     rank: int
-    """0-based, within the source's answer."""
+    """0-based, within the source's result."""
     url: str | None = None
     retrieved_at: str | None = None
-    """ISO 8601, UTC; where the source's answers change over time."""
+    """ISO 8601, UTC; set for sources whose results change over time."""
     date: str | None = None
-    """When it was published, in the source's own words."""
+    """When it was published, as the source writes it."""
 
     @property
     def dedup_keys(self) -> set[str]:
-        """Two passages that share one are the same: the words, whatever stands between them, and the URL."""
+        """The passage's words without punctuation, and its URL. Passages that share a key are duplicates."""
         words = " ".join(re.findall(r"\w+", self.text.casefold()))
         return {f"text {words or self.text}"} | ({f"url {self.url}"} if self.url else set())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hits:
-    """What one source returned for one query: passages in rank order, or the reason why not."""
+    """What one source returned for one query: passages in rank order, or the reason for a failure."""
 
     passages: tuple[Passage, ...] = ()
     error: str | None = None
@@ -44,7 +44,7 @@ class Hits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnowledgePool:
-    """The numbered passages of one question: ``passages[n]`` carries number ``n`` wherever it is shown."""
+    """The numbered passages of one question: ``passages[n]`` has the number ``n`` in every prompt and report."""
 
     passages: tuple[Passage, ...] = ()
     partial: Mapping[str, str] = field(default_factory=dict)
@@ -56,14 +56,14 @@ EMPTY_POOL = KnowledgePool()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceCounts:
-    """What one source came back with, in questions."""
+    """How one source answered, counted in questions."""
 
     asked: int = 0
     found: int = 0
     """Questions with at least one passage."""
     failed: int = 0
     reason: str | None = None
-    """Of the first failure."""
+    """Reason of the first failure."""
 
 
 class Source(Protocol):
@@ -75,7 +75,7 @@ class Source(Protocol):
 
     name: str
     description: str
-    """What serves it; written into pool files."""
+    """The index or service behind it; written into pool files."""
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits] | Awaitable[list[Hits]]:
         """The best ``k`` passages for each query, in their order; ``Hits(error=...)`` for one that fails."""

@@ -1,4 +1,4 @@
-"""What is asked."""
+"""The question record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Question:
     """One question (or claim) of a dataset."""
 
     id: str = ""
-    """Unique within its dataset. Without one, :func:`madke.run` and :func:`madke.ask` make one from the text."""
+    """Unique within its dataset. If empty, :func:`madke.run` and :func:`madke.ask` make one from the text."""
     question: str
     """The text; also the retrieval query, verbatim."""
     answers: tuple[str, ...] = ()
@@ -22,4 +22,4 @@ class Question:
     choices: tuple[str, ...] = ()
     """The options of a ``choice``, without letters, in order A, B, C, ..."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the dataset says. Scoring reads ``dataset``."""
+    """Further fields of the dataset. Scoring reads ``dataset``."""

@@ -1,4 +1,4 @@
-"""Names that stand for code: our own, those of installed plugins, and ``module:object``."""
+"""Names for code: built-in ones, those of installed plugins, and ``module:object``."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Our own values of one kind and those of plugins, by name; an entry point is loaded when it is first asked for.
+    """Name -> value of one kind: built-in values, and those of plugins, loaded on first use.
 
-    A name of the form ``module:object`` is imported when it is looked up: do so only where the user named it, never
-    with a name out of data (``in`` tells whether that has happened).
+    Looking up a name of the form ``module:object`` imports it. Do so only with names from the user, never with names
+    from data (``in`` imports nothing: it tells whether the name was looked up before).
 
     Args:
         kind: What the values are, for errors: ``task``.
-        own: Name -> value.
-        group: The entry points, such as ``madke.tasks``.
-        check: Says what is wrong with a value that is not ours; None: nothing.
-        adapt: Makes a value of name and object, where it is not ours; raises a UserError for what cannot be one.
+        own: The built-in values.
+        group: The group of entry points, such as ``madke.tasks``.
+        check: Returns what is wrong with a value that is not built in, or None.
+        adapt: Makes a value from a name and an object that is not built in; raises a UserError if it cannot.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Registry(Mapping[str, T], Generic[T]):
         self._named: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> T:
-        """The value of that name; a UserError if there is none (it tells the nearest), or it cannot be imported."""
+        """The value of that name; a UserError if the name is unknown or cannot be imported."""
         if name not in self._values:
             if name in self._plugins:
-                self._values[name] = self._made(name, self._plugins[name].load)
+                self._values[name] = self._adapted(name, self._plugins[name].load)
             elif ":" in name:
-                self._values[name] = self._made(name, partial(imported, name))
+                self._values[name] = self._adapted(name, partial(imported, name))
             else:
                 raise unknown(self.kind, name, self)
         return self._values[name]
@@ -69,10 +69,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._values or name in self._plugins
 
     def add(self, name: str, value: T) -> T:
-        """Add a value for this process; a later one of that name takes its place.
+        """Add a value in this process, or replace one that was added before.
 
         Raises:
-            UserError: The name is one of ours, or of a package's.
+            UserError: The name is built in, or belongs to a plugin.
         """
         if (name in self._own or name in self._plugins) and self[name] is not value:
             raise UserError(f"there is a {self.kind} {name!r} already; choose another name")
@@ -80,10 +80,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return value
 
     def name_of(self, value: object) -> str:
-        """The name of a value that is given by name or as an object; a UserError if it cannot be used.
+        """The name of a value that is given as a name or as an object; a UserError if it cannot be used.
 
-        An object is known from then on by its qualified name, ``module:object``, by which another process finds it if
-        it can import the module. A later object of that name takes its place.
+        An object is registered under its qualified name, ``module:object``; another process that can import the module
+        finds it by that name. A later object with the same name replaces it.
         """
         if isinstance(value, str):
             self[value]
@@ -92,12 +92,12 @@ class Registry(Mapping[str, T], Generic[T]):
             return known
         name = qualified_name(value)
         if self._named.get(name) is not value:
-            self._values[name] = self._made(name, lambda: value)
+            self._values[name] = self._adapted(name, lambda: value)
             self._named[name] = value
         return name
 
     def code(self, name: str) -> str | None:
-        """Which code a name stands for, for the record: ``package 1.0, module:object``; None for our own."""
+        """Where the code of a name comes from: ``package 1.0, module:object``; None for a built-in name."""
         if name in self._plugins:
             point = self._plugins[name]
             return f"{point.dist.name} {point.dist.version}, {point.value}" if point.dist else point.value
@@ -109,29 +109,29 @@ class Registry(Mapping[str, T], Generic[T]):
         for point in entry_points(group=self._group):
             if point.name in self._values or point.name in found:
                 of = point.dist.name if point.dist else point.value
-                raise UserError(f"the package {of} brings a {self.kind} {point.name!r}, and there is one already")
+                raise UserError(f"the package {of} defines a {self.kind} {point.name!r}, which exists already")
             found[point.name] = point
         return found
 
-    def _made(self, name: str, load: Callable[[], Any]) -> T:
+    def _adapted(self, name: str, load: Callable[[], Any]) -> T:
         try:
             value = load()
             wrong = self._check(value)
-            made = self._adapt(name, value)
+            adapted = self._adapt(name, value)
         except UserError:
             raise
-        except Exception as error:  # somebody else's module: whatever it raises is told, not shown as ours
+        except Exception as error:  # another package's module can raise anything
             raise UserError(f"{self.kind} {name!r} cannot be imported: {type(error).__name__}: {error}") from error
         if wrong:
             raise UserError(f"{self.kind} {name!r} {wrong}")
-        return made
+        return adapted
 
 
 def qualified_name(value: object) -> str:
-    """``module:object`` of a function or a class; of another object that of its class.
+    """``module:object`` of a function or a class; for another object that of its class.
 
-    Functions that share such a name (lambdas, those made inside a function, partial ones) are told apart by a hash of
-    their code and of the plain values that they hold.
+    Functions that share such a name (lambdas, nested functions, partials) also get a hash of their code and of the
+    plain values that they hold.
     """
     held: list[object] = []
     while isinstance(value, partial):
@@ -146,7 +146,7 @@ def qualified_name(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """What a value is in every process: code and containers by what they hold, objects by their class."""
+    """A value whose repr is the same in every process: code and containers by their content, objects by their class."""
     if isinstance(value, CodeType):
         return [value.co_code, value.co_names, _plain(value.co_consts)]
     if isinstance(value, Mapping):
@@ -159,7 +159,7 @@ def _plain(value: object) -> object:
 
 
 def imported(name: str) -> Any:
-    """The object that ``module:object`` names; its module may lie in the working directory, for it was named.
+    """The object that ``module:object`` names; its module may be in the working directory.
 
     Raises:
         UserError: The module has no such object.
@@ -167,7 +167,7 @@ def imported(name: str) -> Any:
     """
     module_name, _, path = name.partition(":")
     before = sys.path
-    # Only while this module is imported: later imports must find nothing in the working directory.
+    # Only during this import: later imports must not search the working directory.
     sys.path = [*before, str(Path.cwd())]
     try:
         value: Any = importlib.import_module(module_name)

@@ -1,4 +1,4 @@
-"""The whole record of one question. Everything that is scored or shown is computed from it."""
+"""The complete record of one question's debate. All scores and reports are computed from it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 ParseStatus = Literal["ok", "abstained", "failed"]
-"""``ok``: a value was read. ``abstained``: text, but no value in it. ``failed``: the call failed."""
+"""``ok``: a value was read. ``abstained``: the text holds no value. ``failed``: the call failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Truncation:
-    """What was left out of a prompt because the model found it too long."""
+    """What was left out of a prompt that was too long for the model."""
 
     stances: int = 0
-    """Earlier stances, the oldest first."""
+    """How many earlier stances; the oldest are dropped first."""
     passages: tuple[int, ...] = ()
-    """Pool numbers, the lowest-ranked."""
+    """Pool numbers; the lowest-ranked are dropped first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,19 +36,19 @@ class Selection(_Called):
 
     ids: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
-    """Numbers it named beyond the allowed count."""
+    """Numbers that it named beyond the limit."""
     status: ParseStatus = "ok"
     rule: str = ""
-    """The parser rule that fired; ``no_found``: the debater declined all knowledge."""
+    """The parser rule that matched; ``no_found``: the debater declined all knowledge."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """A search that a debater asked for with its selection."""
+    """A search that a debater requested with its selection."""
 
     query: str
     ids: tuple[int, ...] = ()
-    """Pool numbers of what it found, in the pool already or not."""
+    """Pool numbers of the passages found, including those that the pool held before."""
     error: str | None = None
 
 
@@ -57,20 +57,20 @@ class Stance(_Called):
     """What a debater said in a round, and the answer read from it (Eq. 3 and 4)."""
 
     stage: str = "speak"
-    """``speak`` before it had read anybody, ``reply`` after."""
+    """``speak`` if it had read no stance yet, else ``reply``."""
     answer: str | None = None
     status: ParseStatus = "ok"
     rule: str = ""
     confidence: float | None = None
-    """0 .. 1; None where it is not asked for or cannot be read."""
+    """0 .. 1; None if it is not asked for or cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reflection(_Called):
-    """What a debater found when it scrutinised its own stance."""
+    """A debater's review of its own stance."""
 
     satisfied: bool | None
-    """None: it could not be read."""
+    """None: the reply could not be read."""
     rule: str = ""
 
 
@@ -83,7 +83,7 @@ class Turn:
     selection: Selection | None = None
     search: Search | None = None
     reads: tuple[str, ...] = ()
-    """Whose stances it read, in the order shown; where the stance has a cut, not the first ones."""
+    """Whose stances it read, in the order shown. ``stance.truncated`` counts those dropped from the start."""
     reflection: Reflection | None = None
 
 
@@ -94,7 +94,7 @@ class Verdict(_Called):
     consensus: bool | None
     """Whether the debate is settled. None: no verdict could be read, or fewer than two debaters were left."""
     side: str | None = None
-    """The debater whom the judge sides with."""
+    """The debater that the judge supports."""
     answer: str | None = None
     reason: str = ""
     rule: str = ""
@@ -102,36 +102,36 @@ class Verdict(_Called):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Digest(_Called):
-    """The summarizer's account of what was said so far, which the next round reads."""
+    """The summarizer's summary of the debate so far, which the next round reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Final(_Called):
-    """How the answer was taken (Eq. 6 for a summarizer)."""
+    """The final answer and where it comes from (Eq. 6 for a summarizer)."""
 
     by: str
-    """The finish rule, or the role that took the answer: ``summarizer``, ``judge``."""
+    """The finish rule, or the role that gave the answer: ``summarizer``, ``judge``."""
     answer: str | None = None
     status: ParseStatus = "ok"
     rule: str = ""
     agent: str | None = None
-    """Whose answer was taken, where the rule picks one debater."""
+    """Whose answer it is, if the rule picks one debater."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """What the rule weighed: debater -> overlap or quality, or answer -> weight."""
+    """What the rule compares: debater -> overlap or quality, or answer -> weight."""
     tie: bool = False
     """Several answers had equal support, or a summarized debate ended with different answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """All turns of a round, and what followed them where the protocol asks for it."""
+    """All turns of a round, and the calls after them that the protocol asks for."""
 
     n: int
     order: tuple[str, ...]
-    """In which debaters read each other, and spoke if it was in turn."""
+    """The order in which debaters read each other, and in which they spoke if talk was sequential."""
     turns: tuple[Turn, ...]
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Debater -> path consistency (Zhang et al., Eq. 2), decayed, where that made the order."""
+    """Debater -> path consistency with decay (Zhang et al., Eq. 2), if the order is ``madc``."""
     verdict: Verdict | None = None
     digest: Digest | None = None
     extracted: Final | None = None
@@ -143,7 +143,7 @@ class StageUsage:
 
     calls: int = 0
     paid: int = 0
-    """Those that no other run with the same call store had made."""
+    """Calls of this run itself; the others were answered by another run's calls in a shared call store."""
     failed: int = 0
     retries: int = 0
     prompt_tokens: int = 0
@@ -151,12 +151,12 @@ class StageUsage:
     completion_tokens: int = 0
     reasoning_tokens: int = 0
     estimated: int = 0
-    """Calls whose token counts are our estimate."""
+    """Calls whose token counts are estimates."""
     seconds: float = 0.0
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens together."""
+        """Prompt plus completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -183,7 +183,7 @@ class Transcript:
     task: str
     answers: tuple[str, ...]
     status: ParseStatus
-    """``ok``: there is an answer. ``abstained``: none could be read. ``failed``: calls failed; run again."""
+    """``ok``: there is an answer. ``abstained``: no answer could be read. ``failed``: calls failed; run again."""
     answer: str | None
     stop_reason: str
     rounds: tuple[Round, ...]
@@ -191,9 +191,9 @@ class Transcript:
     choices: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     degraded: bool = False
-    """A call failed on the way."""
+    """A call failed during the debate."""
     oracle: bool = False
-    """The order read the gold answers: an analysis, no prediction."""
+    """The reading order used the gold answers: an analysis, not a prediction."""
     repeat: int = 0
     first_round_given: bool = False
     prepared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -205,13 +205,13 @@ class Transcript:
 
     @property
     def dataset(self) -> str | None:
-        """The question's dataset, where its metadata names one."""
+        """The question's dataset, if its metadata names one."""
         name = self.metadata.get("dataset")
         return name if isinstance(name, str) else None
 
     @property
     def consensus(self) -> bool | None:
-        """The judge's last verdict; None where there was none."""
+        """The judge's last verdict; None if there was none."""
         verdict = self.rounds[-1].verdict if self.rounds else None
         return verdict.consensus if verdict else None
 
@@ -227,5 +227,5 @@ def to_json(transcript: Transcript) -> bytes:
 
 
 def from_json(line: bytes | str) -> Transcript:
-    """The transcript of one JSON line; a :class:`pydantic.ValidationError` if it is none."""
+    """The transcript in one JSON line; raises :class:`pydantic.ValidationError` if the line holds none."""
     return _adapter().validate_json(line)

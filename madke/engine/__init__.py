@@ -1,1 +1,1 @@
-"""The heart: debates as a pure function of question, protocol, cast and pool. No network, disk or clock."""
+"""Debates as a pure function of question, protocol, cast and pool. No network, disk or clock."""

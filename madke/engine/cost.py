@@ -1,4 +1,4 @@
-"""How many model calls a debate takes, from its protocol alone."""
+"""How many model calls a debate makes, computed from its protocol."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ class StageCalls:
 
     stage: str
     formula: str
-    """In n, the number of debaters, and r, the number of rounds."""
+    """With n, the number of debaters, and r, the number of rounds."""
     fewest: int
     most: int
 
 
 def possible_rounds(protocol: Protocol) -> range:
-    """The numbers of rounds that a debate can take."""
+    """The numbers of rounds that a debate can have."""
     first = {"never": protocol.rounds, "stability": 2}.get(protocol.stop, 1)
     return range(min(first, protocol.rounds), protocol.rounds + 1)
 
 
 def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
-    """The fewest and the most model calls of ``rounds`` rounds, if all succeed and there are passages for everybody."""
+    """The fewest and the most model calls of ``rounds`` rounds, if all succeed and every debater has passages."""
     stages = stage_calls(protocol, rounds)
     return sum(stage.fewest for stage in stages), sum(stage.most for stage in stages)
 
 
 def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
-    """The calls of each stage that the protocol has, under the conditions of :func:`calls`; ``speak`` with replies."""
-    there = {stage if stage in STAGES else "prepare" for stage in protocol.stages}
-    counts = ((stage, *count(protocol, rounds)) for stage, count in _COUNTS.items() if stage in there)
+    """The calls of each stage of the protocol, as counted by :func:`calls`; ``speak`` includes replies."""
+    stages = {stage if stage in STAGES else "prepare" for stage in protocol.stages}
+    counts = ((stage, *count(protocol, rounds)) for stage, count in _COUNTS.items() if stage in stages)
     return tuple(StageCalls(stage=s, formula=formula, fewest=few, most=most) for s, formula, few, most in counts)
 
 
@@ -52,7 +52,7 @@ def _turns(p: Protocol, r: int) -> _Count:
 
 
 def _reflect(p: Protocol, r: int) -> _Count:
-    # Reflection after the last possible round is skipped; given stances may be by nobody in the cast.
+    # Reflection after the last possible round is skipped; given stances may be by agents outside the cast.
     n, last = len(p.cast), r == p.rounds
     return "n(r - 1 or r)", n * (r - last - p.first_round_given), n * (r - last)
 

@@ -16,7 +16,7 @@ from madke.engine.ending import FINISHES, STOPS
 from madke.engine.order import order_for, reading_order
 from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import Cast, Prompts, Retrieve, Scene, ScoreAnswers
-from madke.engine.view import View, everybody, view
+from madke.engine.view import View, stances_of, view
 from madke.tasks.base import Task
 
 
@@ -40,33 +40,33 @@ async def debate(
     """Debate one question.
 
     Args:
-        question: With its golds, which only orders by the truth read.
-        protocol: Who speaks when, who sees what, when it ends and how the answer is taken.
+        question: Its gold answers are read only by the orders ``truth_first`` and ``truth_last``.
+        protocol: Who speaks when, who sees what, when the debate ends and where the answer comes from.
         cast: A model for each of ``protocol.roles``.
-        pool: Numbered passages; ignored where ``protocol.knowledge`` is None.
+        pool: Numbered passages; ignored if ``protocol.knowledge`` is None.
         task: The answer format of ``question.task``.
         prompts: The variant's templates.
         repeat: 0-based.
         seed: The run's sampling seed; each call derives its own. None leaves sampling to the server.
-        first_round: Its turns, for ``protocol.first_round_given``. An agent who is no debater is read by all and
-            does not speak again.
-        retrieve: Who searches where debaters may (``knowledge.allow_search``).
+        first_round: The turns of round 1, for ``protocol.first_round_given``. An agent who is not a debater is read by
+            all and does not speak again.
+        retrieve: Answers debaters' searches (``knowledge.allow_search``).
         score_answers: The answer scorer of ``finish: rerank``.
-        listen: Is told each event of :mod:`madke.core.events` when it happens.
-        deltas: Whether it is also told the parts of replies, by models that stream.
-        clock: Seconds, for the times of events.
+        listen: Receives each event of :mod:`madke.core.events` when it happens.
+        deltas: Whether it also receives the parts of streamed replies.
+        clock: Returns seconds, for the times of events.
 
     Returns:
-        The transcript. A debater whose call failed is left out of its round, and the debate goes on with the others,
-        marked ``degraded``. ``status`` is ``failed`` where nobody was left or the final call failed, ``abstained``
-        where the final text holds no answer.
+        The transcript. A debater whose call failed is left out of its round; the debate goes on with the others and is
+        marked ``degraded``. ``status`` is ``failed`` if all calls of a round or the final call failed, ``abstained`` if
+        the final text holds no answer.
 
     Raises:
-        UserError: The protocol needs something that is not there: given stances, golds, a search, an answer scorer.
+        UserError: The protocol needs something that is missing: given stances, golds, a search, an answer scorer.
     """
     _check(question, protocol, first_round, retrieve, score_answers)
     pool = EMPTY_POOL if protocol.knowledge is None else pool
-    protocol = _attended(protocol, pool)
+    protocol = _with_passage_holders(protocol, pool)
     debaters = protocol.cast
     scene = Scene(
         question=question,
@@ -79,7 +79,7 @@ async def debate(
         seed=seed,
         retrieve=retrieve,
         score_answers=score_answers,
-        listen=events.heedless(listen) if listen is not None else None,
+        listen=events.never_raising(listen) if listen is not None else None,
         deltas=deltas and listen is not None,
         clock=clock,
     )
@@ -94,12 +94,12 @@ async def debate(
             for turn in first_round:
                 scene.tell(events.StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
         else:
-            rounds.append(await play_round(scene, debaters, rounds))
-        rounds[-1], stop_reason = await _closed(scene, rounds)
+            rounds.append(await _play_round(scene, debaters, rounds))
+        rounds[-1], stop_reason = await _close_round(scene, rounds)
         scene.tell(events.RoundEnded, round=rounds[-1])
     final = await _finish(scene, rounds)
-    turns = [turn for played in rounds for turn in played.turns]
-    lost = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
+    turns = [turn for entry in rounds for turn in entry.turns]
+    turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
     transcript = Transcript(
         id=question.id,
         question=question.question,
@@ -112,7 +112,7 @@ async def debate(
         stop_reason=stop_reason,
         rounds=tuple(rounds),
         final=final,
-        degraded=any(stage.failed for stage in scene.usage.values()) or lost,
+        degraded=any(stage.failed for stage in scene.usage.values()) or turn_failed,
         oracle=protocol.needs_golds,
         repeat=repeat,
         first_round_given=bool(first_round),
@@ -125,12 +125,12 @@ async def debate(
     return transcript
 
 
-def _attended(protocol: Protocol, pool: KnowledgePool) -> Protocol:
-    """The protocol with those debaters who have a passage, where each gets one. One alone has no second round."""
+def _with_passage_holders(protocol: Protocol, pool: KnowledgePool) -> Protocol:
+    """For ``select = one_each``: the protocol with as many debaters as passages. A single debater gets one round."""
     if protocol.knowledge is None or protocol.knowledge.select != "one_each":
         return protocol
-    here = protocol.cast[: max(1, len(pool.passages))]
-    return protocol.model_copy(update={"debaters": here, "rounds": 1 if len(here) == 1 else protocol.rounds})
+    kept = protocol.cast[: max(1, len(pool.passages))]
+    return protocol.model_copy(update={"debaters": kept, "rounds": 1 if len(kept) == 1 else protocol.rounds})
 
 
 def _check(
@@ -142,24 +142,23 @@ def _check(
 ) -> None:
     where = f"question {question.id!r}"
     if protocol.first_round_given != bool(first_round):
-        raise UserError(
-            f"{where}: given stances are {'missing' if protocol.first_round_given else 'not what the protocol says'}"
-        )
+        expected, found = ("needs", "none were") if protocol.first_round_given else ("does not take", "some were")
+        raise UserError(f"{where}: the protocol {expected} first-round stances, and {found} given")
     agents = [turn.agent for turn in first_round]
     if twice := [agent for agent in agents if agents.count(agent) > 1]:
-        raise UserError(f"{where}: two given stances are by {twice[0]!r}; names must differ")
+        raise UserError(f"{where}: two first-round stances are by {twice[0]!r}; names must differ")
     if protocol.needs_golds and not question.answers:
-        raise UserError(f"{where} has no gold answer, which order {protocol.order.by} needs")
+        raise UserError(f"{where} has no gold answer; order.by = {protocol.order.by} needs one")
     if protocol.needs_answer_scorer and score_answers is None:
         raise UserError("finish = rerank needs an answer scorer; name a command with --answer-scorer")
     if protocol.needs_search and retrieve is None:
         raise UserError("knowledge.allow_search needs sources that can be searched, not only a pool")
 
 
-async def _closed(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | None]:
-    """The last round with what follows its turns, and why the debate ends with it; None where it goes on."""
-    if not everybody(rounds):
-        return rounds[-1], "nobody_left"
+async def _close_round(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | None]:
+    """Make the calls after the last round's turns; return the round, and the stop reason or None to go on."""
+    if not stances_of(rounds):
+        return rounds[-1], "all_failed"
     entry, reason = await STOPS[scene.protocol.stop](scene, rounds)
     if entry.verdict is not None:
         scene.tell(events.VerdictGiven, n=entry.n, verdict=entry.verdict)
@@ -173,21 +172,21 @@ async def _closed(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | N
 
 
 async def _finish(scene: Scene, rounds: Sequence[Round]) -> Final:
-    if not everybody(rounds):
+    if not stances_of(rounds):
         error = rounds[-1].turns[0].stance.error if rounds[-1].turns else None
-        return Final(by=scene.protocol.finish, status="failed", rule="nobody_left", error=error)
+        return Final(by=scene.protocol.finish, status="failed", rule="all_failed", error=error)
     return await FINISHES[scene.protocol.finish](scene, rounds)
 
 
-async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence[Round]) -> Round:
-    """All turns of the round that comes after ``rounds``."""
+async def _play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence[Round]) -> Round:
+    """Play all turns of the round after ``rounds``."""
     n, protocol = len(rounds) + 1, scene.protocol
     names = [debater.name for debater in debaters]
     seed = repr((scene.seed, scene.question.id, scene.repeat, n))
     order, scores = reading_order(protocol.order, rounds, names, question=scene.question, task=scene.task, seed=seed)
     turns: list[Turn] = []
 
-    def seen(debater: Debater) -> View:
+    def view_of(debater: Debater) -> View:
         reading = order
         if protocol.order.score == "per_reader" and rounds:
             own_order = order_for(debater.name, rounds[-1].turns, names, scene.same)
@@ -196,43 +195,43 @@ async def play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence
 
     timing = protocol.talk.first if n == 1 else protocol.talk.later
     if timing == "sequential":
-        # Who has not spoken yet (after given stances of others) comes after those who have.
+        # Debaters who have not spoken yet (after a given first round of others) come last.
         order = tuple(dict.fromkeys((*order, *names)))
         for debater in sorted(debaters, key=lambda debater: order.index(debater.name)):
-            turns += await _turns(scene, n, [(debater, seen(debater))])
+            turns += await _turns(scene, n, [(debater, view_of(debater))])
     else:
-        turns += await _turns(scene, n, [(debater, seen(debater)) for debater in debaters])
+        turns += await _turns(scene, n, [(debater, view_of(debater)) for debater in debaters])
     return Round(n=n, order=order, scores=scores, turns=tuple(turns))
 
 
 async def _turns(scene: Scene, n: int, views: Sequence[tuple[Debater, View]]) -> list[Turn]:
-    """Simultaneous turns. What searches find is numbered in the order of the cast, whoever was answered first."""
+    """Simultaneous turns. Searched passages are numbered in the order of the cast, not of the replies."""
 
-    async def turn(debater: Debater, seen: View) -> Turn:
-        return await _say(scene, debater, n, seen, await _choose(scene, debater, n, seen))
+    async def turn(debater: Debater, view: View) -> Turn:
+        return await _speak(scene, debater, n, view, await _select(scene, debater, n, view))
 
     if not scene.protocol.needs_search:
-        return await gather(turn(debater, seen) for debater, seen in views)
-    chosen = await gather(_choose(scene, debater, n, seen) for debater, seen in views)
-    answers = await gather(_search(scene, n, turn) for turn in chosen)
-    grown = [_grown(scene, n, turn, hits) for turn, hits in zip(chosen, answers, strict=True)]
-    return await gather(_say(scene, d, n, seen, turn) for (d, seen), turn in zip(views, grown, strict=True))
+        return await gather(turn(debater, view) for debater, view in views)
+    selected = await gather(_select(scene, debater, n, view) for debater, view in views)
+    results = await gather(_search(scene, n, turn) for turn in selected)
+    searched = [_with_hits(scene, n, turn, hits) for turn, hits in zip(selected, results, strict=True)]
+    return await gather(_speak(scene, d, n, view, turn) for (d, view), turn in zip(views, searched, strict=True))
 
 
-async def _choose(scene: Scene, debater: Debater, n: int, seen: View) -> Turn:
-    """A turn that has still to be spoken: what the debater takes of the pool, and what it wants to search for."""
-    turn = Turn(agent=debater.name, stance=Stance(), reads=seen.reads)
+async def _select(scene: Scene, debater: Debater, n: int, view: View) -> Turn:
+    """A turn with the debater's selection and search query, but without its stance."""
+    turn = Turn(agent=debater.name, stance=Stance(), reads=view.reads)
     if debater.name in scene.unprepared:
         return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))
     knowledge = scene.protocol.knowledge
-    # An empty pool is worth a call only where something may be searched for.
+    # With an empty pool, a selection is useful only if the debater may search.
     if (
         knowledge is None
         or knowledge.select != "adaptive"
         or not (roles.allowed(scene, debater) or knowledge.allow_search)
     ):
         return turn
-    selection, search = await roles.select(scene, debater, n, seen)
+    selection, search = await roles.select(scene, debater, n, view)
     scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)
     if selection.error is not None:
         turn = replace(turn, stance=Stance(status="failed", error=f"its selection failed: {selection.error}"))
@@ -242,25 +241,25 @@ async def _choose(scene: Scene, debater: Debater, n: int, seen: View) -> Turn:
 async def _search(scene: Scene, n: int, turn: Turn) -> Hits:
     if turn.search is None:
         return Hits()
-    assert scene.retrieve is not None, "debate() checks that there is somebody to search"
+    assert scene.retrieve is not None, "debate() checks it"
     return await scene.retrieve(turn.search.query, scene.purpose("search", turn.agent, n))
 
 
-def _grown(scene: Scene, n: int, turn: Turn, hits: Hits) -> Turn:
+def _with_hits(scene: Scene, n: int, turn: Turn, hits: Hits) -> Turn:
     if turn.search is None:
         return turn
-    found = () if hits.error is not None else hits.passages
-    ids = scene.add_passages(found, turn.agent, n, turn.search.query)
+    passages = () if hits.error is not None else hits.passages
+    ids = scene.add_passages(passages, turn.agent, n, turn.search.query)
     search = replace(turn.search, ids=ids, error=hits.error)
     scene.tell(events.SearchMade, n=n, agent=turn.agent, search=search)
     return replace(turn, search=search)
 
 
-async def _say(scene: Scene, debater: Debater, n: int, seen: View, turn: Turn) -> Turn:
+async def _speak(scene: Scene, debater: Debater, n: int, view: View, turn: Turn) -> Turn:
     if turn.stance.status != "failed":
         numbers: Sequence[int] = roles.allowed(scene, debater)
         if turn.selection is not None:
             numbers = sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
-        turn = replace(turn, stance=await roles.speak(scene, debater, n, numbers, seen))
+        turn = replace(turn, stance=await roles.speak(scene, debater, n, numbers, view))
     scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
     return turn

@@ -1,4 +1,4 @@
-"""When a debate ends before its last round, and how the answer is taken when it is over. One small function a rule."""
+"""The stop rules (when a debate ends early) and the finish rules (where its answer comes from), one function each."""
 
 from __future__ import annotations
 
@@ -12,68 +12,68 @@ from madke.core.transcript import Final, Round, Turn, Verdict
 from madke.engine import roles
 from madke.engine.order import agreed, answer_groups, by_cast
 from madke.engine.scene import Scene
-from madke.engine.view import everybody
+from madke.engine.view import stances_of
 
 Ending = tuple[Round, str | None]
-"""The last round with what was asked to end it, and why the debate ends; None while it goes on."""
+"""The last round, with the calls made after its turns, and the stop reason; None if the debate goes on."""
 Stop = Callable[[Scene, Sequence[Round]], Awaitable[Ending]]
 Finish = Callable[[Scene, Sequence[Round]], Awaitable[Final]]
 
 
 async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """All rounds are played."""
+    """Never stop early."""
     return rounds[-1], None
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """The judge finds the debate settled. It is asked wherever two debaters said something, parsed or not."""
-    heard = sum(bool(spoken.text.strip()) for spoken in everybody(rounds))
-    verdict = Verdict(consensus=None, rule="too_few") if heard < 2 else await roles.judge(scene, rounds)
+    """Stop when the judge finds the debate settled. It is asked if at least two stances have text, parsed or not."""
+    stances = sum(bool(spoken.text.strip()) for spoken in stances_of(rounds))
+    verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else await roles.judge(scene, rounds)
     reason = "settled" if scene.protocol.finish == "judge_extract" else "consensus"
     return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
 
 
 async def agreement(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """All answers are the same under the task's matcher."""
+    """Stop when all answers are the same under the task's matcher."""
     return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.same) else None
 
 
 async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """The matcher sees agreement, or else the judge does; after the last round only where the finish takes that."""
+    """Stop on agreement, else ask the judge; after the last round only if the finish rule needs the verdict."""
     entry, reason = await agreement(scene, rounds)
     asked = entry.n < scene.protocol.rounds or scene.protocol.judge_finishes
     return await judge(scene, rounds) if asked and not reason else (entry, reason)
 
 
 async def satisfied(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """Every debater, asked to scrutinise its own stance, is satisfied. The last round has nothing to decide."""
+    """Stop when every debater, asked to review its own stance, is satisfied. Skipped after the last round."""
     entry = rounds[-1]
     if entry.n == scene.protocol.rounds:
         return entry, None
     debaters = {debater.name: debater for debater in scene.protocol.cast}
 
-    async def scrutinised(turn: Turn) -> Turn:
+    async def reviewed(turn: Turn) -> Turn:
         if turn.stance.status == "failed" or turn.agent not in debaters:
             return turn
         return replace(turn, reflection=await roles.reflect(scene, debaters[turn.agent], entry.n, turn.stance.text))
 
-    turns = tuple(await gather(scrutinised(turn) for turn in entry.turns))
-    found = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
-    return replace(entry, turns=turns), "satisfied" if found and all(found) else None
+    turns = tuple(await gather(reviewed(turn) for turn in entry.turns))
+    satisfaction = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
+    return replace(entry, turns=turns), "satisfied" if satisfaction and all(satisfaction) else None
 
 
 async def stability(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """Every debater gives the answer that it gave in the round before; of one who failed nobody knows."""
+    """Stop when every debater repeats its answer of the previous round; a missing answer is not stable."""
     if len(rounds) < 2:
         return rounds[-1], None
     before = {turn.agent: turn.stance.answer for turn in rounds[-2].turns}
     answers = [(turn.stance.answer, before.get(turn.agent)) for turn in rounds[-1].turns]
-    stable = all(now is not None and then is not None and scene.same(now, then) for now, then in answers)
+    stable = all(new is not None and old is not None and scene.same(new, old) for new, old in answers)
     return rounds[-1], "stability" if stable else None
 
 
 async def budget(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """The question has used up its tokens."""
+    """Stop when the question's token budget is used up."""
     limit = scene.protocol.token_budget
     return rounds[-1], "budget" if limit is not None and scene.tokens >= limit else None
 
@@ -83,16 +83,16 @@ STOPS: Mapping[str, Stop] = {rule.__name__: rule for rule in _STOPS}
 
 
 async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """What the summarizer makes of the last round (Wang et al., Eq. 6); a tie where the debate ended split."""
+    """The summarizer's answer from the last round (Wang et al., Eq. 6); a tie if the debate ended without agreement."""
     final = await roles.summarize(scene, rounds)
     verdict = rounds[-1].verdict
     settled = verdict is not None and verdict.consensus
-    return replace(final, tie=not settled and len(answer_groups(_last(scene, rounds), scene.same)) > 1)
+    return replace(final, tie=not settled and len(answer_groups(_last_turns(scene, rounds), scene.same)) > 1)
 
 
 async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The answer of the largest group; a tie goes to the group with the earliest debater and is marked."""
-    groups = answer_groups(_last(scene, rounds), scene.same)
+    """The answer of the largest group; a tie goes to the group with the earliest debater and is recorded."""
+    groups = answer_groups(_last_turns(scene, rounds), scene.same)
     if not groups:
         return Final(by="majority", status="abstained", rule="none")
     largest = max(groups, key=len)
@@ -101,14 +101,14 @@ async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def agreed_or_summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The answer that all hold under the task's matcher, in the first debater's words; else the summarizer's."""
+    """The answer that all give under the task's matcher, in the first debater's words; else the summarizer's."""
     if agreed(rounds[-1].turns, scene.same):
         return replace(await majority(scene, rounds), by="agreement")
     return await summarizer(scene, rounds)
 
 
 async def judge_extract(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The judge's own answer where it settled the debate and stated one; else what it extracts from the history."""
+    """The answer in the judge's verdict if it settled the debate; else the answer it extracts from the history."""
     last, verdict = rounds[-1], rounds[-1].verdict
     if last.extracted is not None:
         return last.extracted
@@ -118,7 +118,7 @@ async def judge_extract(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def judge_pick(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The last stance of the debater whom the judge picks. An unreadable pick is an abstention."""
+    """The answer of the debater that the judge picks. An unreadable pick is an abstention."""
     final, agent = await roles.pick(scene, rounds)
     if agent is None:
         return final
@@ -127,8 +127,8 @@ async def judge_pick(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def convergence(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The last stance, of those with an answer, whose words overlap most with the others'; the earliest of equals."""
-    turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
+    """The answer of the last stance whose words overlap most with the others'; of equals, the earliest debater's."""
+    turns = [turn for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
     if not turns:
         return Final(by="convergence", status="abstained", rule="none")
     scores = overlaps([turn.stance.text for turn in turns])
@@ -136,12 +136,12 @@ async def convergence(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 def overlaps(texts: Sequence[str]) -> list[float]:
-    """Of each text the overlap with the others, summed: the Jaccard index of their sets of lower-case words.
+    """For each text, the sum of its overlaps with the others: Jaccard indexes of sets of lower-case words.
 
-    Summed in the order of the texts, as the package lemmas does: from four texts on, ties depend on the last bit.
+    Summed in the order of the texts, as the package lemmas does: with four texts or more, rounding can decide a tie.
     """
-    bags = [frozenset(text.lower().split()) for text in texts]
-    return [sum((_jaccard(bag, other) for m, other in enumerate(bags) if m != n), 0.0) for n, bag in enumerate(bags)]
+    words = [frozenset(text.lower().split()) for text in texts]
+    return [sum((_jaccard(own, other) for m, other in enumerate(words) if m != n), 0.0) for n, own in enumerate(words)]
 
 
 def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
@@ -149,23 +149,23 @@ def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
 
 
 async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The candidate that the scorer scores highest (He et al., 2024; Liang et al., section 4.1)."""
-    turns = [turn for turn in _last(scene, rounds) if turn.stance.answer is not None]
+    """The answer with the highest score of the answer scorer (He et al., 2024; Liang et al., section 4.1)."""
+    turns = [turn for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
     if not turns:
         return Final(by="rerank", status="abstained", rule="none")
     assert scene.score_answers is not None, "debate() checks that there is an answer scorer"
     try:
         scores = await scene.score_answers(scene.question, [turn.stance.answer or "" for turn in turns])
         if len(scores) != len(turns) or not all(map(isfinite, scores)):
-            raise UserError(f"for {len(turns)} candidates it gave {list(scores)}")
+            raise UserError(f"expected {len(turns)} finite scores, one per answer, found {list(scores)}")
     except UserError as error:
         return Final(by="rerank", status="failed", rule="none", error=f"the answer scorer failed: {error}")
     return _best(turns, scores, by="rerank", rule="answer_scorer")
 
 
 async def weighted(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The answer with the most recalibrated confidence behind it (Chen et al., 2024, ReConcile)."""
-    groups = answer_groups(_last(scene, rounds), scene.same)
+    """The answer with the largest sum of recalibrated confidences (Chen et al., 2024, ReConcile)."""
+    groups = answer_groups(_last_turns(scene, rounds), scene.same)
     if not groups:
         return Final(by="weighted", status="abstained", rule="none")
     weights = [sum(vote_weight(turn.stance.confidence) for turn in group) for group in groups]
@@ -178,7 +178,7 @@ async def weighted(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 def vote_weight(confidence: float | None) -> float:
-    """The weight of a vote with a stated confidence of 0 .. 1; models overstate it (Chen et al., 2024, section 3.3)."""
+    """The vote weight of a confidence (0 .. 1), lowered since models overstate it (Chen et al., 2024, section 3.3)."""
     if confidence is None or confidence <= 0.6:
         return 0.1
     if confidence < 0.8:
@@ -198,12 +198,12 @@ _FINISHES = (summarizer, majority, agreed_or_summarizer, judge_extract, judge_pi
 FINISHES: Mapping[str, Finish] = {rule.__name__: rule for rule in _FINISHES}
 
 
-def _last(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
+def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
     return by_cast(rounds[-1].turns, [debater.name for debater in scene.protocol.cast])
 
 
 def _best(turns: Sequence[Turn], scores: Sequence[float], *, by: str, rule: str) -> Final:
-    found = {turn.agent: float(score) for turn, score in zip(turns, scores, strict=True)}
-    best = max(turns, key=lambda turn: found[turn.agent])
-    tie = list(found.values()).count(found[best.agent]) > 1
-    return Final(by=by, answer=best.stance.answer, agent=best.agent, scores=found, rule=rule, tie=tie)
+    score_of = {turn.agent: float(score) for turn, score in zip(turns, scores, strict=True)}
+    best = max(turns, key=lambda turn: score_of[turn.agent])
+    tie = list(score_of.values()).count(score_of[best.agent]) > 1
+    return Final(by=by, answer=best.stance.answer, agent=best.agent, scores=score_of, rule=rule, tie=tie)

@@ -1,7 +1,7 @@
-"""Who holds the same answer, and in which order debaters read each other (Zhang et al., "role allocation").
+"""Which debaters give the same answer, and in which order debaters read each other (Zhang et al., "role allocation").
 
-A less exact answer may match several that contradict each other ("July 1969", "July 20" and "July 11"). So agreement
-goes by pairs, and groups do not depend on the order of the answers.
+A vague answer can match several that contradict each other ("July 1969" matches "July 20" and "July 11"). Agreement is
+therefore checked for every pair, and groups do not depend on the order of the answers.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Same = Callable[[str, str], bool]
 
 
 def matcher(task: Task, question: Question) -> Same:
-    """The task's matcher, for the answers to one question."""
+    """The task's matcher for answers to one question."""
     return lambda a, b: task.same(a, b, question)
 
 
 def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
-    """The turns with a parsed answer, grouped by the task's matcher; groups and members in the order of the turns.
+    """The turns with a parsed answer, grouped by the task's matcher; groups and members keep the order of the turns.
 
-    An answer that matches two which contradict each other is vague. It joins a group where it matches just one of them,
-    else those that match what it matches.
+    An answer is vague if it matches two answers that contradict each other. It joins a group if it matches exactly one;
+    otherwise it is grouped with the vague answers that match the same ones.
     """
     parsed = [turn for turn in turns if turn.stance.answer is not None]
     matches = _matches([turn.stance.answer or "" for turn in parsed], same)
@@ -45,7 +45,7 @@ def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
 
 
 def agreed(turns: Sequence[Turn], same: Same) -> bool:
-    """Whether at least two debaters spoke, every stance was parsed, and every two answers are the same."""
+    """Whether at least two debaters spoke, every stance was parsed, and each pair of answers is the same."""
     answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
     if len(answers) < 2 or None in answers:
         return False
@@ -54,7 +54,7 @@ def agreed(turns: Sequence[Turn], same: Same) -> bool:
 
 
 def same_answers(turns: Sequence[Turn], same: Same) -> dict[str, int]:
-    """Agent -> how many others give the same answer; 0 for a stance without a parsed one, which counts for nobody."""
+    """Agent -> how many others give the same answer; 0 if its own was not parsed."""
     answers = {turn.agent: turn.stance.answer for turn in turns}
     matches = _matches([answer for answer in answers.values() if answer is not None], same)
     return {
@@ -64,28 +64,28 @@ def same_answers(turns: Sequence[Turn], same: Same) -> dict[str, int]:
 
 
 def by_cast(turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
-    """The turns in the order of the cast, so that "the earliest debater" does not depend on who spoke first."""
+    """The turns in the order of the cast, so that "the earliest debater" does not depend on the speaking order."""
     place = {name: n for n, name in enumerate(names)}
     return sorted(turns, key=lambda turn: place.get(turn.agent, len(place)))
 
 
 def _matches(answers: Sequence[str], same: Same) -> dict[str, frozenset[str]]:
-    """Each distinct answer -> those that are the same, itself included."""
-    found = {answer: {answer} for answer in answers}
-    for one, other in combinations(found, 2):
+    """Each distinct answer -> the answers that are the same, including itself."""
+    matches = {answer: {answer} for answer in answers}
+    for one, other in combinations(matches, 2):
         if same(one, other):
-            found[one].add(other)
-            found[other].add(one)
-    return {answer: frozenset(near) for answer, near in found.items()}
+            matches[one].add(other)
+            matches[other].add(one)
+    return {answer: frozenset(near) for answer, near in matches.items()}
 
 
 def reading_order(
     order: Order, rounds: Sequence[Round], names: Sequence[str], *, question: Question, task: Task, seed: str
 ) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """The order of the round that comes after ``rounds``, for all readers, and, for ``madc``, each agent's score.
+    """The reading order of the round after ``rounds``, for all readers, and each agent's score (only for ``madc``).
 
-    Before the first round everybody stands in the order of the cast (``names``). The question's golds decide who is
-    right, the task's matcher which answers are the same; a random order depends on ``seed``.
+    In the first round it is the order of the cast (``names``) or a random one, which depends on ``seed``. The orders by
+    truth compare answers with the question's golds; ``madc`` uses the task's matcher.
     """
     if order.by == "random":
         spoke = [turn.agent for turn in rounds[-1].turns] if rounds else names
@@ -100,34 +100,34 @@ def reading_order(
     if order.by == "madc":
         same = matcher(task, question)
         scores = _path_consistency(turns, same)
-        for agent in _stood_last(rounds):
+        for agent in _read_last(rounds):
             scores[agent] = scores.get(agent, 0.0) * order.decay
         return _ascending(turns, scores, same), scores
     return tuple(turn.agent for turn in turns), {}
 
 
-def _stood_last(rounds: Sequence[Round]) -> list[str]:
-    """Who was read last in each round that had something to read."""
+def _read_last(rounds: Sequence[Round]) -> list[str]:
+    """The agent that was read last, for each round after the first."""
     last = []
     for before, entry in pairwise(rounds):
-        heard = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
-        last += [agent for agent in reversed(entry.order) if agent in heard][:1]
+        spoke = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
+        last += [agent for agent in reversed(entry.order) if agent in spoke][:1]
     return last
 
 
 def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], same: Same) -> tuple[str, ...]:
-    """The ``madc`` order of one reader, whose own answer does not count (as in the authors' released code)."""
+    """The ``madc`` order for one reader, computed without its own answer (as in the authors' released code)."""
     others = by_cast([turn for turn in turns if turn.agent != reader], names)
     return _ascending(others, _path_consistency(others, same), same)
 
 
 def _path_consistency(turns: Sequence[Turn], same: Same) -> dict[str, float]:
-    """How many other debaters hold the same answer (Zhang et al., Eq. 2, counted)."""
+    """How many other debaters give the same answer (Zhang et al., Eq. 2, as a count)."""
     return {agent: float(count) for agent, count in same_answers(turns, same).items()}
 
 
 def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], same: Same) -> tuple[str, ...]:
-    """By score; ties by answer group (that of the earliest debater first), then by the debater's number."""
+    """Agents by score; ties by answer group (that of the earliest debater first), then by position in ``turns``."""
     place = {turn.agent: n for n, turn in enumerate(turns)}
     group = {t.agent: place[members[0].agent] for members in answer_groups(turns, same) for t in members}
     return tuple(sorted(place, key=lambda agent: (scores[agent], group.get(agent, place[agent]), place[agent])))

@@ -1,4 +1,4 @@
-"""The declarative description of a debate. A variant's ``protocol.yaml`` is one of these."""
+"""The declarative description of a debate, as in a variant's ``protocol.yaml``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from madke.engine.parse import Marker
 
 CLOSERS = ("judge", "summarizer")
-"""The roles that are no debaters."""
+"""The roles that are not debaters."""
 STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
-"""The stages with a meaning of their own; ``prepare`` names further ones."""
-MOST_DEBATERS = 200
+"""The built-in stages; ``prepare`` names further ones."""
+MAX_DEBATERS = 200
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f:\u2028\u2029]{1,80}")
 _RESERVED = {*CLOSERS, "you", "anotherdebater"}
@@ -26,12 +26,12 @@ Topology = str | tuple[tuple[bool, ...], ...]
 
 
 def is_name(name: str) -> bool:
-    """Whether a text can name a debater: a line with a letter or digit, and no colon, which ends a name in prompts."""
+    """Whether a text can name a debater: one line with a letter or digit and no colon, which ends names in prompts."""
     return bool(_NAME.fullmatch(name) and role_key(name))
 
 
 def role_key(role: str) -> str:
-    """What tells roles apart where people name them: letters and digits, without case."""
+    """The key by which role names are compared: letters and digits, without case."""
     return re.sub(r"[\W_]+", "", role.casefold())
 
 
@@ -40,70 +40,70 @@ class _Strict(BaseModel):
 
 
 class Knowledge(_Strict):
-    """What of the retrieved knowledge the debaters get."""
+    """Which retrieved passages the debaters get."""
 
     sources: Annotated[tuple[str, ...], Field(min_length=1)] = ("wiki", "google")
-    """Names of the sources that a pool is merged from, in this order (Wang et al., Eq. 1)."""
+    """Names of the sources whose passages form the pool, in this order (Wang et al., Eq. 1)."""
     per_source: _Count | dict[str, _Count] = 5
-    """Passages kept of each source, after duplicates are removed: one number for all, or source -> number."""
+    """Passages kept from each source, after duplicates are removed: one number for all, or source -> number."""
     fusion: Literal["none", "rrf", "weighted"] = "none"
-    """``none``: one source's passages after the other's (Eq. 1). ``rrf``, ``weighted``: one ranking, by reciprocal
-    ranks or by scores; a passage of several sources stands there once, as the first of them gave it."""
+    """``none``: the sources' passages one source after another (Eq. 1). ``rrf``, ``weighted``: one ranking, by
+    reciprocal ranks or by scores; a passage of several sources is listed once, as the first of them returned it."""
     weights: dict[str, _Weight] | None = None
-    """``rrf`` and ``weighted``: source -> how much its ranking counts; who is not named counts 1."""
+    """``rrf`` and ``weighted``: source -> weight of its ranking; the default is 1."""
     max_passages: _Count | None = None
-    """``rrf`` and ``weighted``: passages kept of the one ranking; None keeps all."""
+    """``rrf`` and ``weighted``: passages kept from the merged ranking; None keeps all."""
     select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
-    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: everyone gets the whole pool.
-    ``one_each``: the first debater gets passage 0 alone, the second passage 1, ...; a question with fewer passages has
-    fewer debaters. ``none``: the pool is kept in the transcript, but nobody sees it."""
+    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: every debater gets the whole pool.
+    ``one_each``: the first debater gets only passage 0, the second passage 1, ...; a question with fewer passages has
+    fewer debaters. ``none``: the pool is recorded in the transcript, but no debater sees it."""
     max_selected: _Count = 3
-    """Of one adaptive selection (Prompt 3.1)."""
+    """Passages that one adaptive selection may choose (Prompt 3.1)."""
     per_debater_sources: dict[str, tuple[str, ...]] | None = None
-    """Debater -> the sources it may see; who is not named sees all. Numbers stay those of the shared pool."""
+    """Debater -> the sources it may see; the other debaters see all. Passages keep their pool numbers."""
     allow_search: bool = False
-    """A debater may ask for one search with each selection. What it finds joins the pool."""
+    """A debater may request one search with each selection. The passages found are added to the pool."""
 
     def count(self, source: str) -> int:
         """How many passages of a source are kept."""
         return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
 
     @property
-    def most_passages(self) -> int:
-        """How many passages a pool has at most, before debaters search."""
-        let_in = sum(map(self.count, self.sources))
-        return let_in if self.max_passages is None else min(let_in, self.max_passages)
+    def pool_limit(self) -> int:
+        """The largest number of passages that a pool can hold before debaters search."""
+        kept = sum(map(self.count, self.sources))
+        return kept if self.max_passages is None else min(kept, self.max_passages)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if len(set(self.sources)) < len(self.sources):
-            raise ValueError("knowledge.sources names one source twice")
+            raise ValueError("knowledge.sources names a source twice")
         if isinstance(self.per_source, dict) and (missing := [s for s in self.sources if s not in self.per_source]):
-            raise ValueError(f"knowledge.per_source says nothing about source {missing[0]!r}")
+            raise ValueError(f"knowledge.per_source has no number for source {missing[0]!r}")
         for name in ("weights", "max_passages"):
             if self.fusion == "none" and getattr(self, name) is not None:
                 raise ValueError(f"knowledge.{name} needs knowledge.fusion = rrf or weighted")
-        if strange := [source for source in self.weights or {} if source not in self.sources]:
-            raise ValueError(f"knowledge.weights: {strange[0]!r} is not among the sources")
+        if unknown := [source for source in self.weights or {} if source not in self.sources]:
+            raise ValueError(f"knowledge.weights: {unknown[0]!r} is not among the sources")
         if self.allow_search and self.select != "adaptive":
-            raise ValueError("knowledge.allow_search needs knowledge.select = adaptive: a search is asked for there")
+            raise ValueError("knowledge.allow_search needs knowledge.select = adaptive: selections request the search")
         return self
 
 
 class Debater(_Strict):
-    """One debater, where they are not all alike."""
+    """One debater with settings of its own."""
 
     name: str
     prompt: str | None = Field(default=None, pattern=r"^[\w-]+$")
-    """``<stage>.<prompt>.j2`` is taken in place of ``<stage>.j2`` where the folder has it."""
+    """Its templates are ``<stage>.<prompt>.j2`` where the folder has them, else ``<stage>.j2``."""
     persona: str = ""
-    """A sentence or two about who it is, for its system prompt."""
+    """One or two sentences about who it is, for its system prompt."""
     model: str | None = None
-    """A model name (``openai/...``); None takes the run's."""
+    """A model name (``openai/...``); None: the run's model."""
     temperature: _Temperature | None = None
-    """None takes the protocol's."""
+    """None: the protocol's temperature."""
     prepare: tuple[str, ...] = ()
-    """Stages that it goes through once, before its first turn; templates get the texts as ``prepared.<stage>``."""
+    """Stages called once before its first turn; templates get their texts as ``prepared.<stage>``."""
 
 
 class Talk(_Strict):
@@ -111,39 +111,40 @@ class Talk(_Strict):
 
     first: Literal["simultaneous", "sequential"] = "simultaneous"
     later: Literal["simultaneous", "sequential", "simultaneous_with_summary"] = "simultaneous"
-    """``simultaneous_with_summary``: debaters read a summary of all that was said in place of each other (ChatEval)."""
+    """``simultaneous_with_summary``: debaters read a summary of the debate instead of each other (ChatEval)."""
 
 
 class Sees(_Strict):
-    """What a debater reads from the second round on (under sequential talk: from the second turn)."""
+    """What a debater reads from the second round on (with sequential talk: from the second turn on)."""
 
     peers: Literal["last_round", "latest", "history", "answers", "none"] = "last_round"
-    """``last_round``: the others' stances of the round before (Eq. 4). ``latest``: the newest of each, this round's
-    where it has spoken. ``history``: all, in the order of time. ``answers``: only the answers of the round before."""
+    """``last_round``: the others' stances of the previous round (Eq. 4). ``latest``: the newest stance of each, from
+    this round if it has spoken. ``history``: all, in order of time. ``answers``: only the previous round's answers."""
     own: Literal["last", "history", "none"] = "last"
     """The debater's own newest stance, or all of its own. Selection always sees its newest (Eq. 2)."""
     topology: Topology = "full"
-    """Whom a debater may read: ``full`` (everybody), ``ring`` (its two neighbours), ``star`` (the first reads all, the
-    others only the first), ``sparse(k)`` (the next k, in a circle), or a matrix: a row for each reader, 1 or 0."""
+    """Which debaters a debater may read: ``full`` (all), ``ring`` (its two neighbours), ``star`` (the first reads all,
+    the others only the first), ``sparse(k)`` (the next k, in a circle), or a matrix of 1 and 0, a row per reader."""
     anonymous: bool = False
+    """Whether peers are shown without names."""
     grouped: bool = False
-    """Also sort the peers by answer, for the templates' ``groups``."""
+    """Whether peers are also grouped by answer, for the templates' ``groups``."""
     form: Literal["text", "chat"] = "text"
     """``chat``: the history as chat messages, the reader's own turns as ``assistant``, the others' as ``user``."""
 
 
 class Order(_Strict):
-    """In which order a debater reads the others, and in which they speak if they do so in turn (Zhang et al.)."""
+    """The order in which a debater reads the others, and in which they speak if talk is sequential (Zhang et al.)."""
 
     by: Literal["fixed", "random", "truth_first", "truth_last", "madc"] = "fixed"
-    """``random``: shuffled anew in every round, seeded. ``truth_first``, ``truth_last``: by the gold answers, for
-    analysis only. ``madc``: ascending path consistency (Eq. 2)."""
+    """``random``: shuffled in every round, seeded. ``truth_first``, ``truth_last``: by the gold answers, for analysis
+    only. ``madc``: ascending path consistency (Eq. 2)."""
     score: Literal["global", "per_reader"] = "global"
-    """``madc``: one list for all (Algorithm 1), or for each reader one without its own answer (the released code)."""
+    """``madc``: one order for all (Algorithm 1), or one per reader that ignores its own answer (the released code)."""
     decay: float = Field(default=1.0, gt=0, le=1)
-    """``madc``: factor of a score for each time that its debater stood last before (power decay)."""
+    """``madc``: multiplies a debater's score for each earlier round in which it was read last (power decay)."""
     rotate_personas: bool = False
-    """Personas move on to the next debater with every round (dynamic role switching)."""
+    """Personas move to the next debater in every round (dynamic role switching)."""
 
 
 class Protocol(_Strict):
@@ -151,10 +152,10 @@ class Protocol(_Strict):
 
     source: str
     """The paper or code that the variant follows."""
-    debaters: Annotated[int, Field(ge=1, le=MOST_DEBATERS, strict=True)] | tuple[Debater, ...] = 2
-    """A count, or the list (Wang et al., section 4.4: 2)."""
+    debaters: Annotated[int, Field(ge=1, le=MAX_DEBATERS, strict=True)] | tuple[Debater, ...] = 2
+    """A count, or a list (Wang et al., section 4.4: 2)."""
     knowledge: Knowledge | None = Knowledge()
-    """None, or ``none``, debates without a pool."""
+    """None or ``none``: no knowledge pool."""
     rounds: _Count = 3
     """At most this many (section 4.4: 3)."""
     talk: Talk = Talk()
@@ -162,31 +163,32 @@ class Protocol(_Strict):
     order: Order = Order()
     """``order: madc`` is short for ``{by: madc}``."""
     marker: Marker = "brackets"
-    """How an answer is marked: ``[answer]``, ``(answer)``, ``\\boxed{answer}``; or not: the whole reply (``text``)."""
+    """How replies mark the answer: ``[X]``, ``(X)``, ``\\boxed{X}``; with ``text`` the whole reply is the answer."""
     level: Literal[0, 1, 2, 3] = 2
-    """How much debaters are told to contradict each other, not at all to always (Liang et al., Table 12)."""
+    """How strongly debaters are told to disagree, from 0 (not at all) to 3 (always) (Liang et al., Table 12)."""
     temperature: _Temperature = 0.5
     """Sampling temperature of every role (section 4.4: 0.5)."""
     max_tokens: _Count = 1024
     """Completion tokens per call. Not stated in the paper."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     overflow: Literal["fail", "drop"] = "fail"
-    """A prompt that the model finds too long: the call fails, or the oldest stances of others and then the
-    lowest-ranked passages are dropped until it fits, which is recorded; never a stance of the last round for judge and
-    summarizer."""
+    """For a prompt that is too long for the model. ``fail``: the call fails. ``drop``: the oldest stances of others,
+    then the lowest-ranked passages are left out until it fits, and this is recorded. Judge and summarizer always get
+    the last round's stances."""
     first_round_given: bool = False
-    """The first round's stances come from outside."""
+    """The first round's stances are given as input."""
     stop: Literal["never", "judge", "agreement", "agreement_then_judge", "satisfied", "stability", "budget"] = "judge"
-    """When the debate ends before its last round: the judge finds it settled (Algorithm 1, line 14); all answers agree
-    under the task's matcher; either, the judge asked where the matcher sees no agreement; every debater is satisfied
-    with its own answer; no answer has changed since the round before; ``token_budget`` is used up."""
+    """When the debate ends before its last round. ``judge``: the judge finds it settled (Algorithm 1, line 14).
+    ``agreement``: all answers are the same under the task's matcher. ``agreement_then_judge``: ``agreement``, else
+    ``judge``. ``satisfied``: every debater is satisfied with its own answer. ``stability``: no answer has changed since
+    the previous round. ``budget``: ``token_budget`` is used up."""
     token_budget: int | None = Field(default=None, ge=1)
     """``stop: budget``: prompt and completion tokens of one question."""
     judge_sees: Literal["last_round", "history"] = "last_round"
     """What the judge reads before it decides whether to stop (Eq. 5: the round's stances)."""
     extract: Literal["unsettled", "always", "each_round"] = "unsettled"
-    """``finish: judge_extract``: the judge is asked for the answer of the whole history where it never settled, always
-    at the end, or after every round."""
+    """``finish: judge_extract``: when the judge extracts the answer from the whole history. ``unsettled``: at the end,
+    if it never settled the debate. ``always``: at the end. ``each_round``: after every round."""
     finish: Literal[
         "summarizer",
         "majority",
@@ -198,10 +200,10 @@ class Protocol(_Strict):
         "only",
         "agreed_or_summarizer",
     ] = "summarizer"
-    """Where the answer comes from: a summarizer of the last round (Eq. 6); the majority; the judge; the debater whom
-    the judge picks, or whose words overlap most with the others'; the answer scorer's first; the answer with the most
-    confidence behind it; the only debater; what they agree on, else a summarizer. Ties go to the earliest debater and
-    are recorded."""
+    """Where the answer comes from, in the order of the values: a summary of the last round (Eq. 6); the majority; the
+    judge; the debater that the judge picks; the debater whose words overlap most with the others'; the answer scorer's
+    best; the answer with the most confidence; the only debater; the answer that all agree on, else a summary. Ties go
+    to the earliest debater and are recorded."""
 
     @field_validator("knowledge", mode="before")
     @classmethod
@@ -215,32 +217,30 @@ class Protocol(_Strict):
 
     @field_validator("debaters")
     @classmethod
-    def _some_distinct(cls, value: int | tuple[Debater, ...]) -> int | tuple[Debater, ...]:
+    def _valid_names(cls, value: int | tuple[Debater, ...]) -> int | tuple[Debater, ...]:
         if isinstance(value, tuple):
-            if not 1 <= len(value) <= MOST_DEBATERS:
-                raise ValueError(f"debaters must be a count or a list of at least one and at most {MOST_DEBATERS}")
+            if not 1 <= len(value) <= MAX_DEBATERS:
+                raise ValueError(f"debaters must be a count or a list of 1 to {MAX_DEBATERS} debaters")
             names = [debater.name for debater in value]
             if wrong := [name for name in names if not is_name(name)]:
-                raise ValueError(f"a debater's name is one line with a letter or digit in it, found {wrong[0]!r}")
+                raise ValueError(f"a debater's name must be one line with a letter or digit and no colon: {wrong[0]!r}")
             keys = [role_key(name) for name in names]
             if len(set(keys)) < len(keys):
-                raise ValueError(
-                    "debaters must have distinct names; case, spaces, hyphens and underscores do not count"
-                )
+                raise ValueError("debaters must have distinct names; case, spaces, hyphens and underscores are ignored")
             if reserved := set(keys) & _RESERVED:
-                raise ValueError(f"a debater cannot be called {reserved.pop()!r}")
+                raise ValueError(f"a debater cannot have the reserved name {reserved.pop()!r}")
         return value
 
     @model_validator(mode="after")
-    def _possible(self) -> Self:
-        if reason := next(_impossible(self), None):
+    def _consistent(self) -> Self:
+        if reason := next(_conflicts(self), None):
             raise ValueError(reason)
         return self
 
     @property
     def cast(self) -> tuple[Debater, ...]:
-        """The debaters, named ``Debater 1``, ``Debater 2``, ... where only a count is given."""
-        return _alike(self.debaters) if isinstance(self.debaters, int) else self.debaters
+        """The debaters, named ``Debater 1``, ``Debater 2``, ... if only a count is given."""
+        return _numbered(self.debaters) if isinstance(self.debaters, int) else self.debaters
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -249,7 +249,7 @@ class Protocol(_Strict):
 
     @property
     def judge_finishes(self) -> bool:
-        """Whether the judge takes the answer."""
+        """Whether the judge decides on the answer."""
         return self.finish in ("judge_extract", "judge_pick")
 
     @property
@@ -259,25 +259,25 @@ class Protocol(_Strict):
 
     @property
     def needs_search(self) -> bool:
-        """Whether debaters may search, which a pool alone cannot answer."""
+        """Whether debaters may search, so that a pool alone is not enough."""
         return self.knowledge is not None and self.knowledge.allow_search
 
     @property
     def needs_golds(self) -> bool:
-        """Whether the order reads the gold answers, which makes the debate an analysis and no prediction."""
+        """Whether the order uses the gold answers: the debate is then an analysis, not a prediction."""
         return self.order.by in ("truth_first", "truth_last")
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of everybody who may be called: the debaters, then the judge and the summarizer if they play."""
-        there = set(self.stages)
-        judge = ["judge"] if there & {"judge", "extract", "pick"} else []
-        return (*(d.name for d in self.cast), *judge, *(["summarizer"] if there & {"digest", "summarize"} else []))
+        """Names of all roles that may be called: the debaters, then judge and summarizer if the protocol needs them."""
+        stages = set(self.stages)
+        judge = ["judge"] if stages & {"judge", "extract", "pick"} else []
+        return (*(d.name for d in self.cast), *judge, *(["summarizer"] if stages & {"digest", "summarize"} else []))
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that need a template, in their order."""
-        there = {
+        """The stages that need a template, in order."""
+        needed = {
             **{stage: True for debater in self.cast for stage in debater.prepare},
             "select": self.knowledge is not None and self.knowledge.select == "adaptive",
             "speak": True,
@@ -289,17 +289,17 @@ class Protocol(_Strict):
             "pick": self.finish == "judge_pick",
             "summarize": self.finish in ("summarizer", "agreed_or_summarizer"),
         }
-        return tuple(stage for stage, needed in there.items() if needed)
+        return tuple(stage for stage, is_needed in needed.items() if is_needed)
 
 
 @cache
-def _alike(count: int) -> tuple[Debater, ...]:
-    # Made once: every call of every debate asks for its cast.
+def _numbered(count: int) -> tuple[Debater, ...]:
+    # Cached: every call of every debate needs the cast.
     return tuple(Debater(name=f"Debater {number}") for number in range(1, count + 1))
 
 
-def readable(topology: Topology, here: int, n: int) -> set[int] | None:
-    """The places whom the debater at a place may read, of n; None if that is no topology for n debaters."""
+def readable_by(topology: Topology, here: int, n: int) -> set[int] | None:
+    """Indexes (0 .. n - 1) of the debaters that debater ``here`` may read; None if the topology does not fit n."""
     if not isinstance(topology, str):
         square = len(topology) == n and all(len(row) == n for row in topology)
         return {place for place, reads in enumerate(topology[here]) if reads} if square else None
@@ -313,32 +313,33 @@ def readable(topology: Topology, here: int, n: int) -> set[int] | None:
     return {0} if topology == "star" else None
 
 
-def _impossible(p: Protocol) -> Iterator[str]:
-    yield from _impossible_reading(p)
-    yield from _impossible_end(p)
+def _conflicts(p: Protocol) -> Iterator[str]:
+    yield from _conflicts_reading(p)
+    yield from _conflicts_end(p)
     if p.knowledge is not None:
-        yield from _impossible_knowledge(p, p.knowledge)
+        yield from _conflicts_knowledge(p, p.knowledge)
     for stage in (stage for debater in p.cast for stage in debater.prepare if stage in STAGES):
-        yield f"debaters.prepare: {stage!r} is a stage with a meaning of its own"
+        yield f"debaters.prepare: {stage!r} is the name of a built-in stage; choose another name"
 
 
-def _impossible_reading(p: Protocol) -> Iterator[str]:
+def _conflicts_reading(p: Protocol) -> Iterator[str]:
     sees, order, n = p.sees, p.order, len(p.cast)
     summed_up = p.talk.later == "simultaneous_with_summary"
     if sees.peers == "latest" and "sequential" not in (p.talk.first, p.talk.later):
-        yield "sees.peers = latest needs sequential talk, first or later"
+        yield "sees.peers = latest needs talk.first or talk.later = sequential"
     if p.talk.first == "sequential" and sees.peers in ("last_round", "answers"):
-        yield "talk.first = sequential needs sees.peers = latest or history: in round 1 no round was before"
+        yield "talk.first = sequential needs sees.peers = latest or history: round 1 has no previous round to read"
     if sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"):
         yield "sees.form = chat needs sees.peers and sees.own = history"
     if sees.anonymous and summed_up:
-        yield "sees.anonymous: the summary that the debaters read has names in it"
-    if readable(sees.topology, 0, n) is None:
-        yield f"sees.topology: {sees.topology!r} is none for {n} debaters"
+        yield "sees.anonymous does not work with talk.later = simultaneous_with_summary: the summary names debaters"
+    if readable_by(sees.topology, 0, n) is None:
+        forms = f"full, ring, star, sparse(k) or a matrix of {n} x {n}"
+        yield f"sees.topology: {sees.topology!r} is not a topology for {n} debaters; expected {forms}"
     sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
     read = p.rounds > 1 and p.sees.peers in ("last_round", "latest", "answers") and not summed_up
     if order.by != "fixed" and not read and not (sequential and order.by == "random"):
-        yield f"order.by = {order.by} has no effect: nobody reads, or only in the order of time"
+        yield f"order.by = {order.by} has no effect: debaters do not read each other, or only in order of time"
     if order.by != "madc" and order.decay != 1:
         yield "order.decay needs order.by = madc"
     if order.by != "madc" and order.score != "global":
@@ -346,36 +347,36 @@ def _impossible_reading(p: Protocol) -> Iterator[str]:
     if order.score == "per_reader" and order.decay != 1:
         yield "order.decay needs order.score = global"
     if order.rotate_personas and not any(debater.persona for debater in p.cast):
-        yield "order.rotate_personas needs personas"
+        yield "order.rotate_personas needs debaters with personas"
 
 
-def _impossible_end(p: Protocol) -> Iterator[str]:
+def _conflicts_end(p: Protocol) -> Iterator[str]:
     n = len(p.cast)
     if p.finish == "only" and n != 1:
         yield f"finish = only needs exactly one debater, found {n}"
     if p.finish == "judge_pick" and n < 2:
         yield "finish = judge_pick needs at least two debaters"
     if p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2:
-        yield f"stop = {p.stop} needs at least two debaters: one cannot agree with itself"
+        yield f"stop = {p.stop} needs at least two debaters"
     if (p.stop == "budget") != (p.token_budget is not None):
-        yield "stop = budget and token_budget go together; one of them is missing"
+        yield "stop = budget and token_budget must be set together; one of them is missing"
     if p.extract != "unsettled" and p.finish != "judge_extract":
         yield f"extract = {p.extract} needs finish = judge_extract"
     if p.first_round_given and p.rounds < 2:
-        yield "given stances are the first round; rounds must be at least 2"
+        yield "first_round_given needs rounds >= 2: the given stances are round 1"
 
 
-def _impossible_knowledge(p: Protocol, knowledge: Knowledge) -> Iterator[str]:
-    names, passages = [debater.name for debater in p.cast], knowledge.most_passages
+def _conflicts_knowledge(p: Protocol, knowledge: Knowledge) -> Iterator[str]:
+    names, passages = [debater.name for debater in p.cast], knowledge.pool_limit
     restricted = knowledge.per_debater_sources or {}
     if knowledge.select == "one_each":
         if len(names) < passages:
             needed = f"a debater for each of up to {passages} passages, found {len(names)}"
             yield f"knowledge.select = one_each needs {needed}"
         if restricted:
-            yield "knowledge.per_debater_sources: with select = one_each passages are dealt out"
+            yield "knowledge.per_debater_sources does not work with select = one_each: each debater has one passage"
         if not isinstance(p.sees.topology, str):
-            yield "sees.topology: a matrix needs a fixed number of debaters; select = one_each has one for each passage"
+            yield "sees.topology: a matrix needs a fixed number of debaters; with select = one_each it varies"
     for name in (name for name in restricted if name not in names):
         yield f"knowledge.per_debater_sources: there is no debater {name!r}"
     for source in (source for sources in restricted.values() for source in sources if source not in knowledge.sources):

@@ -1,8 +1,9 @@
-"""The roles: a template in, a parsed reply out. One function a stage."""
+"""The roles: each function renders a stage's template, makes the call and parses the reply."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from madke.core.transcript import Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
@@ -17,8 +18,8 @@ from madke.engine.parse import (
     parse_verdict,
 )
 from madke.engine.protocol import Debater
-from madke.engine.scene import Scene, Told
-from madke.engine.view import View, everybody
+from madke.engine.scene import CallResult, Scene
+from madke.engine.view import View, stances_of
 
 _COMMON = frozenset({"question", "options", "task", "round", "rounds", "debaters", "level"})
 _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
@@ -32,108 +33,105 @@ STAGE_VALUES: Mapping[str, frozenset[str]] = {
     "digest": _COMMON | {"stances", "digest"},
     **dict.fromkeys(("judge", "extract", "pick", "summarize"), _COMMON | {"stances"}),
 }
-"""What the template of each stage may use."""
+"""Stage -> the variables that its template may use."""
 
 PREPARE_VALUES = _DEBATER
 
 
 async def prepare(scene: Scene, debater: Debater) -> None:
-    """Let a debater go through its preparing stages; each sees what the ones before it made."""
+    """Make the calls of a debater's ``prepare`` stages; each sees the texts of the earlier ones."""
     texts = scene.prepared.setdefault(debater.name, {})
     for stage in debater.prepare:
         values = {"knowledge": allowed(scene, debater), "own": None}
-        told = await _ask(scene, stage, debater, 1, values)
-        if told["error"] is not None:
-            scene.unprepared[debater.name] = f"its {stage} failed: {told['error']}"
+        reply = await _ask(scene, stage, debater, 1, values)
+        if reply["error"] is not None:
+            scene.unprepared[debater.name] = f"its {stage} failed: {reply['error']}"
             return
-        texts[stage] = told["text"]
+        texts[stage] = reply["text"]
 
 
 async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
-    """Ask a debater which knowledge it wants (Eq. 2: it never sees the peers), and what it would search for."""
+    """Ask a debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
     knowledge = scene.protocol.knowledge
     assert knowledge is not None
     numbers = allowed(scene, debater)
     limit, allow_search = knowledge.max_selected, knowledge.allow_search
     values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
-    told = await _ask(scene, "select", debater, round_n, values)
-    if told["error"] is not None:
-        return Selection(status="failed", **told), None
-    shown = set(numbers) - set(told["truncated"].passages if told["truncated"] else ())
-    parsed = parse_selection(told["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
+    reply = await _ask(scene, "select", debater, round_n, values)
+    if reply["error"] is not None:
+        return Selection(status="failed", **reply), None
+    shown = set(numbers) - set(reply["truncated"].passages if reply["truncated"] else ())
+    parsed = parse_selection(reply["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
     chosen = parsed.value
-    selection = Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, **told)
-    query = parse_search(told["text"]).value if allow_search else None
+    selection = Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, **reply)
+    query = parse_search(reply["text"]).value if allow_search else None
     return selection, Search(query=query) if query else None
 
 
 async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
-    """Let a debater speak, with the knowledge it has. Eq. 3 in round 1; Eq. 4 as a reply to what it sees."""
+    """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``."""
     stage = "speak" if view.empty else "reply"
-    shown_of_view = ("own", "peers", "history", "groups", "digest", "critique")
-    values = {"knowledge": numbers, **{name: getattr(view, name) for name in shown_of_view}}
+    view_fields = ("own", "peers", "history", "groups", "digest", "critique")
+    values = {"knowledge": numbers, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
-    told = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
-    if told["error"] is not None:
-        return Stance(stage=stage, status="failed", **told)
-    shown = set(numbers) - set(told["truncated"].passages if told["truncated"] else ())
-    parsed = answer_of(told["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
-    confidence = parse_confidence(told["text"]).value if scene.protocol.finish == "weighted" else None
+    reply = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    if reply["error"] is not None:
+        return Stance(stage=stage, status="failed", **reply)
+    shown = set(numbers) - set(reply["truncated"].passages if reply["truncated"] else ())
+    parsed = answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
+    confidence = parse_confidence(reply["text"]).value if scene.protocol.finish == "weighted" else None
     answer, status, rule = parsed.value, parsed.status, parsed.rule
-    return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **told)
+    return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **reply)
 
 
 async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
-    """Let a debater scrutinise its own stance and say whether it is satisfied with it."""
+    """Ask a debater to review its own stance and say whether it is satisfied."""
     values = {"knowledge": allowed(scene, debater), "own": own}
-    told = await _ask(scene, "reflect", debater, round_n, values)
-    if told["error"] is not None:
-        return Reflection(satisfied=None, **told)
-    parsed = parse_verdict(told["text"])
-    return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **told)
+    reply = await _ask(scene, "reflect", debater, round_n, values)
+    if reply["error"] is not None:
+        return Reflection(satisfied=None, **reply)
+    parsed = parse_verdict(reply["text"])
+    return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **reply)
 
 
 async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
-    """Ask the summarizer to sum up the debate so far: the last round, and its own account of those before."""
+    """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
     before = rounds[-2].digest if len(rounds) > 1 else None
-    values = {"stances": everybody(rounds), "digest": before.text if before and not before.error else None}
+    values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
     return Digest(**await scene.call("digest", "summarizer", rounds[-1].n, values))
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-    told = await _closing(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
-    if told["error"] is not None:
-        return Verdict(consensus=None, **told)
+    reply = await _closer(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    if reply["error"] is not None:
+        return Verdict(consensus=None, **reply)
     sides = [debater.name for debater in scene.protocol.cast]
-    parsed = parse_verdict(told["text"], sides=sides, read=scene.read)
-    found = parsed.value
-    return Verdict(
-        consensus=found.consensus, side=found.side, answer=found.answer, reason=found.reason, rule=parsed.rule, **told
-    )
+    parsed = parse_verdict(reply["text"], sides=sides, read=scene.read)
+    return Verdict(**asdict(parsed.value), rule=parsed.rule, **reply)
 
 
 async def extract(scene: Scene, rounds: Sequence[Round]) -> Final:
     """Ask the judge for the answer of the whole debate (Liang et al., extractive mode)."""
-    return await _answer(scene, "extract", "judge", rounds, history=True)
+    return await _final(scene, "extract", "judge", rounds, history=True)
 
 
 async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
     """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
-    return await _answer(scene, "summarize", "summarizer", rounds)
+    return await _final(scene, "summarize", "summarizer", rounds)
 
 
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
-    """Ask the judge which debater's last stance is the best; its name is None where none could be read."""
-    told = await _closing(scene, "pick", "judge", rounds)
-    if told["error"] is not None:
-        return Final(by="judge", status="failed", **told), None
-    parsed = parse_pick(told["text"], [spoken.agent for spoken in everybody(rounds)])
-    return Final(by="judge", status=parsed.status, rule=parsed.rule, **told), parsed.value
+    """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
+    reply = await _closer(scene, "pick", "judge", rounds)
+    if reply["error"] is not None:
+        return Final(by="judge", status="failed", **reply), None
+    parsed = parse_pick(reply["text"], [spoken.agent for spoken in stances_of(rounds)])
+    return Final(by="judge", status=parsed.status, rule=parsed.rule, **reply), parsed.value
 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
-    """The numbers of the passages that a debater may see at all."""
+    """The numbers of the passages that a debater may see."""
     knowledge = scene.protocol.knowledge
     if knowledge is None or knowledge.select == "none":
         return []
@@ -144,21 +142,21 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
 
 
-async def _answer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
-    told = await _closing(scene, stage, agent, rounds, history)
-    if told["error"] is not None:
-        return Final(by=agent, status="failed", **told)
-    shown = _cited(scene, rounds)
-    parsed = answer_of(told["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
+async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
+    reply = await _closer(scene, stage, agent, rounds, history)
+    if reply["error"] is not None:
+        return Final(by=agent, status="failed", **reply)
+    shown = _citable(scene, rounds)
+    parsed = answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
     sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-    side = parse_side(told["text"], sides).value
-    return Final(by=agent, answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **told)
+    side = parse_side(reply["text"], sides).value
+    return Final(by=agent, answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **reply)
 
 
-def _cited(scene: Scene, rounds: Sequence[Round]) -> set[int]:
-    """The numbers that the debaters' stances may cite: those of the passages that the debaters were shown."""
+def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
+    """The pool numbers that the stances may cite: those of all passages that debaters were shown."""
     shown: set[int] = set()
-    for turn in (turn for played in rounds for turn in played.turns):
+    for turn in (turn for entry in rounds for turn in entry.turns):
         if turn.selection is not None:
             shown.update(turn.selection.ids)
         else:
@@ -167,16 +165,16 @@ def _cited(scene: Scene, rounds: Sequence[Round]) -> set[int]:
     return shown
 
 
-async def _closing(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> Told:
-    """A call of the judge or the summarizer. What may be dropped from it is history: never the last round."""
-    stances = everybody(rounds, history=history)
+async def _closer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> CallResult:
+    """Call the judge or the summarizer. Only stances of earlier rounds may be dropped, never the last round's."""
+    stances = stances_of(rounds, history=history)
     old = sum(spoken.round < rounds[-1].n for spoken in stances)
     return await scene.call(stage, agent, rounds[-1].n, {"stances": stances}, droppable=old)
 
 
 async def _ask(
     scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-) -> Told:
+) -> CallResult:
     cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
     own = {
         "debater": debater.name,

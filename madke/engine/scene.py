@@ -1,4 +1,4 @@
-"""What every call of one debate shares, and the one way in which a call is made."""
+"""The state of one debate, and the function that makes its model calls."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class Prompts(TypingProtocol):
     def render(
         self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
     ) -> tuple[Message, ...]:
-        """The messages of a stage, for a task and a debater's own ``prompt``, with the stage's values filled in."""
+        """Render a stage's messages with its values, for a task and a debater's own ``prompt``."""
 
 
 Cast = Mapping[str, ChatModel]
-"""Which model plays each of :attr:`Protocol.roles`."""
+"""The model of each of :attr:`Protocol.roles`."""
 
 Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
-"""Answers a debater's search: the query, and what the call is for."""
+"""Answers a debater's search, given the query and the purpose of the call."""
 
 ScoreAnswers = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
 """Scores candidate answers without the golds; the highest is the best."""
 
 _SHARE = 8
-"""A prompt that is too long loses an eighth of its stances, or passages, at each attempt."""
+"""Each attempt to shorten a prompt drops an eighth of its stances or passages."""
 
 _NOTHING_TRUNCATED = Truncation()
 
 
-class Told(TypedDict):
-    """What a call came to, as every record of one says it."""
+class CallResult(TypedDict):
+    """The fields that every record of a call has."""
 
     text: str
     error: str | None
@@ -52,7 +52,7 @@ class Told(TypedDict):
 
 @dataclass(kw_only=True, slots=True)
 class Scene:
-    """What every call of one debate shares, and the running account of what the calls used."""
+    """What all calls of one debate share, and what they have used so far."""
 
     question: Question
     task: Task
@@ -60,13 +60,13 @@ class Scene:
     prompts: Prompts
     cast: Cast
     pool: KnowledgePool
-    """Grows where debaters may search."""
+    """Grows if debaters search."""
     repeat: int = 0
     seed: int | None = None
     retrieve: Retrieve | None = None
     score_answers: ScoreAnswers | None = None
     listen: Listener | None = None
-    """It must not raise."""
+    """Must not raise."""
     deltas: bool = False
     clock: Callable[[], float]
     began: float = field(init=False)
@@ -76,14 +76,14 @@ class Scene:
     unprepared: dict[str, str] = field(default_factory=dict)
     """Debater -> why its preparation failed."""
     found: dict[int, PoolEntry] = field(default_factory=dict)
-    """Pool numbers that debaters' searches added."""
+    """Pool number -> entry, for passages that debaters' searches added."""
     _shared: dict[str, Any] = field(init=False)
     _lines: dict[int, tuple[int, str, str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
         self._shared = {
-            # Without golds and metadata: no template may show what is to be found out.
+            # Without golds and metadata, so that no template can show the answer.
             "question": replace(self.question, answers=(), metadata={}),
             "rounds": self.protocol.rounds,
             "debaters": tuple(debater.name for debater in self.protocol.cast),
@@ -123,15 +123,15 @@ class Scene:
         prompt: str | None = None,
         temperature: float | None = None,
         droppable: int = 0,
-    ) -> Told:
-        """Make one call of a stage, answered by a cast member in a round (1-based).
+    ) -> CallResult:
+        """Make one call of a stage to the model of ``agent`` in a round (1-based).
 
-        ``values`` are the stage's own: ``history``, ``peers`` or ``stances`` in the order of time or reading, of which
-        the first ``droppable`` may be dropped where the prompt is too long; ``knowledge`` is pool numbers. ``prompt``
-        and ``temperature`` are a debater's own.
+        ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
+        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped. ``prompt`` and ``temperature`` are
+        a debater's own.
         """
         purpose = self.purpose(stage, agent, round_n)
-        kept, cut, retries = dict(values), _NOTHING_TRUNCATED, 0
+        kept, truncated, retries = dict(values), _NOTHING_TRUNCATED, 0
 
         def on_delta(text: str) -> None:
             self.tell(CallDelta, purpose=purpose, text=text)
@@ -149,35 +149,35 @@ class Scene:
             self.tell(CallStarted, purpose=purpose, request=request)
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.protocol.marker != "text":
-                # A caller's own model may only reason, too. Where the whole reply is the answer, it is taken as it is.
+                # A custom model may return only reasoning. With marker "text" the reply is taken as it is.
                 completion = checked(completion, request.max_tokens)
             self.tell(CallFinished, purpose=purpose, completion=completion)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
                 break
-            if (smaller := self._shortened(kept, cut, droppable)) is None:
+            if (shortened := self._shortened(kept, truncated, droppable)) is None:
                 break
-            kept, cut = smaller
+            kept, truncated = shortened
         self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         return {
             "text": _writable(without_reasoning(completion.text)),
             "error": error and _writable(error),
-            "truncated": None if cut == _NOTHING_TRUNCATED else cut,
+            "truncated": None if truncated == _NOTHING_TRUNCATED else truncated,
         }
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
-        """The pool numbers of passages that a search found; those the pool lacks are added to it."""
+        """Add the passages that a search found to the pool; return the pool numbers of all of them, new or not."""
         pool = list(self.pool.passages)
-        numbers = {mark: n for n, passage in enumerate(pool) for mark in _marks(passage)}
+        numbers = {key: n for n, passage in enumerate(pool) for key in _keys(passage)}
         ids = []
         for passage in passages:
-            marks = _marks(passage)
-            n = next((numbers[mark] for mark in marks if mark in numbers), len(pool))
+            keys = _keys(passage)
+            n = next((numbers[key] for key in keys if key in numbers), len(pool))
             if n == len(pool):
                 pool.append(passage)
                 self.found[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
-                numbers |= dict.fromkeys(marks, n)
+                numbers |= dict.fromkeys(keys, n)
             ids.append(n)
         self.pool = replace(self.pool, passages=tuple(pool))
         return tuple(dict.fromkeys(ids))
@@ -197,7 +197,7 @@ class Scene:
         return _with_chat(messages, chat, self.question.question) if chat else messages
 
     def _line(self, n: int) -> tuple[int, str, str]:
-        """(number, title, text) of a pool passage. White space is folded: a passage is one line of a prompt."""
+        """(number, title, text) of a pool passage, without line breaks: a passage is one line of a prompt."""
         if n not in self._lines:
             passage = self.pool.passages[n]
             title, text = (without_tags(" ".join(part.split())) for part in (passage.title, passage.text))
@@ -207,33 +207,33 @@ class Scene:
     def _shortened(
         self, values: dict[str, Any], truncated: Truncation, droppable: int
     ) -> tuple[dict[str, Any], Truncation] | None:
-        """The values without some of the oldest stances, or else lowest-ranked passages; None if none is left."""
+        """Drop some of the oldest stances or, if none may go, the lowest-ranked passages; None if none is left."""
         left = droppable - truncated.stances
-        said = next((name for name in ("history", "peers", "stances") if values.get(name)), None)
-        if said is not None and left > 0:
-            less = min(left, -(-len(values[said]) // _SHARE))
-            kept = {said: values[said][less:]}
+        name = next((name for name in ("history", "peers", "stances") if values.get(name)), None)
+        if name is not None and left > 0:
+            count = min(left, -(-len(values[name]) // _SHARE))
+            kept = {name: values[name][count:]}
             if values.get("groups"):
-                kept["groups"] = _without(values["groups"], values[said][:less])
-            return {**values, **kept}, replace(truncated, stances=truncated.stances + less)
+                kept["groups"] = _without(values["groups"], values[name][:count])
+            return {**values, **kept}, replace(truncated, stances=truncated.stances + count)
         numbers: Sequence[int] = values.get("knowledge", ())
         if not numbers:
             return None
         by_rank = sorted(numbers, key=lambda n: (self.pool.passages[n].rank, n))
-        less = -(-len(numbers) // _SHARE)
-        dropped = by_rank[-less:]
-        fewer = [n for n in numbers if n not in dropped]
-        return {**values, "knowledge": fewer}, replace(truncated, passages=(*truncated.passages, *dropped))
+        count = -(-len(numbers) // _SHARE)
+        dropped = by_rank[-count:]
+        remaining = [n for n in numbers if n not in dropped]
+        return {**values, "knowledge": remaining}, replace(truncated, passages=(*truncated.passages, *dropped))
 
 
 def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
-    # By identity: anonymous peers who say the same are equal, and still two.
-    gone = {id(spoken) for spoken in dropped}
-    left = (replace(group, members=tuple(m for m in group.members if id(m) not in gone)) for group in groups)
+    # By identity: two anonymous peers with the same text are equal objects.
+    dropped_ids = {id(spoken) for spoken in dropped}
+    left = (replace(group, members=tuple(m for m in group.members if id(m) not in dropped_ids)) for group in groups)
     return tuple(group for group in left if group.members)
 
 
-def _marks(passage: Passage) -> list[str]:
+def _keys(passage: Passage) -> list[str]:
     return [f"key {passage.source} {passage.key}", *sorted(passage.dedup_keys)]
 
 
@@ -242,13 +242,13 @@ def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
 
 
 def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question: str) -> tuple[Message, ...]:
-    """The history as chat messages before the last message: own turns as they were, the others' between tags."""
-    said = [Message(role="assistant" if spoken.own else "user", content=_line(spoken)) for spoken in history]
+    """Insert the history as chat messages before the last message: own turns unchanged, the others' in tags."""
+    chat = [Message(role="assistant" if spoken.own else "user", content=_line(spoken)) for spoken in history]
     merged: list[Message] = []
-    # Many chat templates refuse a chat that the assistant opens, and want the roles to alternate.
-    if said[0].role == "assistant" and all(message.role == "system" for message in messages[:-1]):
-        said.insert(0, Message(role="user", content=question))
-    for message in (*messages[:-1], *said, messages[-1]):
+    # Many chat templates need a user message first and alternating roles.
+    if chat[0].role == "assistant" and all(message.role == "system" for message in messages[:-1]):
+        chat.insert(0, Message(role="user", content=question))
+    for message in (*messages[:-1], *chat, messages[-1]):
         if merged and merged[-1].role == message.role:
             merged[-1] = replace(message, content=f"{merged[-1].content}\n\n{message.content}")
         else:
@@ -257,13 +257,13 @@ def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question:
 
 
 def _line(spoken: Spoken) -> str:
-    # ``_shared/said.j2`` writes the same.
+    # ``_shared/stance.j2`` writes the same.
     quoted = f"{spoken.agent or 'One agent'}: <reply>{without_tags(spoken.text)}</reply>"
     return spoken.text if spoken.own else quoted
 
 
 def _writable(text: str) -> str:
-    """The text with ``?`` for half surrogate pairs, which models emit and UTF-8 cannot hold."""
+    """The text with ``?`` for unpaired surrogates, which models emit and UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 

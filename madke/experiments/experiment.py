@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, heedless
+from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, never_raising
 from madke.core.knowledge import Source
 from madke.data import first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
@@ -242,7 +242,7 @@ def opened(
             if is_experiment(path):
                 _refuse_other(path, experiment_spec, models)
             yield Experiment(
-                path=path, experiment_spec=experiment_spec, options=options, account=account, tell=heedless(listen)
+                path=path, experiment_spec=experiment_spec, options=options, account=account, tell=never_raising(listen)
             )
         finally:
             _tidy(path, made=made)

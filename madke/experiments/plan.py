@@ -26,7 +26,7 @@ from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
 from madke.engine.ending import FINISHES
 from madke.engine.parse import marked
-from madke.engine.protocol import MOST_DEBATERS, Knowledge, Protocol
+from madke.engine.protocol import MAX_DEBATERS, Knowledge, Protocol
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
@@ -145,8 +145,8 @@ class _Counting:
         """For a selection the maximum number of random passages; for an answer, a different one each turn."""
         knowledge = self.protocol.knowledge
         if purpose.stage == "select" and knowledge is not None:
-            count = min(knowledge.max_selected, knowledge.most_passages)
-            return "".join(f"[{n}]" for n in Random(key).sample(range(knowledge.most_passages), count))
+            count = min(knowledge.max_selected, knowledge.pool_limit)
+            return "".join(f"[{n}]" for n in Random(key).sample(range(knowledge.pool_limit), count))
         if purpose.stage not in _ANSWERING:
             return ""
         names = [debater.name for debater in self.protocol.cast]
@@ -276,7 +276,7 @@ def _pool(question: Question, knowledge: Knowledge | None, pool_of: PoolOf | Non
     kept = [(source, n) for source in knowledge.sources for n in range(knowledge.count(source))]
     passages = [
         Passage(source=source, key=f"{source}-{n}", title="A title", text=f"{source} {n} {_PASSAGE}", score=0, rank=n)
-        for source, n in kept[: knowledge.most_passages]
+        for source, n in kept[: knowledge.pool_limit]
     ]
     return KnowledgePool(passages=tuple(passages))
 
@@ -350,7 +350,7 @@ def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple
     target, unit = plans[match.arm], plans[match.unit]
     few = debaters_at_cost(getattr(target.least, what) / target.debates, getattr(unit.most, what) / unit.debates)
     many = debaters_at_cost(getattr(target.most, what) / target.debates, getattr(unit.least, what) / unit.debates)
-    return few, max(few, min(many, MOST_DEBATERS))
+    return few, max(few, min(many, MAX_DEBATERS))
 
 
 def spread(questions: Sequence[Question]) -> list[Question]:

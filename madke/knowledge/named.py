@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _FILE = "sources.yaml"
 _MAX_DEPTH = 8
 """Maximum nesting of hybrids: each level may double the number of opened sources."""
-_LAYOUT = 2
+_LAYOUT = 3
 """Version of the cached sample indexes; a new number makes them be rebuilt."""
 _chosen: Path | None = None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolReady, heedless
+from madke.core.events import Listener, PoolReady, never_raising
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.scene import Retrieve, ScoreAnswers
@@ -85,7 +85,7 @@ async def execute(
         that have no outcome as a result.
     """
     started = datetime.now(UTC)
-    tell = None if listen is None else heedless(listen)
+    tell = None if listen is None else never_raising(listen)
     allow_connections(options.concurrency)
     own = shared or account(options)
     pending = directory.pending(job.questions, job.spec.repeats, options)

@@ -1,4 +1,4 @@
-"""Answer formats: how an answer is read from a reply, when two are the same, and which metrics score it."""
+"""Answer formats: how to read an answer, when two answers are the same, and which metrics score them."""
 
 import json
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from madke.core.errors import UserError
 from madke.core.registry import Registry
-from madke.tasks.base import BaseTask, Example, Task, completed, is_task_here
+from madke.tasks.base import BaseTask, Example, Task, as_task, is_imported_task
 from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
@@ -14,22 +14,22 @@ from madke.tasks.translation import Translation
 
 _OWN: tuple[BaseTask, ...] = (ShortAnswer(), Claim(), Choice(), Math(), Translation())
 
-TASKS: Registry[BaseTask] = Registry("task", {task.name: task for task in _OWN}, "madke.tasks", adapt=completed)
-"""Every task by its name. ``--task`` looks names up here, and ``module:object``, which is imported."""
+TASKS: Registry[BaseTask] = Registry("task", {task.name: task for task in _OWN}, "madke.tasks", adapt=as_task)
+"""Task name -> task. ``--task`` looks up names here; a name ``module:object`` is imported."""
 
 
 def get_task(name: str) -> BaseTask:
-    """The task of a question or a transcript. These are not trusted: nothing is imported that only they name.
+    """The task that a question or a transcript names. Data files are not trusted, so this imports no new code.
 
-    A task that is ``module:object`` was named by the user before, or lies in a module that the program has imported.
+    A task ``module:object`` must have been named by the user before, or be in a module that is already imported.
     """
-    if ":" in name and name not in TASKS and not is_task_here(name):
-        raise UserError(f"task {name!r} is code, and only a file names it; if you trust it, give --task {name}")
+    if ":" in name and name not in TASKS and not is_imported_task(name):
+        raise UserError(f"task {name!r} is code named only in a data file; if you trust it, give --task {name}")
     return TASKS[name]
 
 
 def code_of(names: Iterable[str]) -> dict[str, str]:
-    """Name -> which code each task is that is not ours, and a fingerprint of what prompts say of it; for the record."""
+    """Task name -> where its code comes from and a fingerprint of its wording, for tasks that are not built in."""
     return {
         name: f"{code}#{sha256(json.dumps(get_task(name).wording, default=str).encode()).hexdigest()[:12]}"
         for name in sorted(set(names))

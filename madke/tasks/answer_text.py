@@ -1,4 +1,4 @@
-"""A text in an answer's place: the marks around it, its plain form, and words that say that there is no answer."""
+"""Answer texts: removing quotes and emphasis, SQuAD normalisation, and phrases that mean "no answer"."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ABBREVIATION = re.compile(r"\.\S+\.\Z|\b[A-Za-z]{1,2}\.\Z")
 
 
 def unmarked(text: str) -> str:
-    """The text on one line, without the emphasis and quotes around all of it: ``Paris`` for ``**"Paris"**``.
+    """The text on one line, without emphasis and quotes around the whole of it: ``Paris`` for ``**"Paris"**``.
 
-    Marks that also stand inside the text stay: ``"Yes" and "no"``.
+    Marks that also occur inside the text stay: ``"Yes" and "no"``.
     """
     text = " ".join(text.split())
     for _ in range(_LAYERS):
@@ -27,7 +27,7 @@ def unmarked(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """The unmarked text without a full stop at its end. That of ``U.S.``, ``Jr.`` and ``...`` stays."""
+    """The unmarked text without a final full stop, except after abbreviations such as ``U.S.``, ``Jr.`` and ``...``."""
     text = unmarked(text)
     return text if _ABBREVIATION.search(text) else unmarked(_FULL_STOP.sub("", text))
 

@@ -1,4 +1,4 @@
-"""What a task is, and what an own one needs."""
+"""The interface of a task, and the base class for custom tasks."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from madke.tasks.answer_text import bare, declines
 
 
 class Example(TypedDict):
-    """A solved example, as prompts show it."""
+    """A worked example in prompts."""
 
     question: str
     reasoning: str
-    """The steps that lead to the answer, without the answer itself."""
+    """The steps to the answer, without the answer itself."""
     answer: str
     choices: NotRequired[Sequence[str]]
 
 
 class Task(Protocol):
-    """An answer format: what every task must have. :class:`BaseTask` adds what it may have.
+    """An answer format: what every task must have. :class:`BaseTask` adds optional members.
 
-    ``same`` is reflexive and symmetric, so that answers can be put into groups; ``accepts`` need be neither.
+    ``same`` must be reflexive and symmetric, since it groups answers; ``accepts`` need not be.
     """
 
     name: str
     instructions: str
-    """What prompts say of the form of an answer. Empty for our own: ``prompts/tasks/<name>.yaml`` says it."""
+    """What prompts say about the form of an answer. Built-in tasks use ``prompts/tasks/<name>.yaml`` instead."""
     examples: Sequence[Example]
-    """At least two solved examples with different answers; few-shot prompts show the first four."""
+    """At least two worked examples with different answers; few-shot prompts show the first four."""
 
     def read(self, text: str, question: Question) -> str | None:
-        """The answer in its canonical form, from the text inside a marker; None if that is no answer."""
+        """The canonical answer in the text inside a marker; None if the text is not an answer."""
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Whether two canonical answers to a question agree: the matcher behind agreement and votes."""
+        """Whether two canonical answers to a question are the same; used for agreement and votes."""
 
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether a canonical answer is right."""
 
 
 class BaseTask:
-    """A task to inherit from: it needs a name, instructions and examples; the rest has defaults.
+    """Base class for tasks: set a name, instructions and examples; the rest has defaults.
 
     For example::
 
@@ -67,34 +67,34 @@ class BaseTask:
     """Metrics: names (:data:`madke.scoring.metrics.METRICS`, or ``module:object``), those of :func:`madke.metric`, or
     functions of answer and question. The first is "correct or not"."""
     choices: Sequence[str] = ()
-    """The only answers there are, where that does not depend on the question."""
+    """The possible answers, if they are the same for every question."""
     reads_last_number: bool = False
-    """Whether answers are numbers or expressions: then a number in brackets cites nothing, and the last number of a
-    reply counts where it marks no answer."""
+    """Whether answers are numbers or expressions. Then numbers in brackets are not citations, and the last number of a
+    reply is its answer if no answer is marked."""
 
     def read(self, text: str, question: Question) -> str | None:
-        """The text without marks around it, or a choice in the task's own spelling; None if it is no answer."""
+        """The text without quotes and emphasis, or one of ``choices`` as spelled there; None if it is not an answer."""
         answer = bare(text)
         if self.choices:
             return next((choice for choice in self.choices if choice.casefold() == answer.casefold()), None)
         return answer if answer and not declines(answer) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Equal but for case."""
+        """Whether both are equal, ignoring case."""
         return a.casefold() == b.casefold()
 
     def accepts(self, answer: str, question: Question) -> bool:
-        """The same as any gold."""
+        """Whether the answer is the same as any gold."""
         return any(self.same(answer, gold, question) for gold in question.answers)
 
     def check(self, question: Question) -> str | None:
-        """What is wrong with a question of this task as the dataset states it; None if nothing."""
+        """What is wrong with a question of this task in a dataset; None if nothing is."""
         wrong = [answer for answer in question.answers if self.choices and answer not in self.choices]
         return f"golden answer {wrong[0]!r} of a {self.name} is not one of {', '.join(self.choices)}" if wrong else None
 
     @cached_property
     def wording(self) -> Mapping[str, Any] | None:
-        """What prompts say, with the keys of ``prompts/tasks/<name>.yaml``; None for our own, which has that file."""
+        """The task's prompt texts, with the keys of ``prompts/tasks/<name>.yaml``; None for built-in tasks."""
         if not self.instructions:
             return None
         first = self.examples[0]
@@ -123,7 +123,7 @@ class BaseTask:
 
 
 class _Completed(BaseTask):
-    """Somebody's task that inherits nothing of ours, with the defaults for what it leaves out."""
+    """A task that does not inherit from :class:`BaseTask`, with its defaults for missing members."""
 
     def __init__(self, task: Task) -> None:
         for name in dir(task):
@@ -134,8 +134,8 @@ class _Completed(BaseTask):
 _REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")
 
 
-def completed(name: str, value: Any) -> BaseTask:
-    """Somebody's task, or class of a task, with defaults for what it leaves out; UserError if it is none."""
+def as_task(name: str, value: Any) -> BaseTask:
+    """A custom task (or task class) with defaults for missing members; a UserError if it is not a task."""
     task = value() if isinstance(value, type) else value
     if missing := [part for part in _REQUIRED if not getattr(task, part, None)]:
         raise UserError(f"task {name!r} lacks {missing[0]!r}; a task needs {', '.join(_REQUIRED)}")
@@ -147,8 +147,8 @@ def completed(name: str, value: Any) -> BaseTask:
     return task if isinstance(task, BaseTask) else _Completed(task)
 
 
-def is_task_here(name: str) -> bool:
-    """Whether ``module:object`` is a task, or the class of one, in a module that has been imported."""
+def is_imported_task(name: str) -> bool:
+    """Whether ``module:object`` is a task or a task class in a module that is already imported."""
     module, _, path = name.partition(":")
     value: Any = sys.modules.get(module)
     for part in path.split("."):
@@ -157,6 +157,6 @@ def is_task_here(name: str) -> bool:
 
 
 def require(package: str, task: str) -> None:
-    """Say early, before anything is paid for, that a task cannot be scored here."""
+    """Fail early, before any model call, if the package that scores a task is missing."""
     if find_spec(package) is None:
         raise UserError(f"the task {task!r} needs {package}, which is not installed: pip install 'madke[tasks]'")

@@ -1,4 +1,4 @@
-"""Answers out of a closed set: the letter of an option, or one of FEVER's three labels."""
+"""Answers from a closed set: the letter of an option, or one of FEVER's three labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Choice(BaseTask):
     metrics = ("choice_accuracy",)
 
     def read(self, text: str, question: Question) -> str | None:
-        """``B``, ``(B)``, ``Option B``, ``B) its text`` or exactly one option's text, as a letter that exists."""
+        """The letter of an existing option, from ``B``, ``(B)``, ``Option B``, ``B) its text`` or one option's text."""
         text = bare(text)
         options = dict(lettered(question.choices))
         if found := _LETTER.fullmatch(text):
@@ -41,7 +41,7 @@ class Choice(BaseTask):
             return letter if letter in options else None
         if found := _LETTER_THEN_TEXT.fullmatch(text) or _TEXT_THEN_LETTER.fullmatch(text):
             letter = found["letter"].upper()
-            # "A, a planet" may begin with an article: the text must then be that of the option.
+            # "A, a planet" may begin with an article, so the text must match the option.
             certain = found.groupdict().get("mark", "")[:1] in (")", ".", ":") and found["letter"].isupper()
             if letter in options and (certain or _wording(found["text"]) == _wording(options[letter])):
                 return letter
@@ -58,7 +58,7 @@ class Choice(BaseTask):
 
 
 def _wording(text: str) -> str:
-    """The words of an option, with the signs and decimal points of its numbers."""
+    """The normalised words of an option; signs and decimal points of its numbers are kept."""
     return squad_normalize(_POINT.sub("point", _SIGN.sub("minus", text)))
 
 

@@ -1,8 +1,8 @@
-"""Whether two mathematical expressions are equal, by math-verify, with a bound on the work.
+"""Equality of two mathematical expressions, by math-verify, with bounded work.
 
-The expressions come from model output. Text that could make big numbers or a long parse is turned away before the
-library sees it; what sympy does with the rest is stopped after a fixed number of function calls, which, unlike an
-alarm, works in any thread and does not depend on the speed of the machine.
+The expressions come from model output. Text that could make huge numbers or a long parse is rejected first. The work of
+sympy stops after a fixed number of function calls: unlike an alarm, this works in any thread and does not depend on the
+machine's speed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _MAX_DEPTH = 8
 _MAX_DIGITS = 30
 _MAX_POWER = 10**5
 _FUEL = 5_000_000
-"""Calls and returns of functions, two to three seconds. The first use of a part of sympy takes up to three million,
-the dearest pair of MATH-500 golds then 0.6 million."""
+"""Function calls and returns, two to three seconds. The first use of a part of sympy takes up to three million; after
+that the slowest pair of MATH-500 golds takes 0.6 million."""
 
 _HEAVY = re.compile(r"\*\*|(?<!\\)!|\^\s*(?:\d+|[^\W_])\s*\^|\\(?:sum|prod|int|lim|binom|dbinom|tbinom)(?![a-z])")
 _EXPONENT = re.compile(r"\^\s*\{?\s*-?(\d+)")
@@ -29,33 +29,33 @@ _DIGITS = re.compile(r"\d+")
 
 
 class _OutOfFuel(BaseException):
-    """Not an ``Exception``: libraries catch those on the way."""
+    """Not an ``Exception``, which libraries would catch."""
 
 
 @lru_cache(maxsize=4096)
 def equivalent(left: str, right: str) -> bool:
-    """Whether both LaTeX expressions, without dollar signs, parse and one verifies the other within the bounds."""
+    """Whether two LaTeX expressions (without dollar signs) are equal; False if the work exceeds the bounds."""
     if not (_tractable(left) and _tractable(right)):
         return False
-    import math_verify  # Before any fuel is spent, for the import takes much of it.
+    import math_verify  # Here, so that the import uses no fuel.
 
-    # It warns once that no timeout is set.
+    # The library warns once that no timeout is set.
     logging.getLogger(math_verify.__name__).setLevel(logging.ERROR)
     try:
         return _with_fuel(lambda: _verified(left, right))
-    except (_OutOfFuel, Exception):  # A library that reads hostile text may raise anything.
+    except (_OutOfFuel, Exception):  # On hostile text the library can raise anything.
         return False
 
 
 def _tractable(text: str) -> bool:
-    """Whether no number that the text spells out can grow beyond some hundred thousand digits."""
+    """Whether no number in the text can have more than some hundred thousand digits."""
     if len(text) > _MAX_LENGTH or _HEAVY.search(text):
         return False
     if any(len(run) > _MAX_DIGITS for run in _DIGITS.findall(text)):
         return False
     if (depth := _depth(text)) is None:
         return False
-    # Powers of powers multiply, and brackets bound how many can be stacked.
+    # Nested powers multiply; the depth of brackets limits the nesting.
     power = 1
     for exponent in sorted(map(int, _EXPONENT.findall(text)), reverse=True)[: depth + 1]:
         power *= max(exponent, 1)
@@ -63,7 +63,7 @@ def _tractable(text: str) -> bool:
 
 
 def _depth(text: str) -> int | None:
-    """How deep brackets are nested; None if too deep, or for a tower of powers other than that of a letter."""
+    """The nesting depth of brackets; None if it is too deep, or for nested powers of anything but a letter."""
     exponents: list[bool] = []  # For each open bracket, whether it holds an exponent.
     deepest = 0
     previous = ""
@@ -82,7 +82,7 @@ def _depth(text: str) -> int | None:
 def _verified(left: str, right: str) -> bool:
     from math_verify import verify
 
-    # The library's comparison follows the form of its first argument; agreement must not.
+    # The library's comparison is not symmetric; ours must be.
     one, other = _parsed(left), _parsed(right)
     return any(verify(*pair, timeout_seconds=None) for pair in ((one, other), (other, one)))
 
@@ -91,9 +91,9 @@ def _verified(left: str, right: str) -> bool:
 def _parsed(text: str) -> list[Any]:
     from math_verify import LatexExtractionConfig, parse
 
-    # Its other reader, of plain expressions, evaluates them as Python.
-    found: list[Any] = parse(f"${text}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=None)
-    return found
+    # LaTeX only: the library's reader of plain expressions evaluates them as Python.
+    parsed: list[Any] = parse(f"${text}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=None)
+    return parsed
 
 
 def _with_fuel(work: Callable[[], bool]) -> bool:

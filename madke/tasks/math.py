@@ -1,7 +1,7 @@
 r"""Mathematics: a number, an expression, an interval, a set, a matrix, or a word.
 
-The cheap comparison comes first: both texts in one spelling, the unit at the end split off. ``12 square inches``,
-``12 in^2`` and ``12\text{ sq. in.}`` hold the same unit, and so do ``3 km/h`` and ``3 kilometers per hour``; any words
+A cheap comparison comes first: both texts are normalised and split into value and unit. ``12 square inches``,
+``12 in^2`` and ``12\text{ sq. in.}`` have the same unit, and so do ``3 km/h`` and ``3 kilometers per hour``. Any words
 after a number are its unit (``18 dollars per day``). Only texts that still differ go to math-verify.
 """
 
@@ -26,22 +26,22 @@ _MARKS = 4
 
 
 class Math(BaseTask):
-    """Answers are LaTeX or plain text without the marks around it; the unit stays."""
+    """Answers are LaTeX or plain text without surrounding marks; units are kept."""
 
     name = "math"
     metrics = ("math_equivalence",)
     reads_last_number = True
 
     def read(self, text: str, question: Question) -> str | None:
-        r"""The text without ``$``, ``\boxed{}``, emphasis, quotes or a full stop around it; None without any answer."""
+        r"""The text without surrounding ``$``, ``\boxed{}``, emphasis, quotes or full stop; None if it is no answer."""
         text = unmarked(text)
         for _ in range(_MARKS):
             text = unmarked(_unwrapped(text))
-        said = any(character.isalnum() or character in "\u221e\u2205" for character in text)
-        return text if said and not declines(text) else None
+        has_content = any(character.isalnum() or character in "\u221e\u2205" for character in text)
+        return text if has_content and not declines(text) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Equal as mathematics, also where only one side has the unit, the unknown (``x = 5``) or the brackets."""
+        """Whether both are mathematically equal, even if only one has a unit, an unknown (``x = 5``) or brackets."""
         one, other = expression(a), expression(b)
         if one.unit and other.unit and one.unit != other.unit:
             return False
@@ -50,7 +50,7 @@ class Math(BaseTask):
         value, other_value = _solved(one, other)
         if _equal(value, other_value):
             return True
-        # "50%" is 50 percent, and also 0.5.
+        # "50%" equals 50 percent and 0.5.
         if one.unit == _PERCENT and not other.unit:
             return _equal(f"\\frac{{{value}}}{{100}}", other_value)
         if other.unit == _PERCENT and not one.unit:
@@ -65,7 +65,7 @@ class Math(BaseTask):
 
 
 def _unwrapped(text: str) -> str:
-    """The text without one pair of marks around all of it, or one full stop at its end."""
+    """The text without one pair of marks around the whole of it, or one final full stop."""
     if text.endswith(".") and not text.endswith((r"\right.", "..")):
         return text[:-1].rstrip()
     for opening, closing in _AROUND:
@@ -81,7 +81,7 @@ def _closed(text: str) -> bool:
 
 
 def _solved(one: Expression, other: Expression) -> tuple[str, str]:
-    """Both values; where only one is an equation for an unknown, its right side."""
+    """Both values; if only one is an equation for an unknown, its right side is its value."""
     sides = [_EQUALS.split(form.value) for form in (one, other)]
     if (len(sides[0]) > 1) == (len(sides[1]) > 1):
         return one.value, other.value
@@ -102,7 +102,7 @@ def _equal(one: str, other: str) -> bool:
         return False
     tuples = [side.startswith(("(", "[")) and side.endswith((")", "]")) for side in (left, right)]
     if tuples[0] != tuples[1] and "," in left and "," in right:
-        # For the library a bare list is a set; beside a tuple its order matters.
+        # The library reads a bare list as a set; compared with a tuple, its order matters.
         return right == left[1:-1] if tuples[0] else left == right[1:-1]
     return equivalent(*sorted((one, other)))
 
@@ -132,7 +132,7 @@ _NUMBER = re.compile(r"(?:\w\s?=\s?)?(?:\\(?:frac|sqrt|times|pi|pm)|[-\d.,/{}()^
 
 
 def _split_unit(text: str) -> tuple[str, str]:
-    """The value and its unit: ``("5", "cm^2")``. The unit is empty if none is given, or if it is just ``units``."""
+    """The value and its unit: ``("5", "cm^2")``. The unit is empty if it is missing or just ``units``."""
     found = _UNIT.search(text)
     if found is None:
         return text, ""
@@ -173,13 +173,13 @@ _TEXT = r"\\(?:text|mathrm|textbf|textrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\
 _REWRITES = tuple(
     (re.compile(pattern), written)
     for pattern, written in (
-        # Spacing, size and text, which mean nothing.
+        # Spacing, size and text commands, which do not change the value.
         (r"\\!\s*", ""),
         (r"\\(?:left|right|displaystyle)(?![a-z])|(?<!\\)\\[,;: ]|~|\\q?quad(?![a-z])", " "),
         (r"\\[dt]frac", r"\\frac"),
         (rf"\\frac\s*\{{\s*{_TEXT}\s*\}}\s*\{{\s*{_TEXT}(\^\{{?\d\}}?)?\s*\}}", r" \1/\2\3"),
         (_TEXT, r" \1 "),
-        # Signs: degrees and cents are units, currencies go.
+        # Signs: degrees and cents are units; currency signs are removed.
         (r"\^\s*(?:\\circ(?![a-z])|\{\s*\\circ\s*\})|\u00b0", " degrees "),
         (r"\u00a2", " cents"),
         (r"\b([ap])\.\s?m\b\.?", r"\1m"),
@@ -210,13 +210,13 @@ _LETTER = re.compile(r"\(([A-Za-z])\)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expression:
-    """A mathematical answer taken apart."""
+    """A mathematical answer, split into value and unit."""
 
     value: str
     unit: str = ""
-    """In one spelling: ``cm^2``, ``h^-1 km``, ``%``, ``base 8``. Empty if none is given."""
+    """Normalised: ``cm^2``, ``h^-1 km``, ``%``, ``base 8``. Empty if none is given."""
     words: bool = False
-    """Whether the value is plain words, which are no product of their letters."""
+    """Whether the value is plain words and not a product of variables."""
 
 
 def _decimal(text: str) -> Fraction | None:
@@ -227,13 +227,13 @@ def _decimal(text: str) -> Fraction | None:
 
 @lru_cache(maxsize=4096)
 def expression(text: str) -> Expression:
-    """Take an answer apart; one that is too long to be an expression stays as it is."""
+    """Split an answer into value and unit; a text too long for an expression is the value."""
     if len(text) > _MAX_LENGTH:
         return Expression(value=text)
     for pattern, written in _REWRITES:
         text = pattern.sub(written, text)
     text = " ".join(text.split())
-    if not text.startswith(_SEVERAL):  # In a tuple or a set a comma separates.
+    if not text.startswith(_SEVERAL):  # In a tuple or a set a comma separates items.
         text = _THOUSANDS.sub("", text)
     if based := _BASE.fullmatch(text):
         return Expression(value=based["value"], unit=f"base {based['base']}")

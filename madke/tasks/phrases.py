@@ -1,4 +1,4 @@
-"""A short answer taken apart: what it names, one thing or a list; dates, and names of people."""
+"""Parse a short answer into the things it names, with dates and names of people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DATE = re.compile(
     rf"(?:\b(?P<before>{_DAY})(?: of|,)? )?"
     rf"\b(?P<month>{_MONTH})\b\.?(?:,? (?:the )?(?P<after>{_DAY})\b(?!,\d))?"
     r"(?:,? (?:of )?(?P<year>1\d{3}|2[01]\d\d)(?!\w|[.,]\d))?"
-    # A year alone; other numbers are hardly ever years.
+    # A year alone; other numbers are rarely years.
     r"|(?<![\w.,:-])(?P<alone>1,?\d{3}|2,?[01]\d\d)(?!\w|[.,:]\d)",
     re.IGNORECASE,
 )
@@ -30,14 +30,14 @@ _DATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """What is given of a date."""
+    """A date or a part of one."""
 
     year: int | None = None
     month: int | None = None
     day: int | None = None
 
     def agrees(self, other: Date) -> bool:
-        """Whether both give a year, month or day, and what both give is equal."""
+        """Whether both share a year, month or day, and all shared parts are equal."""
         pairs = [(self.year, other.year), (self.month, other.month), (self.day, other.day)]
         shared = [one == two for one, two in pairs if one is not None and two is not None]
         return bool(shared) and all(shared)
@@ -89,19 +89,19 @@ def _untitled(name: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def is_name(words: Sequence[Word]) -> bool:
-    """Whether the words look like a full name: two to five with capitals, but for particles such as "van"."""
+    """Whether the words look like a full name: two to five capitalised words or particles such as "van"."""
     return 2 <= len(words) <= 5 and words[-1].capital and all(map(may_be_in_name, words))
 
 
 def may_be_in_name(word: Word) -> bool:
-    """Whether the word may be part of a name: with a capital and no function word, or a particle."""
+    """Whether the word may be part of a name: a capitalised word that is not a function word, or a particle."""
     return (word.capital and not word.number and word.key not in NO_NAMES) or word.key in _PARTICLES
 
 
 def same_name(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether two full names may be one person's: "John F. Kennedy" and "John Kennedy", no two George Bushes.
+    """Whether two full names may belong to one person: "John F. Kennedy" and "John Kennedy", not two George Bushes.
 
-    The family name is equal, and the given names agree from the first on, or from a later one of the longer name.
+    The family names are equal, and the given names agree, starting at the first or a later one of the longer name.
     """
     ones, others = _given(left), _given(right)
     return left[-1].key == right[-1].key and (_continues(ones, others) or _continues(others, ones))
@@ -120,7 +120,7 @@ def _agree(one: str, other: str) -> bool:
     return one == other or (len(short) != 2 and long.startswith(short)) or {one, other} in _NICKNAMES
 
 
-READ = 10_000  # Characters of an answer that are read; a longer text is no answer.
+READ = 10_000  # Characters of an answer that are read.
 _POLAR = re.compile(
     r"(yes|yeah|yep|no|nope)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
 )
@@ -144,52 +144,52 @@ class Phrase:
     """Its words in order, without titles and dates."""
     dates: tuple[Date, ...]
     head: frozenset[str] = frozenset()
-    """What stands before the comma in "Albany, New York" or "Clinton, Bill". The order is "New York Albany"."""
+    """The words before the comma in "Albany, New York" or "Clinton, Bill". ``order`` is "New York Albany"."""
 
     @cached_property
     def content(self) -> tuple[Word, ...]:
-        """The words that carry the answer; all of them where there are no others."""
+        """The words without function words; all words if there are no others."""
         kept = tuple(word for word in self.order if word.key not in SMALL_WORDS)
         return kept or (() if self.dates else self.order)
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """Of the content words."""
+        """Keys of the content words."""
         return frozenset(word.key for word in self.content)
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """Of all words."""
+        """Stems of all words."""
         return frozenset[str]().union(*(stems(word.key) for word in self.order))
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """In order: a score of 3-2 is not 2-3."""
+        """The numbers in order: a score of 3-2 is not 2-3."""
         return tuple(word.key for word in self.content if word.number)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """An answer taken apart."""
+    """A parsed answer."""
 
     folded: str
     """The text in lower case, without accents, single-spaced."""
     polarity: str
     """``yes``, ``no``, or empty."""
     items: tuple[Phrase, ...]
-    """What it names; more than one for a list."""
+    """The things it names; more than one for a list."""
     either: bool
-    """Whether it offers a choice: "cat or dog"."""
+    """Whether the items are alternatives: "cat or dog"."""
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """Of all items."""
+        """Keys of all items."""
         return frozenset[str]().union(*(item.keys for item in self.items))
 
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> Reading:
-    """Take an answer apart: any text, of which the first :data:`READ` characters count."""
+    """Parse an answer from the first :data:`READ` characters of any text."""
     text = " ".join(fold(text[:READ]).split())
     folded = text.casefold()
     polar = _POLAR.match(folded)
@@ -207,7 +207,7 @@ def read(text: str) -> Reading:
 
 
 def _split_items(text: str) -> tuple[str, ...]:
-    """The things that a text with single spaces lists, or the text alone; a part with many words makes a sentence."""
+    """The items of a list; the whole text if it is a sentence (a part has many words) or one thing."""
     items = tuple(part for part in _SEPARATOR.split(text) if part.strip())
     if not 2 <= len(items) <= _MAX_ITEMS or any(len(item.split()) > _MAX_ITEM_WORDS for item in items):
         return (text,)
@@ -216,7 +216,7 @@ def _split_items(text: str) -> tuple[str, ...]:
 
 
 def _inverted(text: str) -> str:
-    """The words of "Albany, New York" as "New York Albany"; empty for other text, and for two full names, a list."""
+    """Turn "Albany, New York" into "New York Albany"; empty for other text and for two full names, which are a list."""
     placed = _PLACED.fullmatch(text)
     if placed is None or re.search(r" (?:and|or) ", text):
         return ""

@@ -1,12 +1,12 @@
-"""Short answers: a name, a date, a number, yes or no; and the matcher that says whether two name the same thing.
+"""Short answers: a name, a date, a number, yes or no; and the matcher that decides whether two name the same thing.
 
-:func:`same` is symmetric and reflexive, but not quite transitive: "1969" is the same as "20 July 1969" and as "21 July
+:func:`same` is symmetric and reflexive, but not transitive: "1969" is the same as "20 July 1969" and as "21 July
 1969", "Lincoln" the same as "Abraham Lincoln" and as "Mary Lincoln".
 
-:func:`accepts` takes whole sentences. People who judge answers accept much that a gold does not say, and little that
-contradicts it. Half of the gold's words that are not in the question must be told. Every number must be told, every
-date and the given name before a family name must fit, and no word of a title may be replaced. ``eval/matcher.md``
-measures both against EVOUNA's human judgements.
+:func:`accepts` also takes sentences. Human judges accept additions to a gold answer, but no contradictions. An answer
+must therefore contain all of the gold's numbers and at least half of its words that are not in the question. Dates and
+given names must be compatible, and no word of a title may be replaced. ``eval/matcher.md`` measures both functions
+against EVOUNA's human judgements.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _LONE_SIGNS = frozenset("*#%&@/\\")
 
 
 class ShortAnswer(BaseTask):
-    """Answers stay as the debater wrote them. The matcher compares what they name."""
+    """Answers keep the debater's wording. The matcher compares what they name."""
 
     name = "short_answer"
     metrics = ("em", "f1", "match")
 
     def read(self, text: str, question: Question) -> str | None:
-        """The bare text, if it holds a letter, digit or symbol such as ``+``, or is one sign; None if it declines."""
+        """The bare text; None if it has no letter, digit or symbol such as ``+``, or says that there is no answer."""
         answer = bare(text)
-        said = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
-        return answer if said and not declines(answer) else None
+        has_content = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
+        return answer if has_content and not declines(answer) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether both name the same thing."""
         return same(a, b)
 
     def accepts(self, answer: str, question: Question) -> bool:
-        """Whether the answer, a phrase or whole sentences, is the same as a gold or states one."""
+        """Whether the answer, a phrase or sentences, is the same as a gold or states one."""
         return accepts(answer, question.answers, question.question)
 
 
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
-"""What may be left out before "of": the Republic of Ireland is Ireland."""
+"""Words that may be omitted before "of": the Republic of Ireland is Ireland."""
 
 
 def same(left: str, right: str) -> bool:
@@ -60,16 +60,16 @@ def same(left: str, right: str) -> bool:
     if one.either != other.either:
         return False
     if len(one.items) != len(other.items):
-        # Punctuation may make a list of one thing: "Smith, John".
+        # Punctuation may split one thing into a list: "Smith, John".
         return bool(one.keys) and one.keys == other.keys
     return _paired(one.items, other.items) and _paired(other.items, one.items)
 
 
 def _paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
-    return all(any(_alike(one, other) for other in others) for one in ones)
+    return all(any(_same_phrase(one, other) for other in others) for one in ones)
 
 
-def _alike(one: Phrase, other: Phrase) -> bool:
+def _same_phrase(one: Phrase, other: Phrase) -> bool:
     """Whether two phrases name the same thing."""
     if len(one.dates) != len(other.dates) or not all(map(Date.agrees, one.dates, other.dates)):
         return False
@@ -83,7 +83,7 @@ def _alike(one: Phrase, other: Phrase) -> bool:
 
 
 def _says_more(long: Phrase, short: Phrase) -> bool:
-    """Whether the first is the second with further words: few, and none that makes another thing of it."""
+    """Whether ``long`` is ``short`` with a few more words that do not change what it names."""
     if not short.keys < long.keys:
         return False
     if long.head:
@@ -93,14 +93,14 @@ def _says_more(long: Phrase, short: Phrase) -> bool:
         return False
     if is_name(long.order) and short.keys == {long.order[-1].key}:
         return True
-    # A single capital letter names another thing: plan B, B3.
+    # A single capital letter changes what is named: plan B, B3.
     if any(word.initials and len(word.key) == 1 and word.key in more for word in long.order):
         return False
     return set(short.numbers) == short.keys != set() or len(more) <= len(short.keys) + len(short.dates)
 
 
 def _is_only_the_epithet(short: Phrase, long: Phrase) -> bool:
-    """Whether the first is just what stands behind "of" in the second: England, "Henry of England"."""
+    """Whether ``short`` is only the words after "of" in ``long``: England, "Henry of England"."""
     keys = [word.key for word in long.order]
     of = keys.index("of") if "of" in keys else 0
     head = long.order[of - 1]
@@ -108,88 +108,88 @@ def _is_only_the_epithet(short: Phrase, long: Phrase) -> bool:
 
 
 def _is_acronym(short: Phrase, long: Phrase) -> bool:
-    """Whether the first is one word of capitals, made of the first letters of the second's words."""
+    """Whether ``short`` is one word of capitals, the first letters of the words of ``long``."""
     initials = "".join(word.key[0] for word in long.content)
     return len(initials) > 1 and [(word.key, word.initials) for word in short.content] == [(initials, True)]
 
 
-_PHRASE = 5  # Content words of a phrase at most; a longer answer is a sentence.
+_PHRASE = 5  # Most content words of a phrase; a longer answer is a sentence.
 _DENIED = re.compile(
     r"(?i)(?:(?:^|,|\b(?:and|but|is|was|are|were))\s+not\b(?! only)|\A\W?not\b|\b(?:is|was|are|were)n't\b"
     r"|\b(?:rather than|instead of|unlike|nor|neither)\b)(?:(?! but\b)[^,.;:!?\n])*"
 )
-"""What is denied runs to the end of its clause."""
+"""A negation up to the end of its clause."""
 
 
 def accepts(answer: str, golds: Sequence[str], question: str) -> bool:
-    """Whether the answer, a phrase or sentences, is the same as a gold, or states one.
+    """Whether the answer, a phrase or sentences, is the same as a gold or states one.
 
-    Words that the text of the question gives away prove nothing.
+    Words of the question do not count as evidence.
     """
     if any(same(answer, gold) for gold in golds):
         return True
     asked = frozenset(word.key for word in words(question))
     reading, readings = read(answer), [read(gold) for gold in golds]
     if _lists_names(reading) or reading.items[0].head:
-        # One right name does not excuse a wrong one next to it, nor a right city another state.
-        told = reading.items
+        # Every name in a list must be right, and so must the state after a city.
+        stated = reading.items
     elif any(_abridges(reading, gold, asked) for gold in readings):
         return True
     else:
         dates, rest = split_dates(_DENIED.sub(" ", fold(answer[:READ])))
-        told = (Phrase(order=words(rest), dates=dates),)
-    return all(any(_states(one, gold, asked) for gold in readings) for one in told)
+        stated = (Phrase(order=words(rest), dates=dates),)
+    return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
 
 
 def _lists_names(answer: Reading) -> bool:
-    """Whether the answer is nothing but two or more proper names."""
+    """Whether the answer consists only of two or more proper names."""
     words_of = [item.content for item in answer.items]
     return len(words_of) > 1 and all(found and all(w.capital and not w.number for w in found) for found in words_of)
 
 
-def _states(told: Phrase, gold: Reading, asked: Container[str]) -> bool:
+def _states(stated: Phrase, gold: Reading, asked: Container[str]) -> bool:
     enough = any if gold.either else all
-    return not gold.polarity and enough(_tells(told, phrase, asked) for phrase in gold.items)
+    return not gold.polarity and enough(_states_phrase(stated, phrase, asked) for phrase in gold.items)
 
 
-def _tells(told: Phrase, gold: Phrase, asked: Container[str]) -> bool:
-    """Whether one thing that a gold names is told."""
-    dated = all(any(date.agrees(other) for other in told.dates) for date in gold.dates)
+def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
+    """Whether ``stated`` states one thing that a gold names."""
+    dated = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
     needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
-    missing = [word for word in needed if word.key not in told.keys and told.stems.isdisjoint(stems(word.key))]
+    missing = [word for word in needed if word.key not in stated.keys and stated.stems.isdisjoint(stems(word.key))]
     if not missing:
-        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not told.dates))
+        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not stated.dates))
     if any(word.number or word.key in CONTRASTS for word in missing) or not dated or len(missing) == len(needed):
         return False
     if is_name(gold.order):
-        return _names(told.order, gold.order, asked)
-    own = [word for word in told.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
-    if len(told.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
-        return False  # A title with another word in its place.
-    return 2 * len(missing) <= len(needed) and not _contradict(told.order, gold.order)
+        return _states_name(stated.order, gold.order, asked)
+    own = [word for word in stated.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
+    if len(stated.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
+        return False  # A title with a word replaced.
+    return 2 * len(missing) <= len(needed) and not _contradict(stated.order, gold.order)
 
 
-def _contradict(told: Sequence[Word], gold: Sequence[Word]) -> bool:
-    """Whether one end of an "of" is another: "Edward of England" for "Henry of England"."""
+def _contradict(stated: Sequence[Word], gold: Sequence[Word]) -> bool:
+    """Whether an "of" phrase has one side replaced: "Edward of England" for "Henry of England"."""
     links, expected = (
         [(words[at - 1].key, words[at + 1].key) for at in range(1, len(words) - 1) if words[at].key == "of"]
-        for words in (told, gold)
+        for words in (stated, gold)
     )
     return any((one[0] == other[0]) != (one[1] == other[1]) for one in links for other in expected)
 
 
-def _names(told: Sequence[Word], name: Sequence[Word], asked: Container[str]) -> bool:
-    """Whether the family name is told, after fitting given names, or alone where the question does not give it."""
-    for at, word in enumerate(told):
+def _states_name(stated: Sequence[Word], name: Sequence[Word], asked: Container[str]) -> bool:
+    """Whether ``stated`` has the family name, after compatible given names, or alone if it is not in the question."""
+    for at, word in enumerate(stated):
         if word.key == name[-1].key and word.capital:
-            before = [*takewhile(may_be_in_name, reversed(told[:at]))][::-1]
+            before = [*takewhile(may_be_in_name, reversed(stated[:at]))][::-1]
             if same_name([*before, word], name) if before else word.key not in asked:
                 return True
     return False
 
 
 def _abridges(answer: Reading, gold: Reading, asked: frozenset[str]) -> bool:
-    """Whether all that a short answer says stands in a wordier gold: Belshazzar, "the Babylonian king Belshazzar"."""
+    """Whether a longer gold contains all words of a short answer: Belshazzar, "the Babylonian king Belshazzar"."""
     if answer.polarity or len(answer.items) != len(gold.items) or any(item.dates for item in answer.items):
         return False
     rest = gold.keys - answer.keys

@@ -21,11 +21,11 @@ class Translation(BaseTask):
         return text if any(character.isalnum() for character in text) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Equal but for case, punctuation and spacing. Two good translations that differ in a word are not the same."""
+        """Whether both are equal, ignoring case, punctuation and spacing. Paraphrases are not the same."""
         return _plain(a) == _plain(b)
 
     def check(self, question: Question) -> str | None:
-        """Any text is a reference; sacrebleu must be installed."""
+        """Accepts any reference; sacrebleu must be installed."""
         require("sacrebleu", self.name)
         return None
 

@@ -1,4 +1,4 @@
-"""Text as comparable words: no accents or marks, one spelling, singular, numbers as digits."""
+"""Normalise text into comparable words: no accents or punctuation, one spelling, singular, numbers as digits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Word:
     """One word of an answer."""
 
     key: str
-    """What it is compared by: ``theater`` for "Theatres", ``21`` for "twenty-first"."""
+    """The normalised form used in comparisons: ``theater`` for "Theatres", ``21`` for "twenty-first"."""
     capital: bool = False
     initials: bool = False
-    """Whether it may be first letters: ``jrr`` in "J. R. R. Tolkien", ``nato``."""
+    """Whether it may consist of first letters: ``jrr`` in "J. R. R. Tolkien", ``nato``."""
 
     @property
     def number(self) -> bool:
@@ -26,7 +26,7 @@ class Word:
 
 
 def vocabulary(text: str) -> frozenset[str]:
-    """A set of words written as one text."""
+    """The set of words in a text."""
     return frozenset(text.split())
 
 
@@ -43,10 +43,10 @@ CONTRASTS = _QUANTIFIERS | vocabulary(
     "greater little lesser vice deputy former ex anti non pre post under over half step last early late before after "
     "minus plus more less than male female not never neither nor none cannot isnt wasnt arent werent without except"
 )
-"""Words that make another thing of what they stand with, rather than say more about it."""
+"""Words that change what a phrase names, instead of describing it further."""
 
 NO_NAMES = SMALL_WORDS | _QUANTIFIERS | vocabulary("i you we he she they me my your our do be have")
-"""Words that stand in titles, but not in the name of a person."""
+"""Words that occur in titles, but not in the name of a person."""
 
 _SMALL = (
     "zero one/first two/second three/third four/fourth five/fifth six/sixth seven/seventh eight/eighth nine/ninth "
@@ -92,7 +92,7 @@ _SAME_WORD = {
 
 
 def words(text: str) -> tuple[Word, ...]:
-    """The words of a text, in order. Punctuation is gone; so are articles, unless there is nothing else."""
+    """The words of a text, in order, without punctuation; without articles too, unless there is nothing else."""
     text = " ".join(fold(text).split())
     for symbol, name in _WRITTEN.items():
         text = text.replace(symbol, f" {name} ")
@@ -107,7 +107,7 @@ def words(text: str) -> tuple[Word, ...]:
 
 
 def fold(text: str) -> str:
-    """Compatibility forms, accents and typographic marks reduced to plain letters and signs. Case is kept."""
+    """The text with accents, ligatures and typographic marks replaced by plain characters. Case is kept."""
     if text.isascii():
         return text
     decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
@@ -115,7 +115,7 @@ def fold(text: str) -> str:
 
 
 def spelling(word: str) -> str:
-    """One spelling of a lower-case word: singular, units by name, American."""
+    """The normalised spelling of a lower-case word: singular, American, units written out."""
     word = _SAME_WORD.get(word, word)
     if len(word) > 4 and word.endswith("ies"):
         word = word[:-3] + "y"
@@ -127,13 +127,13 @@ def spelling(word: str) -> str:
 
 
 def stems(key: str) -> frozenset[str]:
-    """What is left of a word without endings, at least four letters: Zoroastrian, Zoroastrianism. None for a number."""
+    """The stems of a word: the rest (at least four letters) before each possible ending; empty for a number."""
     ends = () if key[:1].isdigit() else range(4, len(key) + 1)
     return frozenset(key[:at] for at in ends if key[at:] in _ENDINGS)
 
 
 def _is_article(found: Sequence[Word], at: int) -> bool:
-    """Whether a word is an article. A capital A inside an answer or before a number is a name: "Hepatitis A", "A3"."""
+    """Whether a word is an article. A capital A inside an answer or before a number is not: "Hepatitis A", "A3"."""
     word = found[at]
     is_name = word.key == "a" and word.capital and (at > 0 or (len(found) > 1 and found[1].number))
     return word.key in ("a", "an", "the") and not is_name
@@ -156,7 +156,7 @@ def _digits(text: str) -> str:
 
 
 def _merge_numbers(keys: Sequence[str]) -> Iterator[tuple[str, slice]]:
-    """Each lower-case word with its slice; a run of words that spell one number is its digits."""
+    """Each lower-case word with its slice of ``keys``; words that spell one number are merged into digits."""
     end = 0
     while end < len(keys):
         at, word = end, keys[end]

@@ -1,4 +1,4 @@
-"""Debate variants: folders with a ``protocol.yaml`` and one template a stage, loaded and checked."""
+"""Load and check debate variants: folders with a ``protocol.yaml`` and one template for each stage."""
 
 from madke.variants.load import Variant, load_variant, variant_folders
 

@@ -1,4 +1,4 @@
-"""Mistakes in a variant's templates, found when it is loaded."""
+"""Check a variant's templates when it is loaded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 BLOCKS = ("system", "user")
 OPENING = "opening"
-"""A template may have this block too: a user message that stands before a history which is shown as a chat."""
+"""An optional block: a user message before a history that is shown as a chat."""
 
 Checked = tuple[frozenset[str], tuple[str, ...]]
-"""The values that a template uses, in itself and in what it includes or extends; what it makes of example values."""
+"""The variables that a template uses, also through includes and parents; its texts for example values."""
 
 _SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
 _FULL: dict[str, Any] = {
@@ -52,43 +52,43 @@ _BARE: dict[str, Any] = {
     **dict.fromkeys(("own", "digest", "critique")),
     **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
 }
-_WORDLESS = dict.fromkeys(("peers", "history", "stances"), (Spoken(agent="", text=""),))
-_EXAMPLES = (_FULL, _BARE, {**_BARE, **_WORDLESS})
-"""Values to try templates with, so that a mistake shows when a variant is loaded, not in the middle of a run."""
+_EMPTY_STANCES = dict.fromkeys(("peers", "history", "stances"), (Spoken(agent="", text=""),))
+_EXAMPLES = (_FULL, _BARE, {**_BARE, **_EMPTY_STANCES})
+"""Values for trial renders, so that mistakes show when a variant is loaded and not during a run."""
 
 
 def check_templates(variant: Variant) -> None:
-    """See to it that every stage has a template that uses known values only, and that all of them can be rendered.
+    """Check that every stage has a template, that it uses only known variables, and that it can be rendered.
 
     Raises:
-        UserError: A template is missing or wrong, or does not do what the protocol needs of it.
+        UserError: A template is missing or wrong, or does not use what the protocol needs.
     """
     protocol = variant.protocol
     prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
     for own in filter(None, prompts):
         if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
-            raise UserError(f"has no template <stage>.{own}.j2", file=variant.folder)
+            raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
     prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
-    found = [_checked(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
-    if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in found):
+    checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
+    if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
     if protocol.finish == "weighted" and not any(
-        "confidence" in text.casefold() for _, texts in found for text in texts
+        "confidence" in text.casefold() for _, texts in checked for text in texts
     ):
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 
-def _checked(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
-    # Once for all variants that share the environment, whatever their protocols say.
+def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
+    # Checked once for all variants that share the environment.
     path, known = variant.template_file(stage, prompt), variant.environment.checked
     key = (path.name, stage, prepared)
     if key not in known:
         allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
-        used = _compiled(variant.environment, stage, path)
+        used = _compile(variant.environment, stage, path)
         _check_blocks(variant.environment, path)
         if undeclared := sorted(used - allowed):
-            may = ", ".join(sorted(allowed))
-            raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {may}", file=path)
+            names = ", ".join(sorted(allowed))
+            raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {names}", file=path)
         texts = []
         for example in _EXAMPLES:
             values = {name: value for name, value in example.items() if name in allowed}
@@ -98,20 +98,20 @@ def _checked(variant: Variant, stage: str, prompt: str | None, prepared: frozens
     return known[key]
 
 
-def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
-    """The values that a template needs, in itself and in what it includes or extends; all of these are compiled."""
+def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
+    """Compile a template and all that it includes or extends; return the variables that they need."""
     if not os.path.lexists(path):
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
-    left, seen, used, made = [path.name], list[str](), set[str](), set[str]()
+    left, seen, used, optional = [path.name], list[str](), set[str](), set[str]()
     try:
         while left:
             seen.append(name := left.pop())
             tree = environment.parsed(name)
             used |= meta.find_undeclared_variables(tree)
-            # What one template sets, those that it includes can use; and what has a default need not be there.
-            made |= {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
-            optional = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
-            made |= {node.name for node in optional if isinstance(node, nodes.Name)}
+            # Included templates can use variables that this one sets; those with a default may be missing.
+            optional |= {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+            defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
+            optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
             left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
         for name in reversed(seen):  # what is included first, so that a mistake is reported where it stands
             environment.get_template(name)
@@ -120,27 +120,27 @@ def _compiled(environment: Sandbox, stage: str, path: Path) -> set[str]:
         where = f"{faulty}: " if faulty not in (None, path.name) else ""
         raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
     except TemplateNotFound as error:
-        raise UserError(f"needs a template {error.name!r}, which is not there", file=path) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python compiles what Jinja makes
+        raise UserError(f"needs a template {error.name!r}, which is missing", file=path) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
         raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
-    return used - made
+    return used - optional
 
 
 def _check_blocks(environment: Sandbox, path: Path) -> None:
-    """A template has the blocks that it needs, and what extends another has no block that this one lacks."""
+    """Check that a template has the required blocks, and no block that the template it extends lacks."""
     lineage: list[str] = []
     parent: str | None = path.name
     while parent is not None:
         if parent in lineage:
-            raise UserError(f"extends itself, by way of {' and '.join(lineage)}", file=path)
+            raise UserError(f"extends itself through {' and '.join(lineage)}", file=path)
         lineage.append(parent)
         extends = environment.parsed(parent).find(nodes.Extends)
         if extends and not isinstance(extends.template, nodes.Const):
-            raise UserError("extends what is no fixed name", file=path)
+            raise UserError("extends a template by an expression; expected its name in quotes", file=path)
         parent = extends.template.as_const() if extends else None
     own, *inherited = [set(environment.get_template(name).blocks) for name in lineage]
     if stray := sorted(own - {*BLOCKS, OPENING}.union(*inherited) if inherited else ()):
-        raise UserError(f"has a block {stray[0]!r}, which nothing that it extends has", file=path)
+        raise UserError(f"has a block {stray[0]!r}, which the template that it extends does not have", file=path)
     for block in BLOCKS:
         if block not in own.union(*inherited):
             raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(BLOCKS)}", file=path)

@@ -1,4 +1,4 @@
-"""From a variant's folder to its protocol and its prompts."""
+"""Load a variant's protocol and prompts from its folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Asked(_Entry):
 
 class _Reasoned(_Entry):
     reasoning: str
-    """Without the answer itself."""
+    """The steps to the answer, without the answer itself."""
     answer: str
 
 
@@ -59,31 +59,31 @@ class _ExampleDebate(_Asked):
 
 
 class TaskPrompt(_Entry):
-    """The wording of one task, ``prompts/tasks/<task>.yaml`` or a task's own. Templates reach it as ``task``."""
+    """The wording of one task, from ``prompts/tasks/<task>.yaml`` or the task itself; ``task`` in templates."""
 
     noun: str
-    """What stands before the thing to answer at the end of a prompt: ``Question`` or ``Claim``."""
+    """The label before the question at the end of a prompt: ``Question`` or ``Claim``."""
     goal: str
     reasoning: str
     """Closing rule: how to reason."""
     citing: str
     """Closing rule: how to cite a passage."""
     answering: str
-    """Closing rule: the form of the last line. ``<<X>>`` in it is the answer X, put into the variant's marker."""
+    """Closing rule: the form of the last line. ``<<X>>`` in it becomes the answer X in the variant's marker."""
     examples: tuple[_Example, ...] = Field(min_length=2)
     """Most prompts show the first, few-shot ones the first four."""
     agreeing: _ExampleDebate
-    """For judge and summarizer, as the next one."""
+    """For judge and summarizer, like ``disagreeing``."""
     disagreeing: _ExampleDebate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A debate variant: a protocol with the templates of its stages. Make one with :func:`load_variant`.
+    """A debate variant: a protocol with the templates of its stages. Load one with :func:`load_variant`.
 
-    A template is a Jinja file with a ``system`` and a ``user`` block, and an ``opening`` block before a history that is
-    a chat. Values are inserted as text and never rendered themselves. The filter ``marked`` puts an answer into the
-    protocol's marker; ``quoted`` disarms our tags in a text of others.
+    A template is a Jinja file with the blocks ``system`` and ``user``, and optionally ``opening``, for the message
+    before a history shown as a chat. Values are inserted as text and never rendered. The filter ``marked`` puts an
+    answer into the protocol's marker; ``quoted`` disables madke's tags in quoted text.
     """
 
     name: str
@@ -94,28 +94,28 @@ class Variant:
 
     @cached_property
     def environment(self) -> Sandbox:
-        """What renders its templates; variants with the same files and marker share one."""
+        """Renders the templates; variants with the same files and marker share one."""
         return _sandbox(self.folder, self.protocol.marker, tuple(self.files.items()))
 
     def render(
         self, stage: str, task: Task | str, values: Mapping[str, Any], *, prompt: str | None = None
     ) -> tuple[Message, ...]:
-        """The messages of a stage: the blocks ``system``, ``opening`` and ``user``, empty ones left out.
+        """The messages of a stage: the non-empty blocks of ``system``, ``opening`` and ``user``.
 
-        A task is worded by its own ``wording`` (a mapping like a file of ``prompts/tasks``), or by that file.
+        A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
         name = self._template(stage, prompt)
         options = lettered(values["question"].choices)
         try:
             return self._rendered(name, {**values, "task": self._wording(task), "options": options})
-        except Exception as error:  # A template can do whatever an expression can: 1 / 0.
+        except Exception as error:  # A template can raise anything, for instance by 1 / 0.
             raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
 
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         self.environment.budget.renew()
         template = self.environment.get_template(name)
         context = template.new_context(values)
-        # When a template begins, Jinja puts the blocks of what it extends behind its own. Text around them is not used.
+        # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
         texts = {
             block: _tidy("".join(context.blocks[block][0](context)))
@@ -131,14 +131,14 @@ class Variant:
     def _wording(self, task: Task | str) -> TaskPrompt:
         name, own = (task, None) if isinstance(task, str) else (task.name, getattr(task, "wording", None))
         if name not in self._wordings or self._wordings[name][0] is not own:
-            worded = _shipped(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
+            base = _shipped(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
             marker = self.protocol.marker
-            answering = re.sub(r"<<(.+?)>>", lambda found: marked(found[1], marker), worded.answering)
-            self._wordings[name] = own, worded.model_copy(update={"answering": answering})
+            answering = re.sub(r"<<(.+?)>>", lambda match: marked(match[1], marker), base.answering)
+            self._wordings[name] = own, base.model_copy(update={"answering": answering})
         return self._wordings[name][1]
 
     def template_file(self, stage: str, prompt: str | None = None) -> Path:
-        """The template of a stage, a debater's own (``<stage>.<prompt>.j2``) where the folder has it."""
+        """The template of a stage: a debater's own (``<stage>.<prompt>.j2``) if the folder has it."""
         return self.folder / self._template(stage, prompt)
 
     def _template(self, stage: str, prompt: str | None) -> str:
@@ -146,10 +146,10 @@ class Variant:
         return own if prompt and os.path.lexists(self.folder / own) else f"{stage}.j2"
 
     def with_settings(self, settings: Mapping[str, Any]) -> Variant:
-        """The same variant with some protocol fields replaced: dotted path -> value, ``{"knowledge.select": "all"}``.
+        """A copy with some protocol fields replaced: dotted path -> value, ``{"knowledge.select": "all"}``.
 
         Raises:
-            UserError: A path or a value that the protocol does not know.
+            UserError: The protocol does not have the path, or does not accept the value.
         """
         content = self.protocol.model_dump()
         for path, value in settings.items():
@@ -159,9 +159,9 @@ class Variant:
             node = content
             for parent in parents:
                 if parent == "knowledge" and node.get(parent) is None:
-                    raise UserError(f"--set {path}: the protocol has no knowledge; name --sources")
+                    raise UserError(f"--set {path}: the protocol has no knowledge; add --sources")
                 if not isinstance(node.get(parent), dict):
-                    raise UserError(f"--set {path}: the protocol has no {parent!r} with fields in it")
+                    raise UserError(f"--set {path}: the protocol has no section {parent!r}")
                 node = node[parent]
             node[leaf] = value
         protocol = validated(content, Protocol, file="--set")
@@ -170,10 +170,10 @@ class Variant:
         return variant
 
     def with_sources(self, names: Sequence[str], settings: Mapping[str, Any] = MappingProxyType({})) -> Variant:
-        """The same variant over these knowledge sources, no knowledge at all if there are none, with these settings.
+        """A copy with these knowledge sources (empty: no knowledge) and these settings.
 
-        A protocol that had no knowledge gets the whole pool (``select: all``). Where it has a number for each source,
-        one that it does not name takes the default.
+        A protocol without knowledge gets the whole pool (``select: all``). If ``per_source`` is a number for each
+        source, sources that it does not name get the default.
         """
         if not names:
             return self.with_settings({"knowledge": None, **settings})
@@ -182,15 +182,15 @@ class Variant:
             return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}, **settings})
         own: dict[str, Any] = {"knowledge.sources": list(names)}
         if isinstance(knowledge.per_source, dict):
-            usual = Knowledge.model_fields["per_source"].default
-            own["knowledge.per_source"] = {name: knowledge.per_source.get(name, usual) for name in names}
+            default = Knowledge.model_fields["per_source"].default
+            own["knowledge.per_source"] = {name: knowledge.per_source.get(name, default) for name in names}
         if knowledge.weights is not None:
             kept = {name: weight for name, weight in knowledge.weights.items() if name in names}
             own["knowledge.weights"] = kept or None
         return self.with_settings({**own, **settings})
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of every file that could change a prompt when it was loaded, by name; frozen into a run."""
+        """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
         return dict(self.files)
 
 
@@ -205,7 +205,7 @@ def _hashes(*folders: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -> Sandbox:
-    # ``files`` is a part of the key: templates with another content have another environment.
+    # ``files`` is part of the cache key: changed templates get a new environment.
     environment = Sandbox(folder, asset("prompts", "_shared"))
     environment.filters["marked"] = lambda answer: marked(answer, marker)
     environment.filters["quoted"] = without_tags
@@ -213,18 +213,18 @@ def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -
 
 
 def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
-    """Name -> folder of every variant: the shipped ones, and those in the user's folder ``prompts``, which win."""
+    """Name -> folder of every variant: the shipped ones, overridden by those in the user's folder ``prompts``."""
     if prompts is not None and not prompts.is_dir():
-        raise UserError("is not a folder; --prompts takes a folder that holds variant folders", file=prompts)
+        raise UserError("is not a folder; --prompts needs a folder that holds variant folders", file=prompts)
     roots = [asset("prompts")] + ([prompts] if prompts else [])
     return {file.parent.name: file.parent for root in roots for file in sorted(root.glob("*/protocol.yaml"))}
 
 
 def load_variant(name: str, prompts: Path | None = None) -> Variant:
-    """Load the variant of that folder name and check it; the user's folder ``prompts`` is searched first.
+    """Load and check the variant with that folder name; the user's folder ``prompts`` is searched first.
 
     Raises:
-        UserError: No such variant, or something in its folder is wrong.
+        UserError: There is no such variant, or a file in its folder is wrong.
     """
     folders = variant_folders(prompts)
     if name not in folders:
@@ -240,7 +240,7 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """A ``path=value`` of ``--set``, the value read as YAML."""
+    """Path and value of a ``--set path=value``; the value is read as YAML."""
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise UserError(f"--set {text!r}: expected path=value, for instance --set rounds=2")

@@ -1,9 +1,9 @@
-"""Templates of a folder that may come from anybody: which files are read, what they may do, and how much of it.
+"""Sandbox for untrusted templates: which files are read, what templates may do, and how much.
 
-Jinja's sandbox keeps them from our objects. Three things bound every render: **steps** (each run of a body of a loop,
-macro, block or file costs 20, and one for each syntax node in it), **characters** (each text that is shown or made
-costs its length) and a **smaller language**, without what makes much of little in one go: ``**``, ``*`` and ``%`` of
-anything but numbers, lists in lists, padding and formatting, ``range`` above a thousand.
+Jinja's sandbox protects the program's objects. Three limits hold for every render: **steps** (each run of a loop,
+macro, block or file body costs 20, plus one for each syntax node in it), **characters** (each text that is shown or
+made costs its length) and a **smaller language**. The language has no operation that makes large values from small
+ones: no ``**``, ``*`` and ``%`` only for numbers, no nested lists, padding or formatting, no ``range`` above 1,000.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GROWING = frozenset((
     "center", "encode", "expandtabs", "format", "format_map", "join", "ljust", "replace", "rjust",
     "translate", "zfill",
 ))  # fmt: skip
-"""Methods of texts whose result can be far longer than the text."""
+"""String methods whose result can be much longer than the text."""
 
 _FILTERS = (
     "abs", "capitalize", "count", "d", "default", "dictsort", "first", "groupby", "int", "items", "last",
@@ -50,23 +50,23 @@ _FILTERS = (
 )  # fmt: skip
 
 _STATE = ("varargs", "kwargs")
-"""Names through which macros could nest tuples in each other."""
+"""Names with which macros could nest tuples."""
 
 
 def read_prompt(path: Path) -> str:
     """The text of a file in a variant's folder.
 
     Raises:
-        UserError: It is no regular file inside the folder that holds the variants, links followed; it is too large, or
-            is not UTF-8 text.
+        UserError: It is not a regular file inside the folder of variants (links are followed), is too large, or is not
+            UTF-8 text.
     """
     root, real = path.parent.parent, Path(os.path.realpath(path))
-    # Package managers may link what is shipped.
+    # Package managers may install the shipped files as links.
     if root != asset("prompts") and not real.is_relative_to(os.path.realpath(root)):
         raise UserError(f"is a link to {str(real)!r}; expected a file inside {root}", file=path)
     try:
-        if path.exists() and not path.is_file():  # a FIFO would block until somebody writes into it
-            raise UserError("is no regular file", file=path)
+        if path.exists() and not path.is_file():  # reading a FIFO would block
+            raise UserError("is not a regular file", file=path)
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
@@ -79,10 +79,10 @@ def read_prompt(path: Path) -> str:
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, made for templates that include several others and are rendered for every call.
+    """Jinja's sandbox with a budget for each render and fewer operations.
 
     Args:
-        folders: Where templates are looked for, the first first.
+        folders: Where templates are searched, in this order.
     """
 
     def __init__(self, *folders: Path) -> None:
@@ -92,7 +92,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,  # an included file is whole lines
-            auto_reload=False,  # what was checked and fingerprinted is what is used
+            auto_reload=False,  # use the templates that were checked and fingerprinted
             autoescape=False,  # prompts are plain text
             cache_size=-1,  # a plain dictionary: a folder holds few templates
         )
@@ -101,11 +101,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters = _bounded_filters(self.budget)
         self.globals = {"range": _range}
         self.checked: dict[tuple[str, str, frozenset[str]], Checked] = {}
-        """(Template, stage, stages to prepare with) -> what the checks found."""
+        """(Template, stage, prepare stages) -> result of the checks."""
         self._safe: dict[tuple[type, str], bool] = {}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Whether a template may read an attribute; Jinja is asked once for each type and name."""
+        """Whether a template may read an attribute; cached for each type and name."""
         key = (type(obj), attr)
         if key not in self._safe:
             bounded = attr not in _GROWING if isinstance(obj, str) else not isinstance(obj, int | float)
@@ -113,12 +113,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self._safe[key]
 
     def wrap_str_format(self, value: Any) -> None:
-        """None: Jinja's exception for ``str.format`` pads to any width."""
+        """Returns None, which disables ``str.format``: it pads to any width."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """The result of an operator, if it cannot be far larger than the operands."""
+        """The result of an operator; a SecurityError if it can be much larger than the operands."""
         if operator == "+" and isinstance(left, str | list | tuple) and type(left) is type(right):
             self.budget.spend_characters(len(left) + len(right))
         elif operator == "**":
@@ -142,7 +142,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.loader.get_source(self, name)[0]
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """The environment's own globals: no template has any of its own."""
+        """The environment's globals; templates have none of their own."""
         return self.globals
 
 
@@ -151,7 +151,7 @@ class _TemplateLoader(BaseLoader):
         self._folders = folders
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, None]:
-        """The text of a template and its file; see :func:`read_prompt`."""
+        """The text and the file of a template; see :func:`read_prompt`."""
         parts = split_template_path(template)
         for folder in self._folders:
             if os.path.lexists(path := folder.joinpath(*parts)):
@@ -160,44 +160,44 @@ class _TemplateLoader(BaseLoader):
 
 
 class Budget:
-    """What one render may still do. Too many steps or characters are a SecurityError."""
+    """The steps and characters that one render has left. Exceeding them is a SecurityError."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Begin a render."""
+        """Reset the budget for a new render."""
         self.steps, self.characters = MAX_STEPS, MAX_CHARACTERS
 
     def spend_steps(self, count: int) -> None:
-        """Run a body."""
+        """Spend steps."""
         self.steps -= count
         if self.steps < 0:
             raise SecurityError(f"takes more than {MAX_STEPS:,} steps; expected fewer or shorter loops")
 
     def spend_characters(self, count: int) -> None:
-        """Make a text."""
+        """Spend the length of a text."""
         self.characters -= count
         if self.characters < 0:
             raise SecurityError(f"makes more than {MAX_CHARACTERS:,} characters; expected less text")
 
     def shown(self, value: Any) -> str:
-        """The value as text, whose length is spent."""
+        """The value as text; spends its length."""
         text = value if type(value) is str else str(value)
         self.spend_characters(len(text))
         return text
 
     def measured(self, value: Any) -> Any:
-        """The value; the length of a text, list or tuple is spent."""
+        """The value itself; spends the length of a text, list or tuple."""
         if isinstance(value, str | list | tuple):
             self.spend_characters(len(value))
         return value
 
 
 def _bounded_filters(budget: Budget) -> dict[str, Any]:
-    """Jinja's filters whose result is about as long as what they read, and those that check first."""
+    """Jinja's filters whose result is about as long as their input, and replacements that check the length first."""
 
-    @pass_context  # what knows the context is not computed when a template is compiled
+    @pass_context  # keeps Jinja from computing it at compile time
     def run(_: Context, steps: int, characters: int) -> str:
         budget.spend_steps(steps)
         budget.spend_characters(characters)
@@ -243,7 +243,7 @@ def _flat(values: Any) -> Any:
 
 
 class _Bounding(NodeTransformer):
-    """Makes a template spend its budget. What it may not use is a TemplateSyntaxError."""
+    """Adds calls to a template that spend its budget. Forbidden syntax is a TemplateSyntaxError."""
 
     def __init__(self, environment: Sandbox) -> None:
         self._environment = environment
@@ -255,7 +255,7 @@ class _Bounding(NodeTransformer):
         self.generic_visit(node)
         spend = _filtered(nodes.Const(_BODY + len(inside)), "_run", nodes.Const(shown))
         step = nodes.ExprStmt(spend, lineno=node.lineno)
-        # What extends another file must do so first; a file that does runs no more than its blocks.
+        # "extends" must come first; a template that extends another runs only its blocks.
         extends = [child for child in node.body if isinstance(child, nodes.Extends)]
         rest = [child for child in node.body if child not in extends]
         node.body = [*extends, *rest] if extends else [step, *rest]
@@ -280,7 +280,7 @@ class _Bounding(NodeTransformer):
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
         call = node.call
         self._body(node)
-        node.call = call  # Jinja wants the call itself; the macro that is called pays
+        node.call = call  # Jinja needs the plain call; the called macro spends the steps
         return node
 
     def visit_Name(self, node: nodes.Name) -> nodes.Node:

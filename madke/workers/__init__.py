@@ -1,7 +1,7 @@
-"""Where work over shards is done: in this process, in several, or on a Ray cluster.
+"""Run a function over tasks in this process, in several processes, or on a Ray cluster.
 
-Work is a function of one task that writes no files: tasks and results travel (pickled), and whoever maps is the only
-writer, so a cluster needs no shared disk but for what the function itself reads.
+The function takes one task and writes no files. Tasks and results are pickled, and only the calling process writes
+files, so a cluster needs a shared disk only for what the function reads.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ Engine = Literal["local", "ray"]
 
 
 class Workers(Protocol):
-    """Whoever does the work."""
+    """Runs a function over tasks."""
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        """The results of all tasks, in the order of the tasks, which are taken a few ahead of their results.
+        """The results in the order of the tasks; a few tasks are taken from the iterable in advance.
 
-        When the iterator is closed before its end, what is under way is given up. What the function raises passes
-        through; UserError says that the work cannot go on.
+        Closing the iterator early cancels the running tasks. Exceptions of the function are raised here; a UserError
+        means that the work cannot continue.
         """
         ...
 
 
 class InProcess:
-    """Does the work in this process, one task after the other: for functions that use all cores by themselves."""
+    """Runs tasks one after another in this process: for functions that use all cores themselves."""
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:  # noqa: D102  (as Workers.map)
         return map(function, tasks)
@@ -54,14 +54,14 @@ IN_THIS_PROCESS = InProcess()
 def open_workers(
     engine: Engine, *, processes: int | None = None, address: str | None = None, gpus: bool = False
 ) -> AbstractContextManager[Workers]:
-    """Workers that are gone when the block ends, however it ends.
+    """Open workers for a ``with`` block; they end with the block.
 
     Args:
-        engine: ``local``: this process, or ``processes`` of them. ``ray``: a Ray cluster.
-        processes: Processes for the engine ``local``; None does the work in this one.
-        address: ``HOST:PORT`` of the cluster's head, or ``auto``; None takes ``RAY_ADDRESS``, or starts a cluster.
-        gpus: For work that uses a GPU, or else all cores by itself: on a cluster each task gets a GPU or, without any,
-            as many CPUs as the smallest node has. Otherwise a task gets one CPU.
+        engine: ``local``: this process or several. ``ray``: a Ray cluster.
+        processes: Number of processes for the engine ``local``; None: this process does the work.
+        address: ``HOST:PORT`` of the cluster's head, or ``auto``; None: that of ``RAY_ADDRESS``, or a new cluster.
+        gpus: For functions that use a GPU, or all cores without one. On a cluster, each task gets a GPU or, if there
+            are none, as many CPUs as the smallest node has. If False, each task gets one CPU.
     """
     if engine == "ray":
         from madke.workers.ray_cluster import ray_workers
@@ -80,7 +80,7 @@ def in_order(
     ahead: int,
     cancel: Callable[[H], object],
 ) -> Iterator[R]:
-    """Submit tasks, at most ``ahead`` of them at once, and give their results in order; cancel those not waited for."""
+    """Submit at most ``ahead`` tasks at once and yield their results in order; on exit, cancel the rest."""
     waiting: deque[H] = deque()
     try:
         for task in tasks:
@@ -96,7 +96,7 @@ def in_order(
 
 @contextmanager
 def _local_workers(processes: int) -> Iterator[Workers]:
-    # A process that has started a JVM or torch's threads must not fork.
+    # A process with a JVM or torch threads must not fork.
     context = multiprocessing.get_context("spawn")
     started = []
     workers = _Processes(processes)
@@ -111,16 +111,16 @@ def _local_workers(processes: int) -> Iterator[Workers]:
         yield workers
     finally:
         for process in started:
-            process.kill()  # it holds nothing by now
+            process.kill()  # it has no unfinished work now
         workers.threads.shutdown(cancel_futures=True)
         for process in started:
             process.join()
 
 
 class _Processes:
-    """Each process has a pipe of its own and a thread that waits at it: it may be killed in the middle of a result.
+    """Processes, each with its own pipe and waiting thread, so that one may be killed while it sends a result.
 
-    The workers of a ``ProcessPoolExecutor`` share one pipe.
+    The processes of a ``ProcessPoolExecutor`` share one pipe.
     """
 
     def __init__(self, count: int) -> None:
@@ -130,19 +130,19 @@ class _Processes:
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         def submit(task: T) -> Future[R]:
-            return self.threads.submit(self._done, function, task)
+            return self.threads.submit(self._run, function, task)
 
         return in_order(submit, Future.result, tasks, ahead=2 * self._count, cancel=Future.cancel)
 
-    def _done(self, function: Callable[[T], R], task: T) -> R:
-        """The task's result, from whichever process is idle."""
+    def _run(self, function: Callable[[T], R], task: T) -> R:
+        """Run a task on an idle process and return its result."""
         pipe = self.idle.get()
         try:
             pipe.send_bytes(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
             answer = pipe.recv_bytes()
         except (EOFError, OSError):
-            kept = "what is finished is kept, and the same command again goes on from there"
-            raise UserError(f"a worker process ended abruptly, perhaps because memory ran out; {kept}") from None
+            resume = "finished work is kept; run the same command again to resume"
+            raise UserError(f"a worker process ended abruptly, perhaps because memory ran out; {resume}") from None
         finally:
             self.idle.put(pipe)
         done, value = pickle.loads(answer)
@@ -152,8 +152,8 @@ class _Processes:
 
 
 def _serve(pipe: Connection) -> None:
-    """Do what comes through the pipe, until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which then kills this process
+    """Answer requests from the pipe until the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and kills this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
@@ -161,7 +161,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _answer(request: bytes) -> bytes:
-    """A task's pickled result, or what was raised, with the traceback that would otherwise stay here."""
+    """A task's pickled result, or its exception with this process's traceback as a note."""
     try:
         function, task = pickle.loads(request)
         return pickle.dumps((True, function(task)), pickle.HIGHEST_PROTOCOL)
@@ -171,7 +171,7 @@ def _answer(request: bytes) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot tell its workers, and one in the middle of a task would not notice."""
+    """Exit when the parent ends: a killed parent cannot stop its workers, and a busy worker reads no pipe."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

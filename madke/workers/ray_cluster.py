@@ -1,7 +1,7 @@
-"""The nodes of a Ray cluster.
+"""Workers on the nodes of a Ray cluster; this process must run on one of them.
 
-This process must run on one of them. The bytes of a result depend on the versions of madke and its extras, which must
-be the same on each, and on the threads of a task, as many as it has CPUs.
+The bytes of a result depend on the versions of madke and its extras, which must be the same on all nodes, and on the
+number of threads; a task has as many threads as CPUs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from madke.workers import R, T, Workers, in_order
 
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _ENOUGH = 512
-"""Bytes; more than a ``struct sigaction`` takes anywhere. Python's ``signal`` knows no handlers but its own."""
+"""Bytes, more than a ``struct sigaction`` needs on any system. Python's ``signal`` sees only its own handlers."""
 
 
 @contextmanager
 def _fault_signals_kept() -> Iterator[None]:
-    """Keep the handlers of memory faults, which Ray replaces as it connects and disconnects.
+    """Restore the handlers of memory faults, which Ray replaces when it connects and disconnects.
 
-    The Java virtual machine faults on purpose: without its handlers a process ends in which Lucene is open.
+    The Java virtual machine causes faults on purpose: without its handlers, a process with an open Lucene index ends.
     """
     libc = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
@@ -45,10 +45,10 @@ def _fault_signals_kept() -> Iterator[None]:
 
 
 _RETRIES = 3
-"""Of a task that was lost with its worker or node; one that kills its worker must not go on forever."""
+"""Retries of a task whose worker or node was lost; limited, since the task itself may kill its worker."""
 _SECONDS = 5.0
-"""How long the cluster's head may take to accept a connection; Ray itself would try for two minutes."""
-# Ray warns without the first that a later version will hide GPUs; clusters that are started here report to nobody.
+"""How long to wait for a connection to the cluster's head; Ray itself tries for two minutes."""
+# The first avoids Ray's warning that a later version will hide GPUs; the second turns off usage reports.
 _SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -61,9 +61,9 @@ def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """The package ``ray``, connected to the cluster at ``address``, that of ``RAY_ADDRESS``, or one started here.
+    """Yield the package ``ray``, connected to ``address``, to ``RAY_ADDRESS``, or to a new local cluster.
 
-    A connection that is there already is used, and left open. Whatever is printed during the block goes to stderr.
+    An existing connection is used and stays open. Output printed in the block goes to stderr.
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -71,7 +71,7 @@ def connected(address: str | None) -> Iterator[Any]:
         import ray
     except ImportError as error:
         raise UserError("--engine ray needs ray: pip install 'madke[ray]'") from error
-    # Scripts read what commands print; Ray tells the driver of lost tasks there.
+    # Keeps Ray's messages about lost tasks out of the commands' output, which scripts read.
     with redirect_stdout(sys.stderr):
         if ray.is_initialized():
             yield ray
@@ -86,7 +86,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
-    """A check that a node makes before its first work. It travels whole, and can say so where madke is missing."""
+    """A check that a node runs before its first task. Pickled with its code, so that it can report a missing madke."""
 
     def check() -> None:
         from madke.core.errors import UserError
@@ -98,14 +98,14 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
             f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})" for name in names
         )
         if others:
-            here = f"the node {socket.gethostname()} has other versions than this machine"
-            raise UserError(f"Ray: {here}: {others}; install the same on every node")
+            node = f"the node {socket.gethostname()} has other versions than this machine"
+            raise UserError(f"Ray: {node}: {others}; install the same versions on every node")
 
     return check
 
 
 def cause(error: Any) -> BaseException:
-    """What was raised on a node, from Ray's ``RayTaskError``."""
+    """The exception raised on a node, from Ray's ``RayTaskError``."""
     raised: BaseException = error.cause
     if isinstance(raised, ModuleNotFoundError):
         return UserError(f"Ray: {raised} on a worker; every node needs madke and its extras")
@@ -117,10 +117,10 @@ def _connect(ray: Any, address: str | None) -> None:
         _check_answers(address)
     local = {} if address else {"include_dashboard": False}
     try:
-        # Without an address Ray would take whichever cluster was last started on this machine.
+        # Without an address, Ray would use the cluster last started on this machine.
         ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        ray.shutdown()  # after another version has answered, Ray believes itself connected
+        ray.shutdown()  # after a version mismatch, Ray believes that it is connected
         raise UserError(f"Ray cluster at {address or 'this machine'}: {error}") from None
 
 
@@ -131,7 +131,7 @@ def _check_answers(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
     except (OSError, OverflowError, UnicodeError) as error:
-        why = f"no answer ({error}); is it running, and is this its head's address?"
+        why = f"no answer ({error}); check that it is running and that this is its head's address"
         raise UserError(f"Ray cluster at {address}: {why}") from None
 
 
@@ -149,7 +149,7 @@ class _Cluster:
         check = same_versions(versions())
         loaded: list[Callable[[T], R]] = []
 
-        # Travels once to each worker.
+        # Sent once to each worker.
         @self._ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
         def work(task: T) -> R:
             if not loaded:
@@ -157,7 +157,7 @@ class _Cluster:
                 loaded.append(pickle.loads(pickled))
             return loaded[0](task)
 
-        # A result stays with the node that made it until it is asked for here; if it is lost, Ray does the task again.
+        # A result stays on its node until it is fetched here; if it is lost, Ray runs the task again.
         cancel = partial(self._ray.cancel, force=True)
         return in_order(work.remote, self._result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)
 

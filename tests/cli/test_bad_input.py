@@ -70,7 +70,7 @@ def test_a_missing_dataset(tmp_path: Path) -> None:
             ["--set", "knowledge.select=some"],
             "knowledge.select: Input should be 'adaptive', 'all', 'one_each' or 'none'",
         ),
-        (["--set", "sees.peers=latest"], "sees.peers = latest needs sequential talk"),
+        (["--set", "sees.peers=latest"], "sees.peers = latest needs talk.first or talk.later"),
         (["--set", "order=madcc"], "order.by: Input should be 'fixed'"),
         (["--set", "finish=rerank"], "finish = rerank needs an answer scorer; pass its command with --answer-scorer"),
         (["--answer-scorer", "cat"], "--answer-scorer is for finish = rerank; this protocol has finish = summarizer"),
@@ -89,7 +89,7 @@ def test_a_missing_dataset(tmp_path: Path) -> None:
         (["--first-round", "."], "is not a run directory"),
         (
             ["--first-round", "none.jsonl", "--set", "rounds=1"],
-            "given stances are the first round; rounds must be at least 2",
+            "first_round_given needs rounds >= 2: the given stances are round 1",
         ),
         (["--pools", "none.jsonl"], "none.jsonl: cannot be read"),
         (["--limit", "0"], "--limit"),
@@ -113,7 +113,7 @@ def test_a_broken_option(tmp_path: Path, options: list[str], said: str) -> None:
             ["--sources", "textbooks"],
             "holds nothing from source 'textbooks', only from google, wiki",
         ),
-        (lambda records: records, ["--sources", "wiki=x"], "a pool file is given"),
+        (lambda records: records, ["--sources", "wiki=x"], "with a pool file no source is searched"),
         (lambda records: records, ["--sources", "none"], "the protocol has no knowledge"),
     ],
 )

@@ -43,7 +43,7 @@ def test_a_plugin_that_cannot_be_imported_is_one_line(numbers: Registry) -> None
 
 def test_a_plugin_does_not_take_a_name_of_ours(numbers: Registry) -> None:
     taken = Registry("number", {"three": 4}, "test.numbers")
-    with pytest.raises(UserError, match="the package plugged brings a number 'three', and there is one already"):
+    with pytest.raises(UserError, match="the package plugged defines a number 'three', which exists already"):
         taken["four"]
 
 

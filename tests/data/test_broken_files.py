@@ -10,7 +10,7 @@ from madke.data import read_dataset
 from madke.data.questions import question_to_json
 from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, SHAPES, TRIVIA, write
 
-BROKEN = [
+BROKEN: list[tuple[str, str, Any, str]] = [
     ("triviaqa", "d.json", [], "the file contains no question"),
     ("triviaqa", "d.json", {"Domain": "Web"}, "expected an object with a list under 'Data', found dict with the keys"),
     ("triviaqa", "d.json", {"Data": [TRIVIA["Data"][0] | {"Answer": "Baikal"}]}, "item 1: 'Answer' is 'Baikal'"),

@@ -23,7 +23,7 @@ from madke.core.events import (
     SelectionMade,
     StanceGiven,
     VerdictGiven,
-    heedless,
+    never_raising,
 )
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.transcript import Transcript
@@ -182,14 +182,14 @@ def test_what_a_listener_raises_is_logged_once_a_kind_and_goes_no_further(caplog
         if isinstance(event, CallStarted | DebateFinished):
             raise ZeroDivisionError("in the listener")
 
-    once_a_run = heedless(broken)
+    once_a_run = never_raising(broken)
     with caplog.at_level(logging.ERROR):
         transcripts = [play(listen=once_a_run)[0] for _ in range(2)]
 
     assert transcripts == [alone, alone]
     assert [record.getMessage() for record in caplog.records] == [
-        "a listener failed at CallStarted; this is a bug in it",
-        "a listener failed at DebateFinished; this is a bug in it",
+        "a listener failed on CallStarted; this is a bug in the listener",
+        "a listener failed on DebateFinished; this is a bug in the listener",
     ]
     assert "ZeroDivisionError" in caplog.text
 

@@ -24,9 +24,9 @@ def test_nobody_is_asked_for_a_given_round() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"first_round_given": True}, "'q1': given stances are missing"),
-        ({"turns": OUTSIDE}, "'q1': given stances are not what the protocol says"),
-        ({"first_round_given": True, "turns": (*OUTSIDE, given_turn("X"))}, "'q1': two given stances are by 'X'"),
+        ({"first_round_given": True}, "'q1': the protocol needs first-round stances, and none were given"),
+        ({"turns": OUTSIDE}, "'q1': the protocol does not take first-round stances, and some were given"),
+        ({"first_round_given": True, "turns": (*OUTSIDE, given_turn("X"))}, "'q1': two first-round stances are by 'X'"),
     ],
 )
 def test_what_is_given_must_be_what_the_protocol_expects(settings: dict[str, Any], said: str) -> None:
@@ -145,7 +145,7 @@ def test_given_stances_without_answers_or_with_failures_count_for_nobody() -> No
     assert read_by(model, "A", 2) == ["Y@1", "Z@1"]
     assert transcript.rounds[1].scores == {"X": 0, "Y": 0, "Z": 0}
     nobody, model = play(first_round_given=True, turns=(failed,))
-    assert (nobody.status, nobody.stop_reason, nobody.answer, model.calls) == ("failed", "nobody_left", None, 0)
+    assert (nobody.status, nobody.stop_reason, nobody.answer, model.calls) == ("failed", "all_failed", None, 0)
 
 
 def test_one_reader_of_eighty_given_stances() -> None:
@@ -160,5 +160,5 @@ def test_one_reader_of_eighty_given_stances() -> None:
 
 def test_oracle_orders_of_given_stances_need_golds() -> None:
     question = Question(id="q2", question=QUESTION.question)
-    with pytest.raises(UserError, match=r"question 'q2' has no gold answer, which order truth_last needs"):
+    with pytest.raises(UserError, match=r"question 'q2' has no gold answer; order.by = truth_last needs one"):
         play(first_round_given=True, turns=OUTSIDE, order="truth_last", question=question)

@@ -212,7 +212,7 @@ def test_personas_move_on_to_the_next_debater_with_every_round() -> None:
         ({"by": "random", "decay": 0.5}, "order.decay needs order.by = madc"),
         ({"by": "fixed", "score": "per_reader"}, "order.score needs order.by = madc"),
         ({"by": "madc", "score": "per_reader", "decay": 0.5}, "order.decay needs order.score = global"),
-        ({"by": "madc", "rotate_personas": True}, "order.rotate_personas needs personas"),
+        ({"by": "madc", "rotate_personas": True}, "order.rotate_personas needs debaters with personas"),
     ],
 )
 def test_orders_that_contradict_themselves_are_refused(order: dict[str, Any], said: str) -> None:

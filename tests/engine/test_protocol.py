@@ -25,7 +25,7 @@ def refused(said: str, **settings: Any) -> Any:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        refused("peers = latest needs sequential talk", sees={"peers": "latest"}),
+        refused("peers = latest needs talk.first or talk.later", sees={"peers": "latest"}),
         refused(
             "talk.first = sequential needs sees.peers = latest or history",
             talk={"first": "sequential"},
@@ -40,35 +40,37 @@ def refused(said: str, **settings: Any) -> Any:
         refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat", "peers": "history"}),
         refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat", "own": "history"}),
         refused(
-            "sees.anonymous: the summary that the debaters read has names",
+            "sees.anonymous",
             sees={"anonymous": True},
             talk={"later": "simultaneous_with_summary"},
         ),
         refused(
-            "a matrix needs a fixed number of debaters",
+            "matrix needs a fixed number of debaters",
             debaters=2,
             knowledge={"sources": ["wiki"], "per_source": 2, "select": "one_each"},
             sees={"topology": [[0, 1], [1, 0]]},
         ),
-        refused("sees.topology: 'tree' is none for 3 debaters", sees={"topology": "tree"}),
-        refused(r"sees.topology: 'sparse\(-1\)' is none", sees={"topology": "sparse(-1)"}),
-        refused(r"sees.topology: 'sparse\(1\)x' is none", sees={"topology": "sparse(1)x"}),
-        refused("sees.topology: .* is none for 3 debaters", sees={"topology": [[0, 1], [1, 0]]}),
-        refused("sees.topology: .* is none for 3 debaters", sees={"topology": [[0, 1, 1], [1, 0, 1], [1, 0]]}),
+        refused("sees.topology: 'tree' is not a topology for 3 debaters", sees={"topology": "tree"}),
+        refused(r"sees.topology: 'sparse\(-1\)' is not a topology", sees={"topology": "sparse(-1)"}),
+        refused(r"sees.topology: 'sparse\(1\)x' is not a topology", sees={"topology": "sparse(1)x"}),
+        refused("sees.topology: .* is not a topology for 3 debaters", sees={"topology": [[0, 1], [1, 0]]}),
+        refused(
+            "sees.topology: .* is not a topology for 3 debaters", sees={"topology": [[0, 1, 1], [1, 0, 1], [1, 0]]}
+        ),
         refused("finish = only needs exactly one debater, found 3", finish="only"),
         refused("finish = judge_pick needs at least two debaters", finish="judge_pick", debaters=ONE),
         refused("stop = judge needs at least two debaters", stop="judge", debaters=1),
         refused("stop = agreement needs at least two debaters", stop="agreement", debaters=1),
         refused("stop = agreement_then_judge needs at least two", stop="agreement_then_judge", debaters=1),
-        refused("stop = budget and token_budget go together", stop="budget"),
-        refused("stop = budget and token_budget go together", token_budget=100),
+        refused("stop = budget and token_budget must be set together", stop="budget"),
+        refused("stop = budget and token_budget must be set together", token_budget=100),
         refused("extract = always needs finish = judge_extract", extract="always"),
         refused("extract = each_round needs finish = judge_extract", extract="each_round"),
         refused("order.decay needs order.by = madc", order={"by": "fixed", "decay": 0.5}),
         refused("order.score needs order.by = madc", order={"by": "random", "score": "per_reader"}),
         refused("order.decay needs order.score = global", order={"by": "madc", "score": "per_reader", "decay": 0.5}),
-        refused("order.rotate_personas needs personas", order={"rotate_personas": True}),
-        refused("given stances are the first round; rounds must be at least 2", first_round_given=True, rounds=1),
+        refused("order.rotate_personas needs debaters with personas", order={"rotate_personas": True}),
+        refused("first_round_given needs rounds >= 2: the given stances are round 1", first_round_given=True, rounds=1),
         refused(
             "select = one_each needs a debater for each of up to 10 passages, found 3",
             knowledge={**POOL, "select": "one_each"},
@@ -81,7 +83,7 @@ def refused(said: str, **settings: Any) -> Any:
             knowledge={**POOL, "per_debater_sources": {"A": ["wiki", "arxiv"]}},
         ),
         refused(
-            "knowledge.per_source says nothing about source 'google'", knowledge={**POOL, "per_source": {"wiki": 3}}
+            "knowledge.per_source has no number for source 'google'", knowledge={**POOL, "per_source": {"wiki": 3}}
         ),
         refused("knowledge.weights needs knowledge.fusion", knowledge={**POOL, "weights": {"wiki": 2}}),
         refused("knowledge.max_passages needs knowledge.fusion", knowledge={**POOL, "max_passages": 5}),
@@ -96,24 +98,24 @@ def refused(said: str, **settings: Any) -> Any:
         refused(
             "allow_search needs knowledge.select = adaptive", knowledge={**POOL, "allow_search": True, "select": "all"}
         ),
-        refused("'judge' is a stage with a meaning of its own", debaters=[{"name": "A", "prepare": ["judge"]}]),
-        refused("list of at least one and at most", debaters=[]),
+        refused("'judge' is the name of a built-in stage", debaters=[{"name": "A", "prepare": ["judge"]}]),
+        refused("a list of 1 to 200 debaters", debaters=[]),
         refused("must have distinct names", debaters=[*PAIR, {"name": "A"}]),
         refused("must have distinct names", debaters=[{"name": "Debater 1"}, {"name": "debater-1"}]),
-        refused("name is one line", debaters=[{"name": "A\nDebater 9"}]),
-        refused("name is one line", debaters=[{"name": ""}]),
-        refused("cannot be called 'you'", debaters=[{"name": "You"}]),
-        refused("names one source twice", knowledge={**POOL, "sources": ["wiki", "wiki"]}),
+        refused("name must be one line", debaters=[{"name": "A\nDebater 9"}]),
+        refused("name must be one line", debaters=[{"name": ""}]),
+        refused("reserved name 'you'", debaters=[{"name": "You"}]),
+        refused("names a source twice", knowledge={**POOL, "sources": ["wiki", "wiki"]}),
         refused("has no effect", order="truth_last", rounds=1),
         refused("has no effect", order="madc", sees={"peers": "none"}),
-        refused(r"'sparse\(0\)' is none", sees={"topology": "sparse(0)"}),
+        refused(r"'sparse\(0\)' is not a topology", sees={"topology": "sparse(0)"}),
         refused(
-            "passages are dealt out",
+            "each debater has one passage",
             debaters=10,
             knowledge={**POOL, "select": "one_each", "per_debater_sources": {"Debater 1": ["wiki"]}},
         ),
-        refused("a debater cannot be called 'judge'", debaters=[{"name": "Judge"}]),
-        refused("a debater cannot be called 'summarizer'", debaters=[{"name": "summarizer"}]),
+        refused("a debater cannot have the reserved name 'judge'", debaters=[{"name": "Judge"}]),
+        refused("a debater cannot have the reserved name 'summarizer'", debaters=[{"name": "summarizer"}]),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], said: str) -> None:
@@ -181,7 +183,7 @@ def test_knowledge_none_and_an_orders_name_are_shorthands() -> None:
     assert protocol(knowledge="none").knowledge is None
     assert protocol(order="madc") == protocol(order={"by": "madc"})
     counts = protocol(knowledge={**POOL, "per_source": {"wiki": 10, "google": 5}}).knowledge
-    assert (counts.count("wiki"), counts.count("google"), counts.most_passages) == (10, 5, 15)
+    assert (counts.count("wiki"), counts.count("google"), counts.pool_limit) == (10, 5, 15)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_a_round_in_which_everybody_failed_ends_the_debate_without_an_answer(sto
         return GONE if request.purpose.round == 2 else answers(request)
 
     transcript, model = play(reply, stop=stop, finish="summarizer", rounds=4, **extra)
-    assert (transcript.status, transcript.stop_reason, transcript.answer) == ("failed", "nobody_left", None)
+    assert (transcript.status, transcript.stop_reason, transcript.answer) == ("failed", "all_failed", None)
     assert transcript.final.error == "the server is gone"
     assert stages(model, "summarize") == []
 

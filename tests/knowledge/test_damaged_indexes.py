@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,11 @@ def test_passages_with_flipped_bits(bm25: Path) -> None:
     content = store.read_bytes()
     store.write_bytes(content.replace(b"In Arlen the volcano", b"\xff\xff Arlen the volcano", 1))
 
-    for read in (lambda opened: opened[0], lambda opened: opened.read(range(50))):
+    reads: tuple[Callable[[PassageStore], object], ...] = (
+        lambda opened: opened[0],
+        lambda opened: opened.read(range(50)),
+    )
+    for read in reads:
         with pytest.raises(UserError, match=r"passages\.arrow: damaged at row 0 "):
             read(PassageStore(store))
 

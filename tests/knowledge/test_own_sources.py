@@ -199,7 +199,7 @@ def test_an_installed_package_cannot_take_the_name_of_a_built_in_source(monkeypa
     point = EntryPoint(name="wiki", value="my_notes:Notes", group="madke.sources")
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
 
-    with pytest.raises(UserError, match="brings a source 'wiki', and there is one already"):
+    with pytest.raises(UserError, match="defines a source 'wiki', which exists already"):
         known_sources()
 
 

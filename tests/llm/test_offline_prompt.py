@@ -139,7 +139,7 @@ def test_an_assistant_message_is_the_previous_answer() -> None:
 
 
 def test_a_history_holds_everybodys_last_word_and_the_readers_own() -> None:
-    history = """What was said so far:
+    history = """Earlier in the debate:
 
 Critic (round 1): <reply>It is [Malta].</reply>
 

@@ -274,7 +274,7 @@ def test_reasoning_and_nothing_else_is_an_empty_reply_before_it_is_stored() -> N
     said = ask(chat("<think>It may be [Baikal].</think>\n"))
     assert (said.outcome, said.text) == ("empty", "")
     assert said.reasoning == "<think>It may be [Baikal].</think>"
-    assert "hidden reasoning and nothing else" in said.error
+    assert "the reply holds only hidden reasoning" in said.error
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run
 
 def test_a_pool_file_and_live_sources_go_together_only_where_debaters_search(tmp_path: Path, run: Any) -> None:
     options = (*run.pools, "--sources", f"google={write_web(tmp_path)}")
-    assert "a pool file is given, so sources are only chosen by name" in refused(*run.command("out", *options))
+    assert "with a pool file no source is searched" in refused(*run.command("out", *options))
 
 
 def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_path: Path, run: Any) -> None:

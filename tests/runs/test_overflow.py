@@ -70,7 +70,7 @@ def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path: 
 def test_a_prompt_that_fits_no_model_fails_even_where_much_can_be_left_out(tmp_path: Path) -> None:
     done, transcript, _ = debated(tmp_path, 50, "drop", *FIVE)
     assert done.returncode == 1
-    assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
+    assert (transcript.status, transcript.stop_reason) == ("failed", "all_failed")
 
 
 def test_passages_are_left_out_by_rank(tmp_path: Path) -> None:

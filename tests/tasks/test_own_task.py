@@ -11,7 +11,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.scoring.metrics import METRICS, Metric, is_binary, metric, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
-from madke.tasks.base import Example, completed
+from madke.tasks.base import Example, as_task
 
 EXAMPLES: tuple[Example, ...] = (
     {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
@@ -60,7 +60,7 @@ def named() -> Callable[..., Any]:
 
 
 def test_a_task_with_choices_reads_them_in_its_own_spelling() -> None:
-    task = completed("colour", Colour)
+    task = as_task("colour", Colour)
 
     assert task.read(' **"RED".** ', ASKED) == "red"
     assert task.read("purple", ASKED) is None
@@ -70,7 +70,7 @@ def test_a_task_with_choices_reads_them_in_its_own_spelling() -> None:
 
 
 def test_a_task_that_inherits_nothing_gets_the_rest() -> None:
-    task = completed("length", Length())
+    task = as_task("length", Length())
     asked = Question(id="q", question="How long?", answers=("12",), metadata={"tolerance": 1})
 
     assert task.accepts("12.5", asked) and not task.accepts("14", asked)
@@ -78,7 +78,7 @@ def test_a_task_that_inherits_nothing_gets_the_rest() -> None:
 
 
 def test_what_prompts_say_has_the_keys_of_our_own_tasks() -> None:
-    wording = completed("colour", Colour).wording
+    wording = as_task("colour", Colour).wording
     ours = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
 
     assert wording.keys() == ours.keys()
@@ -102,7 +102,7 @@ def test_what_prompts_say_has_the_keys_of_our_own_tasks() -> None:
 )
 def test_what_is_missing_is_told(change: dict[str, Any], found: str) -> None:
     with pytest.raises(UserError, match=found):
-        completed("colour", type("Other", (Colour,), change))
+        as_task("colour", type("Other", (Colour,), change))
 
 
 def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named: Callable[..., Any]) -> None:
@@ -127,12 +127,12 @@ def test_an_object_is_known_by_its_qualified_name(named: Callable[..., Any]) -> 
 
 
 def test_a_task_holds_metrics_as_objects_which_scores_call_by_their_own_names(named: Callable[..., Any]) -> None:
-    task = completed("colour", type("Own", (Colour,), {"metrics": (loud, named("loud"), warm, "em")}))
+    task = as_task("colour", type("Own", (Colour,), {"metrics": (loud, named("loud"), warm, "em")}))
 
     assert metrics_of(task) == ("loud", "loud", named("warm"), "em")
     assert METRICS["loud"] is loud
     with pytest.raises(UserError, match="there is a metric 'em' already"):
-        metrics_of(completed("colour", type("Own", (Colour,), {"metrics": (metric("em")(warm),)})))
+        metrics_of(as_task("colour", type("Own", (Colour,), {"metrics": (metric("em")(warm),)})))
 
 
 @pytest.mark.parametrize("value", [-0.5, 1.5, 70, float("nan")])

@@ -62,7 +62,7 @@ def test_the_page_example_debates_as_it_says(tmp_path: Path, run: list[str | Pat
             lambda text: text.replace("prompt: tester", "prompt: judge"),
             "has no template <stage>.judge.j2",
         ),
-        ("protocol.yaml", lambda text: text.replace("name: Tester", "name: Judge"), "cannot be called 'judge'"),
+        ("protocol.yaml", lambda text: text.replace("name: Tester", "name: Judge"), "reserved name 'judge'"),
         ("protocol.yaml", lambda text: text.replace("finish: majority", "finish: summarizer"), "summarize.j2: missing"),
         ("reply.j2", lambda text: text.replace("Keep it", "{{ verdict }} Keep it"), "unknown placeholder 'verdict'"),
         ("reply.j2", lambda text: text.replace("closing_rule", "closing"), "reply.j2: needs a template 'closing.j2'"),
@@ -116,7 +116,7 @@ def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(
     [
         (b'{% extends "speak.j2" %}', "speak.j2: extends itself"),
         (b'{% extends "answerer_speak.j2" %}{% block usr %}mine{% endblock %}', "has a block 'usr'"),
-        (b"{% extends question.question %}", "extends what is no fixed name"),
+        (b"{% extends question.question %}", "extends a template by an expression"),
         ("caf\u00e9".encode("latin-1"), "is not UTF-8 text"),
     ],
 )

@@ -63,13 +63,13 @@ def test_a_persona_is_part_of_the_system_text() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"debaters": []}, "at least one"),
+        ({"debaters": []}, "1 to 200 debaters"),
         ({"debaters": [{"name": "A"}, {"name": "A"}]}, "distinct names"),
-        ({"debaters": [{"name": "judge"}]}, "cannot be called 'judge'"),
-        ({"debaters": 1}, "one cannot agree with itself"),
+        ({"debaters": [{"name": "judge"}]}, "reserved name 'judge'"),
+        ({"debaters": 1}, "needs at least two debaters"),
         ({"finish": "only"}, "exactly one debater, found 2"),
         ({"talk.first": "sequential"}, "needs sees.peers = latest"),
-        ({"rounds.x": 1}, "has no 'rounds' with fields"),
+        ({"rounds.x": 1}, "has no section 'rounds'"),
         ({"temperature": -1}, "greater than or equal to 0"),
     ],
 )

@@ -1,7 +1,7 @@
-r"""Every marker grammar, one typed result.
+r"""Parsers of model replies, one for each marker grammar; all return the same typed result.
 
-Model text is untrusted: no text raises, nothing is evaluated, reading takes linear time, and where a text settles on
-nothing a grammar abstains. Call :func:`without_reasoning` first. ``eval/parser.md`` holds figures on recorded text.
+Model text is untrusted: no text raises, nothing is evaluated, and reading takes linear time. A parser abstains if the
+text does not settle on a value. Call :func:`without_reasoning` first. Figures on recorded text: ``eval/parser.md``.
 """
 
 from madke.engine.parse.answer import Marker, answer_of, marked, parse_answer, parse_confidence

@@ -1,4 +1,4 @@
-"""The final answer of a reply."""
+"""Parse the final answer of a reply."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from madke.core.question import Question
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, abstained, found, windowed
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
-from madke.engine.parse.statement import alone, declined, in_words, last_number, undecided
+from madke.engine.parse.statement import declined, last_number, lone_label, stated_in_words, undecided
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
 Marker = Literal["brackets", "parentheses", "boxed", "text"]
-r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or as the whole reply."""
+r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or ``text`` for the whole reply."""
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
-"""Words or a number in LaTeX's display brackets, which are a marker then."""
+"""Words or a number in LaTeX's display brackets; they count as a marker."""
 _ECHO = re.compile(
     r"\[(?:(?:the|my|your|final)[ _]){0,2}(?:answer|letter|label|number|translation|result|option)\]"
     r"(?=[\s*_:]{0,9}[\w\[(\"“$\\*])",
     re.IGNORECASE,
 )
-"""The form that was asked for in front of an answer: "[answer] Jane Austen"."""
+"""The placeholder of the requested form, echoed before an answer: "[answer] Jane Austen"."""
 _REMARK = re.compile(r"\s*(?:(?:note|n)\s+\d+|sic|see\s.*|.*\bet al\b.*|'.*',\s*'.*|\".*\",\s*\".*)\s*", re.DOTALL)
 _TERSE = re.compile(r"[\s*_]*[A-Z\d$€£-]")
 _BEFORE_RESULT = re.compile(r"(?:\b(?:is|are|was|were|equals|be)|[=:])[\s*_]*\Z", re.IGNORECASE)
@@ -53,41 +53,43 @@ def parse_answer(
 ) -> Parsed[str | None]:
     r"""The final answer of a reply.
 
-    An answer that the reply reports from another debater does not count; nor does one of several of which it chooses
-    none.
+    Ignored: an answer that the reply reports from another debater, and several alternatives without a choice.
 
     Args:
-        text: The reply, reasoning left out.
-        read: The task's reader of a marker's content; None for content that is no answer.
-        marker: The form that was asked for. With free text ``(X)`` counts only right behind a cue, or alone at the end.
-        shown: The numbers of the passages shown to this call. In brackets they are citations, except where one closes
-            the reply or is stated as the answer ("the answer is [7]").
+        text: The reply, without reasoning.
+        read: The task's reader: a marker's content -> the answer, or None if the content is not an answer.
+        marker: The requested form. With free text, ``(X)`` counts only directly after a cue or alone at the end.
+        shown: The numbers of the passages shown to this call. In brackets they are citations, unless one ends the
+            reply or is stated as the answer ("the answer is [7]").
         is_math: Whether the answer is a number or an expression. Nothing is a citation then, and a last number counts
-            where nothing else does.
+            if nothing else is found.
 
     Returns:
-        The answer that is marked last, in the form asked for with a cue such as "the answer is" (rule ``cue``), or as
-        ``boxed``, ``tag`` (``<answer>X</answer>``), ``hashes`` (``#### 42``), ``record`` (``{"answer": "X"}``). Else
-        whichever comes last of an answer stated in words (``labelled``: "Answer: X"; ``stated``: "the answer is X") and
-        one in a marker without a cue (``last``: all of them agree, or those of the last sentence do). Else a label that
-        has a line to itself (``alone``), or ``last_number``. With ``marker="text"`` the whole reply (``text``). An
-        abstention's rule is ``declined`` (the reply says that there is no answer), ``undecided``, ``unreadable`` (the
-        marked text is no answer of this task) or ``none``.
+        The first of these that the reply has:
+
+        1. The last answer in the requested marker after a cue such as "the answer is" (rule ``cue``), or as ``boxed``,
+           ``tag`` (``<answer>X</answer>``), ``hashes`` (``#### 42``), ``record`` (``{"answer": "X"}``).
+        2. The later of an answer stated in words (``labelled``: "Answer: X"; ``stated``: "the answer is X") and one in
+           a marker without a cue (``last``: if all such markers, or those of the last sentence, agree).
+        3. A label on a line of its own (``alone``), or the last number (``last_number``).
+
+        With ``marker="text"`` the whole reply (``text``). If it abstains, the rule is ``declined`` (the reply says that
+        there is no answer), ``undecided``, ``unreadable`` (the marked text is not an answer of this task) or ``none``.
     """
     if marker == "text":
         return _whole(text, read)
     reader = Reader(read)
-    # Of equal length, so that spans are those of the reply.
-    said = _DISPLAYED.sub(r" [\1] ", text)
-    said = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), said)
-    said = without_citations(said, () if is_math else shown)
-    marks = [] if marker == "boxed" else list(bracketed(said, "()" if marker == "parentheses" else "[]"))
+    # Replacements keep the length, so that spans refer to the reply.
+    cleaned = _DISPLAYED.sub(r" [\1] ", text)
+    cleaned = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), cleaned)
+    cleaned = without_citations(cleaned, () if is_math else shown)
+    marks = [] if marker == "boxed" else list(bracketed(cleaned, "()" if marker == "parentheses" else "[]"))
     return (
-        _marked(said, marks, reader)
-        or _unmarked(said, marks, reader)
-        or alone(said, reader)
-        or (abstained(None, "declined") if declined(said) else None)
-        or (last_number(said, reader) if is_math else None)
+        _marked(cleaned, marks, reader)
+        or _unmarked(cleaned, marks, reader)
+        or lone_label(cleaned, reader)
+        or (abstained(None, "declined") if declined(cleaned) else None)
+        or (last_number(cleaned, reader) if is_math else None)
         or abstained(None)
     )
 
@@ -101,24 +103,24 @@ def answer_of(
 
 
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
-    said = text.strip()
-    # The word "answer" may be a translation; in brackets it is an echo.
-    is_echo = said.startswith(("[", "(", "<", "\\")) and context.is_placeholder(context.unwrap(said))
-    value = read(said) if said and not is_echo else None
+    reply = text.strip()
+    # The bare word "answer" may be a translation; in brackets it is an echoed placeholder.
+    is_echo = reply.startswith(("[", "(", "<", "\\")) and context.is_placeholder(context.unwrap(reply))
+    value = read(reply) if reply and not is_echo else None
     if value is None:
-        return abstained(None, "declined" if declines(said) else "none")
+        return abstained(None, "declined" if declines(reply) else "none")
     return found(value, "text", (0, len(text)))
 
 
 def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
-    """The last statement in a marker decides, even if it cannot be read."""
+    """The last stated answer in a marker; abstains if it cannot be read."""
     stated = [mark for mark in marks if mark.standing == "stated"]
     unsettled = [Mark(content="", span=span, rule="undecided") for span in undecided(text)]
     for mark in sorted([*stated, *stated_forms(text), *unsettled], key=lambda mark: mark.span[1], reverse=True):
         if mark.rule == "undecided":
-            said = in_words(text, reader)
-            if said and said.span and said.span > mark.span:
-                return said
+            worded = stated_in_words(text, reader)
+            if worded and worded.span and worded.span > mark.span:
+                return worded
             return abstained(None, "declined" if declined(text) else "undecided")
         content = context.unwrap(mark.content)
         if context.is_placeholder(content):
@@ -134,14 +136,14 @@ def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
 
 
 def _unmarked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
-    said, plain = in_words(text, reader), _plain(text, marks, reader)
-    if said and plain:
-        return max(said, plain, key=lambda parsed: parsed.span or (0, 0))
-    return said or plain
+    worded, plain = stated_in_words(text, reader), _plain(text, marks, reader)
+    if worded and plain:
+        return max(worded, plain, key=lambda parsed: parsed.span or (0, 0))
+    return worded or plain
 
 
 def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
-    """A marker without a cue: all of them agree, or those of the last sentence do."""
+    """The answer of markers without a cue, if all of them, or those of the last sentence, agree."""
     closing = context.last_sentence(text)
     offered = [mark for mark in marks if _is_offered(text, mark, closing, reader)]
     read = [(mark, value) for mark in offered if (value := reader(mark.content)) is not None]
@@ -153,10 +155,10 @@ def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | Non
 
 
 def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
-    """Whether a marker without a cue may be an answer: people put remarks and footnotes in brackets, too.
+    """Whether a marker without a cue may be an answer and not a remark or a footnote.
 
-    Free text counts alone on its line, at the end of the last sentence, or as a name or number in it or behind "is"; in
-    parentheses only alone on the last line, or as a number that ends the reply.
+    Free text counts if it is alone on its line, ends the last sentence, or is a name or number in that sentence or
+    after "is". In parentheses it must be alone on the last line, or a number that ends the reply.
     """
     start, end = mark.span
     if mark.standing != "plain" or _REMARK.fullmatch(mark.content):
@@ -172,17 +174,17 @@ def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
 
 
 def _are_joined(text: str, mark: Mark, other: Mark) -> bool:
-    """Whether two markers are alternatives, or a list: "[A] or [B]", "(A) tin and (B)"."""
+    """Whether two markers are alternatives or a list: "[A] or [B]", "(A) tin and (B)"."""
     left, right = mark.span[1], other.span[0]
     return right - left < context.NEAR and bool(_JOINED.fullmatch(text, left, right))
 
 
 @windowed
 def parse_confidence(text: str) -> Parsed[float | None]:
-    """The confidence that a reply states last, 0 .. 1.
+    """The last confidence that a reply states, 0 .. 1.
 
-    "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8 (rule ``stated``). None where none is stated (``none``) or
-    the last one lies outside (``out_of_range``).
+    "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8 (rule ``stated``). None if none is stated (``none``) or the
+    last one is out of range (``out_of_range``).
     """
     last = deque(_CONFIDENCE.finditer(text), maxlen=1)
     if not last:
@@ -196,6 +198,6 @@ def parse_confidence(text: str) -> Parsed[float | None]:
 
 
 def marked(answer: str, marker: Marker) -> str:
-    """An answer in its marker."""
+    """Put an answer into its marker."""
     left, right = {"brackets": "[]", "parentheses": "()", "boxed": ("\\boxed{", "}"), "text": ("", "")}[marker]
     return left + answer + right

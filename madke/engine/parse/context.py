@@ -1,4 +1,4 @@
-"""What every grammar shares: its result, where marks stand in a text, and what the words around them make of them."""
+"""What all parsers share: their result type, spans in a text, and the meaning of the words around a marker."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 WINDOW = 200_000
-"""Characters that are read, from the end of a text: its answer stands there."""
+"""Characters that are read, counted from the end of a text, where the answer is."""
 NEAR = 200
-"""Characters around a mark that can bear on it."""
+"""Characters around a marker that are read as its context."""
 MOST = 200
-"""Marks looked at, from the end of a text."""
+"""Markers that are read, counted from the end of a text."""
 TRUNCATED = frozenset({"length", "max_tokens", "model_length"})
 """Finish reasons of a reply that was cut off at ``max_tokens``: OpenAI and most others, Cohere, Mistral."""
 _THINK = re.compile(r"(?<![`\"'])<(/?)think(?:ing)?>(?!\s{0,3}(?:tags?|blocks?|tokens?)\b)", re.IGNORECASE)
@@ -28,72 +28,72 @@ _OPENING_PLACE = re.compile(r"(?:\A|[\n.!?:>…])\s{0,9}\Z")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parsed(Generic[T]):
-    """What a grammar read from a text."""
+    """What a parser read from a text."""
 
     value: T
     status: ParseStatus
-    """``ok``, or ``abstained`` where the text holds no value of this grammar."""
+    """``ok``, or ``abstained`` if the text holds no value of this grammar."""
     rule: str
     span: tuple[int, int] | None = None
-    """Where in the text the value stands (of a selection: its last marker)."""
+    """Where the value is in the text (for a selection: its last marker)."""
 
 
 def found(value: T, rule: str, span: tuple[int, int]) -> Parsed[T]:
-    """A value and its place."""
+    """The result for a value at ``span``."""
     return Parsed(value=value, status="ok", rule=rule, span=span)
 
 
 def abstained(value: T, rule: str = "none") -> Parsed[T]:
-    """No value; ``value`` is the grammar's way to say so."""
+    """The result for a text without a value; ``value`` is the parser's empty value."""
     return Parsed(value=value, status="abstained", rule=rule)
 
 
 def windowed(parse: Callable[Concatenate[str, P], Parsed[T]]) -> Callable[Concatenate[str, P], Parsed[T]]:
-    """A grammar that reads only the last :data:`WINDOW` characters; spans refer to the whole text."""
+    """Decorator: the parser reads only the last :data:`WINDOW` characters; spans still refer to the whole text."""
 
     @wraps(parse)
     def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
-        cut = max(0, len(text) - WINDOW)
-        parsed = parse(text[cut:], *args, **kwargs)
-        return replace(parsed, span=(parsed.span[0] + cut, parsed.span[1] + cut)) if parsed.span and cut else parsed
+        start = max(0, len(text) - WINDOW)
+        parsed = parse(text[start:], *args, **kwargs)
+        return replace(parsed, span=(parsed.span[0] + start, parsed.span[1] + start)) if parsed.span else parsed
 
     return read
 
 
 def without_reasoning(text: str) -> str:
-    """The text that counts as said: reasoning blocks, closed, cut off or opened by the server, are left out.
+    """The text without its reasoning blocks, also those cut off or opened by the server.
 
-    A tag in quotes, or named as "the <think> tag", is an ordinary word, and so is one that opens in the middle of a
-    sentence and is never closed.
+    A tag in quotes, a mention such as "the <think> tag", and a tag that opens in the middle of a sentence and is never
+    closed are ordinary words.
     """
     if "<" not in text:
         return text.strip()
     tags = list(_THINK.finditer(text))
     last_close = max((tag.start() for tag in tags if tag[1]), default=-1)
-    said: list[str] = []
+    visible: list[str] = []
     inside, at = False, 0
     for tag in tags:
         if tag[1]:
-            said, inside, at = said if inside else [], False, tag.end()
+            visible, inside, at = visible if inside else [], False, tag.end()
         elif not inside and (
             tag.start() < last_close or _OPENING_PLACE.search(text, max(0, tag.start() - 10), tag.start())
         ):
-            said.append(text[at : tag.start()])
+            visible.append(text[at : tag.start()])
             inside = True
-    return "".join(said if inside else [*said, text[at:]]).strip()
+    return "".join(visible if inside else [*visible, text[at:]]).strip()
 
 
 def checked(completion: Completion, max_tokens: int) -> Completion:
-    """The completion, with outcome ``empty`` where an ``ok`` one has no visible text.
+    """The completion; an ``ok`` one without visible text gets the outcome ``empty``.
 
-    A text of reasoning blocks only becomes ``reasoning``. Where the reply was cut off, the error names ``max_tokens``.
+    A text of only reasoning blocks moves to ``reasoning``. The error of a truncated reply names ``max_tokens``.
     """
     if completion.outcome != "ok" or without_reasoning(completion.text):
         return completion
     reasoning = completion.reasoning + completion.text.strip()
-    error = "the reply holds hidden reasoning and nothing else" if reasoning else "the reply is empty"
+    error = "the reply holds only hidden reasoning" if reasoning else "the reply is empty"
     if completion.finish_reason.casefold() in TRUNCATED:
-        error += f"; it was cut off at max_tokens = {max_tokens}, so raise that: --set max_tokens=N"
+        error += f"; it was cut off at max_tokens = {max_tokens}; raise it with --set max_tokens=N"
     else:
         error += f" (finish reason {completion.finish_reason!r})"
     return replace(completion, text="", reasoning=reasoning, outcome="empty", error=error)
@@ -113,28 +113,28 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def last_sentence(text: str) -> int:
-    """Where the last sentence with a letter or a digit begins; 0 if there is none."""
+    """The start of the last sentence with a letter or a digit; 0 if there is none."""
     return next((start for start, end in reversed(list(sentences(text))) if re.search(r"\w", text[start:end])), 0)
 
 
 def before(text: str, at: int) -> str:
-    """The characters near a place, up to it."""
+    """Up to :data:`NEAR` characters before a position."""
     return text[max(0, at - NEAR) : at]
 
 
 def lead(text: str, at: int) -> str:
-    """The part of a place's sentence that comes before it."""
+    """The part of the sentence before a position."""
     near = before(text, at)
     return near[max(start for start, _ in sentences(near)) :]
 
 
 def tail(text: str, at: int) -> str:
-    """The rest of a place's line."""
+    """The rest of the line after a position."""
     return text[at : at + NEAR].split("\n", 1)[0]
 
 
 def pairs(text: str, kind: str) -> dict[int, int]:
-    r"""Start -> end of balanced brackets of a kind (``"[]"``, ``"()"``, ``"{}"``); an escaped one does not count."""
+    r"""Start -> end of balanced brackets of a kind (``"[]"``, ``"()"``, ``"{}"``); escaped brackets are ignored."""
     opened: list[int] = []
     closed: dict[int, int] = {}
     for bracket in _BRACKETS[kind].finditer(text):
@@ -146,13 +146,13 @@ def pairs(text: str, kind: str) -> dict[int, int]:
 
 
 def outermost(text: str, kind: str = "[]") -> list[tuple[int, int]]:
-    """Spans of the last balanced brackets that stand in no other, in order."""
+    """Spans of the last balanced brackets that are not inside others, in order."""
     other = "()" if kind == "[]" else "[]"
     spans: list[tuple[int, int]] = []
     end = 0
     for start, stop in sorted(pairs(text, kind).items()):
         if start >= end:
-            # "[[0, 1)]" and "[(0, 1]]" are half-open intervals in a marker: the odd bracket belongs to them.
+            # "[[0, 1)]" and "[(0, 1]]" are markers around half-open intervals: the unpaired bracket is part of them.
             odd_left = start > end and text[start - 1] == kind[0] and text[stop - 2] == other[1]
             odd_right = text.startswith(kind[1], stop) and text[start + 1] == other[0]
             spans.append((start - odd_left, stop + odd_right))
@@ -161,7 +161,7 @@ def outermost(text: str, kind: str = "[]") -> list[tuple[int, int]]:
 
 
 LONGEST = 1000
-"""Characters of a final answer. A longer text is no answer."""
+"""Characters of the longest final answer that is accepted."""
 EMPHASIS = " \t\n*_`\"'“”‘’"  # noqa: RUF001
 
 _S = r"[\s_]+"
@@ -185,16 +185,16 @@ _ALTERNATIVES = re.compile(r"\W*[A-Z][.)\]:].*(?:\b(?:or|and)\W+(?:option\W+)?|,
 
 
 def unwrap(content: str) -> str:
-    """The content without emphasis, a lead-in, or a second marker around it all."""
+    """The content without emphasis, lead-in words ("the answer is"), or a second marker around it."""
     for _ in range(4 if len(content) <= LONGEST else 0):
-        stripped = _once(content)
+        stripped = _unwrap_once(content)
         if stripped == content:
             break
         content = stripped
     return content
 
 
-def _once(content: str) -> str:
+def _unwrap_once(content: str) -> str:
     content = _CITED.sub("", content.strip(EMPHASIS))
     for opening, closing in _MATH_WRAPS if content.startswith(("$", "\\")) else ():
         if len(content) > len(opening + closing) and content.startswith(opening) and content.endswith(closing):
@@ -210,33 +210,33 @@ def _once(content: str) -> str:
 
 
 def is_placeholder(content: str) -> bool:
-    """Whether a content echoes the form that was asked for, or belongs to another grammar, such as a search."""
+    """Whether the content is an echoed placeholder, or belongs to another grammar, such as a search."""
     return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
 
 
 def is_formula(content: str) -> bool:
-    """Whether a content is mathematics and nothing else: ``(x+1)(x-2)``, ``y = 3``."""
+    """Whether the content is only mathematics: ``(x+1)(x-2)``, ``y = 3``."""
     return bool(_FORMULA.fullmatch(content))
 
 
 def offers_several(content: str) -> bool:
-    """Whether a content offers several options: "(C) and (E)", "A. tin or B. mercury"."""
+    """Whether the content names several options: "(C) and (E)", "A. tin or B. mercury"."""
     return bool(_ALTERNATIVES.match(content))
 
 
 class Reader:
-    """A task's reader, for contents as models write them."""
+    """A task's reader that first removes what models write around an answer."""
 
     def __init__(self, read: Callable[[str], str | None]) -> None:
         self._read = read
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether it takes any words, as for a name; a reader of labels or letters takes only those."""
+        """Whether it accepts free text; a reader of labels or letters does not."""
         return self._read("words that stand for no answer") is not None
 
     def __call__(self, content: str) -> str | None:
-        """The answer that a marker's content is."""
+        """The answer in a marker's content; None if the content is not an answer."""
         content = unwrap(content)
         if len(content) > LONGEST or is_placeholder(content) or (offers_several(content) and not self.is_open):
             return None
@@ -244,11 +244,11 @@ class Reader:
 
 
 Standing = Literal["stated", "plain", "quoted", "none"]
-"""``stated``: the words right before it say "the answer is". ``plain``: they say nothing. ``quoted``: somebody else's
-answer. ``none``: it does not count; it is denied, imagined, an example, or part of a word, a link or a formula."""
+"""``stated``: the words directly before it say "the answer is". ``plain``: they do not. ``quoted``: another speaker's
+answer. ``none``: it is denied, hypothetical, an example, or part of a word, a link or a formula."""
 
 _NOUN = r"\b(?:answer(?!\s+(?:choices|options))|verdict|label|option|choice|letter|result|solution|translation)\b"
-SOMEBODY = (
+OTHER_SPEAKER = (
     r"\b(?:(?:debater|agent|speaker)[ _]?(?:\w*\d\w*|[a-z]\b)|(?:my\s+|the\s+)?opponents?"
     r"|(?:my|the|an)\s?other\s+(?:debater|agent|side)s?|(?:affirmative|negative)\s+side)"
 )
@@ -292,12 +292,12 @@ _NOT_COUNTED_AFTER = _any(
     r"[^.!?\n]{0,120}\?",
 )
 _CONDITIONAL = _any(r"\W{0,9}(?:(?:only\s+)?(?:if|when|unless|provided)|would|might)\b")
-_QUOTES_SOMEBODY = _any(
-    rf"(?:{SOMEBODY}[^.\n]{{0,40}}\b{_SAYING}\b|{SOMEBODY}'s\s+(?:\w+\s+){{0,2}}{_NOUN}"
-    rf"|{_NOUN}\s+(?:given\s+)?(?:of|from|by)\s+{SOMEBODY})"
+_QUOTES_OTHER = _any(
+    rf"(?:{OTHER_SPEAKER}[^.\n]{{0,40}}\b{_SAYING}\b|{OTHER_SPEAKER}'s\s+(?:\w+\s+){{0,2}}{_NOUN}"
+    rf"|{_NOUN}\s+(?:given\s+)?(?:of|from|by)\s+{OTHER_SPEAKER})"
     r"(?:(?!\b(?:but|I|however|differ|so)\b)[^.\n])*\Z"
 )
-_SPEAKER = _any(rf"^\W{{0,9}}{SOMEBODY}\W{{0,4}}:")
+_SPEAKER = _any(rf"^\W{{0,9}}{OTHER_SPEAKER}\W{{0,4}}:")
 _ALONE = _any(
     r"\W*(?:(?:so|thus|therefore|hence|in conclusion)\W+)?(?:(?:my|the|final|overall)\W+)*"
     r"(?:(?:answer|verdict|grade|judge?ment|decision|response|result|conclusion|choice|pick|winner)\W*(?:is\W*)?)?"
@@ -309,38 +309,38 @@ _CALL = _any(r"\b(?:finish|answer|is)\Z")
 
 
 def states(near: str) -> bool:
-    """Whether the words before a marker state its content as an answer: "the answer, then, is", "Verdict:"."""
+    """Whether the words before a marker introduce an answer: "the answer, then, is", "Verdict:"."""
     return bool(_STATES.search(near)) and not _NOT_COUNTED_BEFORE.search(near)
 
 
 def standing(text: str, start: int, end: int) -> Standing:
-    """What a marker at ``start .. end`` is in a text."""
+    """The standing of the marker at ``start .. end``, from the words around it."""
     near, after = _plain_quotes(before(text, start)), _plain_quotes(text[end : end + NEAR])
     stated = bool(_STATES.search(near))
     is_denied = _NOT_COUNTED_BEFORE.search(near) or _NOT_COUNTED_AFTER.match(after)
     if is_denied or _is_glued(text, start, end) or (not stated and _CONDITIONAL.match(after)):
         return "none"
     line = text.rfind("\n", 0, start) + 1
-    if _QUOTES_SOMEBODY.search(near) or (_SPEAKER.match(text, line, line + NEAR) and _is_transcript(text)):
+    if _QUOTES_OTHER.search(near) or (_SPEAKER.match(text, line, line + NEAR) and _is_transcript(text)):
         return "quoted"
     return "stated" if stated else "plain"
 
 
 def _is_glued(text: str, start: int, end: int) -> bool:
-    """Whether a bracket belongs to a word, a call (``f[0]``, but not ``Finish[Paris]``), a link or a formula."""
+    """Whether a bracket is part of a word, a call (``f[0]``, but not ``Finish[Paris]``), a link or a formula."""
     near, after = text[max(0, start - 9) : start].removesuffix("\\left"), text[end : end + 9]
     goes_on = _FORMULA_GOES_ON if text[start] == "(" else _GOES_ON
     return bool(goes_on.match(after) or (_WORD_END.search(near) and not _CALL.search(near)))
 
 
 def stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether a marker has a line to itself, or is a whole conclusion: "Therefore, my verdict is: [No]"."""
+    """Whether a marker is alone on its line, or is a whole conclusion: "Therefore, my verdict is: [No]"."""
     return bool(_ALONE.fullmatch(lead(text, start))) and not re.search(r"\w", tail(text, end))
 
 
 @lru_cache(maxsize=1)
 def _is_transcript(text: str) -> bool:
-    """Whether several lines begin with a debater's name: a single one in front of a reply is the speaker's own."""
+    """Whether several lines begin with a debater's name; a single such line names the speaker itself."""
     return len(_SPEAKER.findall(text)) > 1
 
 

@@ -1,6 +1,6 @@
 r"""Marked forms of a final answer: ``[X]``, ``(X)``, ``\boxed{X}``, ``<answer>X</answer>``, ``#### X``, and records.
 
-A record is JSON, a Python dict, fenced, sloppily quoted or cut off; or a list of ``key: value`` lines.
+A record is JSON or a Python dict, even if fenced, badly quoted or cut off, or a list of ``key: value`` lines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RESULT = re.compile(
 _FORM = "X"  # what prompts write for the answer in the forms (X) and boxed
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s{0,9}(?=\{)")
 _TAG = re.compile(
-    r"<((?:final_?)?answer)>(?P<said>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
+    r"<((?:final_?)?answer)>(?P<content>[^<]{0,1000}(?:<(?!/?(?:final_?)?answer>)[^<]{0,1000}){0,9})</\1>", re.I
 )
 _HASHES = re.compile(r"^####\s{0,9}([-+$€£]?\d[^\n]{0,60})$", re.MULTILINE)
 _TUPLE = re.compile(r"(?![(\[]|\d{1,3}(?:,\d{3})+\Z)[^,]+(?:,[^,]+)+")
@@ -34,7 +34,7 @@ _TUPLE = re.compile(r"(?![(\[]|\d{1,3}(?:,\d{3})+\Z)[^,]+(?:,[^,]+)+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """Something in a text that may be its final answer."""
+    """A part of a text that may be its final answer."""
 
     content: str
     span: tuple[int, int]
@@ -44,7 +44,7 @@ class Mark:
 
 
 def bracketed(text: str, kind: str) -> Iterator[Mark]:
-    """The last brackets of a text, in order, and what the words around each make of it."""
+    """The last brackets of a text, in order, each with its standing."""
     for start, end in context.outermost(text, kind):
         content = text[start + 1 : end - 1].removesuffix("\\right")
         if kind == "()" and content == _FORM:
@@ -55,31 +55,31 @@ def bracketed(text: str, kind: str) -> Iterator[Mark]:
 
 
 def stated_forms(text: str) -> Iterator[Mark]:
-    """The marks that state an answer whatever words surround them."""
+    """The marks that state an answer without regard to the words around them."""
     braces = context.pairs(text, "{}")
     for box in _BOXED.finditer(text) if braces else ():
         end = braces.get(box.end())
-        # Boxes may stand in boxes, so that their contents could be many times the text.
+        # The length limit keeps nested boxes from taking quadratic time.
         if end is not None and end - box.end() <= context.LONGEST and text[box.end() + 1 : end - 1] != _FORM:
             yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
     for tag in _TAG.finditer(text):
-        yield Mark(content=tag["said"], span=tag.span(), rule="tag")
+        yield Mark(content=tag["content"], span=tag.span(), rule="tag")
     for line in _HASHES.finditer(text):
         yield Mark(content=line.group(1), span=line.span(), rule="hashes")
     for record in records(text):
-        told = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
-        # The record's own answer, not that of a record inside it.
-        outer = min((field.depth for field in told), default=0)
-        for field in told:
+        answers = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
+        # The record's own answer, not that of a nested record.
+        outer = min((field.depth for field in answers), default=0)
+        for field in answers:
             if field.whole and field.depth == outer:
                 yield Mark(content=field.value, span=field.span, rule="record")
 
 
 def without_citations(text: str, shown: Container[int]) -> str:
-    """The text with its citations blanked; every other character keeps its place.
+    """The text with its citations replaced by spaces, so that all positions stay the same.
 
-    A bracket of shown numbers is kept where it closes the reply or is stated as the answer ("the answer is [7]"), and
-    inside another bracket, unless it follows a sentence there.
+    A bracket of shown numbers is kept if it ends the reply, is stated as the answer ("the answer is [7]"), or is inside
+    another bracket and not after a sentence.
     """
     characters, outer = list(text), 0
     spans = sorted(context.pairs(text, "[]").items())
@@ -91,7 +91,7 @@ def without_citations(text: str, shown: Container[int]) -> str:
         if len(spans) - n <= context.MOST and (context.states(near) or _closes(text, start, end, closing)):
             continue
         characters[start:end] = " " * (end - start)
-        if text.startswith((".", "!", "?"), end):  # It moves to the sentence that it ends, unless that has ended.
+        if text.startswith((".", "!", "?"), end):  # Move the full stop to the end of its sentence.
             characters[end] = " "
             while start and characters[start - 1] in " \t":
                 start -= 1
@@ -100,7 +100,7 @@ def without_citations(text: str, shown: Container[int]) -> str:
 
 
 def cites(content: str, shown: Container[int]) -> bool:
-    """Whether a bracket's content refers to sources: numbers that were all shown."""
+    """Whether a bracket's content cites passages: only numbers that were shown."""
     if len(content) > context.NEAR:
         return False
     ids = re.sub(r"[\[\]\"']", "", content)
@@ -108,14 +108,14 @@ def cites(content: str, shown: Container[int]) -> bool:
 
 
 def _closes(text: str, start: int, end: int, closing: int) -> bool:
-    """Whether a number is the result that a reply ends with: alone on its last line, or behind "is", "=" or "so:"."""
+    """Whether a number is the result that ends a reply: alone on its last line, or after "is", "=" or "so:"."""
     if not text[start + 1 : end - 1].isdecimal() or re.search(r"\w", text[end:]):
         return False
     line = text[text.rfind("\n", 0, start) + 1 : start]
     if not re.search(r"\w", line):
         return not text[: start - len(line)].rstrip().endswith(":")
-    said = context.lead(text, start).rpartition(",")[2]
-    return start >= closing and bool(_RESULT.search(said)) and not _SOURCE.search(said)
+    lead = context.lead(text, start).rpartition(",")[2]
+    return start >= closing and bool(_RESULT.search(lead)) and not _SOURCE.search(lead)
 
 
 REASON_KEY = re.compile(r"\b(?:reason|explan|rational|thought|think|justif|analy|evidence|comment|why|because|step)")
@@ -142,13 +142,13 @@ class Field:
     value: str
     span: tuple[int, int]
     whole: bool = True
-    """False where the text breaks off inside the value."""
+    """False if the text is cut off inside the value."""
     depth: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """The fields of one record, those of records inside it included."""
+    """The fields of one record, including those of nested records."""
 
     fields: tuple[Field, ...]
     span: tuple[int, int]
@@ -156,7 +156,7 @@ class Record:
 
 
 def records(text: str) -> Iterator[Record]:
-    """The records of a text, in order. Braces around no ``key: value`` are not records."""
+    """The records of a text, in order. Braces without ``key: value`` are not records."""
     fields: list[Field] = []
     start = at = max(0, text.find("{"))
     depth = 0
@@ -178,7 +178,7 @@ def records(text: str) -> Iterator[Record]:
         yield Record(fields=tuple(fields), span=(start, at), whole=False)
 
 
-def listed(text: str) -> Record:
+def key_value_lines(text: str) -> Record:
     """The lines ``key: value`` of a text, bulleted or bold, as one record."""
     lines = list(_LINE.finditer(text))[-context.MOST :]
     fields = tuple(Field(key=_key(line[1]), value=line[2].strip(" *_`\t"), span=line.span(2)) for line in lines)
@@ -190,7 +190,7 @@ def _key(name: str) -> str:
 
 
 def _value_end(text: str, start: int) -> tuple[int, bool]:
-    """Where the value that begins at ``start`` ends, and whether it is whole. A nested record is no value."""
+    """The end of the value at ``start``, and whether it is complete. A nested record has length 0."""
     first = text[start : start + 1]
     if first == "{":
         return start, True
@@ -202,7 +202,7 @@ def _value_end(text: str, start: int) -> tuple[int, bool]:
 
 
 def _string_end(text: str, start: int) -> tuple[int, bool]:
-    """The end of a string: a quotation mark after which the record goes on or ends (models forget to escape others)."""
+    """The end of a string: a quotation mark after which the record continues or ends (inner ones may be unescaped)."""
     line_end = None
     for mark in _MARKS[text[start]].finditer(text, start + 1):
         if mark.group().startswith("\\"):
@@ -223,6 +223,6 @@ def _decoded(raw: str) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    # Half a surrogate pair is no character.
+    # An unpaired surrogate is not a character.
     character = chr(int(escape[1], 16)) if escape[1] else escape[2] or {"n": "\n", "t": "\t"}[escape[3]]
     return "?" if "\ud800" <= character <= "\udfff" else character

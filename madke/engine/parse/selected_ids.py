@@ -1,4 +1,4 @@
-"""The pool numbers that a reply chooses."""
+"""Parse the pool numbers that a reply selects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SelectedIds:
 
     ids: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
-    """Named as helpful, but beyond the allowed count or not chosen."""
+    """Numbers mentioned as helpful, but beyond the limit or not chosen."""
 
 
 _MARKER = re.compile(rf"\[([^\[\]\n]{{1,80}})\]|\b(?=[kpeids])({IDS})", re.IGNORECASE)
@@ -49,18 +49,18 @@ _USELESS = re.compile(
 
 @windowed
 def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] | None = None) -> Parsed[SelectedIds]:
-    """The pool numbers of a selection reply, of those ``shown`` (None: all) in a pool of ``size`` passages.
+    """The pool numbers that a reply selects, among those ``shown`` (None: all) of a pool of ``size`` passages.
 
-    Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with nothing but numbers (rule
-    ``selected``); else those of all sentences (``ids``), but for quoted passages and clauses that turn some down. Of
-    too many, those of the concluding sentence (``concluding``), else the first (``first``); the others are ``dropped``.
-    Where the text also declines all knowledge (``no_found``), the last of both counts.
+    Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with only numbers (rule
+    ``selected``); else those of all sentences (``ids``), except in quoted passages and in clauses that reject passages.
+    If there are too many, those of the concluding sentence (``concluding``), else the first ones (``first``); the
+    others are ``dropped``. If the text also declines all knowledge (``no_found``), the later statement counts.
     """
-    said = _QUOTED.sub(lambda quote: " " * len(quote[0]), text)
+    unquoted = _QUOTED.sub(lambda quote: " " * len(quote[0]), text)
     valid = [n for n in range(size) if shown is None or n in shown]
-    asked, named = _on_asked_line(said, valid), list(_in_sentences(said, valid))
+    asked, named = _on_asked_line(unquoted, valid), list(_in_sentences(unquoted, valid))
     counted, rule = (asked, "selected") if asked else (named, "ids")
-    declined = [marker.span() for marker in _NO_FOUND.finditer(said)]
+    declined = [marker.span() for marker in _NO_FOUND.finditer(unquoted)]
     if declined and not (counted and counted[-1][0] and counted[-1][1] > declined[-1]):
         return found(SelectedIds(), "no_found", declined[-1])
     if not counted:
@@ -77,7 +77,7 @@ _Named = tuple[list[int], tuple[int, int]]
 
 
 def _on_asked_line(text: str, valid: Container[int]) -> list[_Named]:
-    """The last line of the form that was asked for, or a last line that holds only numbers, in brackets or not."""
+    """The numbers of the last line in the requested form, or of a last line with only numbers, bracketed or not."""
     lines = [line.span(1) for line in _ASKED_LINE.finditer(text)]
     end = len(text.rstrip())
     start = text.rfind("\n", 0, end) + 1
@@ -108,7 +108,7 @@ def _numbers(content: str, valid: Container[int]) -> list[int]:
 
 @windowed
 def parse_search(text: str) -> Parsed[str | None]:
-    """The query of the last ``[Search: query]`` of a reply (rule ``marker``), of at most 300 characters."""
+    """The query of the last ``[Search: query]`` of a reply (rule ``marker``), cut to 300 characters."""
     for start, end in reversed(outermost(text)):
         marker = _SEARCH.match(text, start + 1, end - 1)
         query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""

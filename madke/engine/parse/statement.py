@@ -1,6 +1,6 @@
-"""Answers that a reply states in words, without a marker: "The answer is B.", "Final answer: Lake Baikal".
+"""Parse answers stated in words, without a marker: "The answer is B.", "Final answer: Lake Baikal".
 
-Free text must look like an answer there: a name, a number, yes or no, something in quotation marks, a labelled line.
+Free text counts only if it looks like an answer: a name, a number, yes or no, quoted text, or a labelled line.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _YES_NO = re.compile(r"yes|no|true|false", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\w+)\b", re.IGNORECASE)
 _MOST_WORDS = 12
 _LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
-"""A line that may be only a label: a short one, or one with a letter in front."""
+"""A line that may be only a label: a short line, or one that begins with an option letter."""
 _TURNED_DOWN = re.compile(r"\b(?:not(?!\s+enough)|wrong|incorrect|false|cannot)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
 
 _DIGITS = r"\d+(?:(?:,|\{,\}|,\\!)\d{3})*(?:\.\d+)?|\.\d+"
@@ -69,14 +69,14 @@ _LAST_NUMBER = re.compile(
     rf"|\\?[$€£]?(?:{_DIGITS})(?:/\d+)?(?:\s?\\?%)?)"
 )
 _COUNTED = re.compile(r"(?:\b(?:agent|debater|step|knowledge|equation|eq)\W{0,3}|[\w^_])\Z", re.IGNORECASE)
-"""What comes before a number that counts something, or is part of a word."""
+"""Text before a number that counts something or is part of a word."""
 _TERM = re.compile(r"(?:[\w)}]\s?[+*^_×·/]|\d,|\bor(?:\s+\w+\s*=)?)\s?\Z", re.IGNORECASE)  # noqa: RUF001
-"""What comes before a number that is only a part of the result."""
+"""Text before a number that is only one part of the result."""
 _IN_MATH = re.compile(r"\$(?!\s)([^$\n]*[^$\s])\$(?!\d)|\\\(([^\n]+?)\\\)")
 _CONFIDENCE = re.compile(r"^[^\w\n]{0,9}confidence\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 
 
-def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
+def stated_in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
     """The last readable answer that the text states without a marker. Rules: ``labelled``, ``stated``."""
     for cue, (start, end) in reversed(_cues(text)):
         if (cue["closed"] and reader.is_open) or context.standing(text, start, end) != "stated":
@@ -84,14 +84,14 @@ def in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
         for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader):
             if (value := reader(content)) is not None:
                 return found(value, "labelled" if cue["label"] else "stated", (start, end))
-    for said in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
-        if (value := reader(said.group(said.lastindex or 0))) is not None:
-            return found(value, "stated", said.span(said.lastindex or 0))
+    for match in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
+        if (value := reader(match.group(match.lastindex or 0))) is not None:
+            return found(value, "stated", match.span(match.lastindex or 0))
     return None
 
 
 def undecided(text: str) -> Iterator[tuple[int, int]]:
-    """Where the text says that it does not settle on an answer: "the answer is either (A) or (B)"."""
+    """Spans where the text does not decide on an answer: "the answer is either (A) or (B)"."""
     for cue, (start, end) in _cues(text):
         several = _UNDECIDED.match(text, start) or context.offers_several(text[start:end])
         if several and context.standing(text, start, end) == "stated":
@@ -103,8 +103,8 @@ def declined(text: str) -> bool:
     return any(declines(text[start:end]) for start, end in list(context.sentences(text))[-context.MOST :])
 
 
-def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
-    """A label or letter (never free text) with the first or the last line to itself, if no other line has another."""
+def lone_label(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """A label or letter (never free text) alone on the first or last line, if no other line has a different one."""
     if reader.is_open:
         return None
     lines = [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()]
@@ -121,7 +121,7 @@ def alone(text: str, reader: Reader) -> Parsed[str | None] | None:
 
 
 def last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
-    """The last number or formula of the last sentence, behind an equals sign where there is one."""
+    """The last number or formula of the last sentence, after an equals sign if there is one."""
     text = _CONFIDENCE.sub(lambda line: " " * len(line[0]), text)
     closing = context.last_sentence(text)
     formula = next(reversed(list(_IN_MATH.finditer(text, closing))), None)
@@ -140,35 +140,35 @@ def last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
 
 
 def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
-    """Cues, the speaker's own or not, and the span of the words that follow each in its sentence."""
+    """Cues, also quoted ones, each with the span of the words after it in its sentence."""
     cues = list(_CUE.finditer(text))[-context.MOST :]
-    said = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
-    return [(cue, sentence.span()) for cue, sentence in said if sentence and sentence.group().strip()]
+    sentences = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
+    return [(cue, sentence.span()) for cue, sentence in sentences if sentence and sentence.group().strip()]
 
 
-def _contents(said: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
-    filler = _FILLER.match(said)
-    whole = said[filler.end() if filler else 0 :].strip(" \t\n,;")
-    said = whole.rstrip(".!")
-    if context.is_placeholder(said) or said.startswith("{"):
+def _contents(sentence: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
+    filler = _FILLER.match(sentence)
+    whole = sentence[filler.end() if filler else 0 :].strip(" \t\n,;")
+    sentence = whole.rstrip(".!")
+    if context.is_placeholder(sentence) or sentence.startswith("{"):
         return
-    group = _GROUP.match(said)
+    group = _GROUP.match(sentence)
     inner = group[group.lastgroup] if group and group.lastgroup else None
-    clause = _CLAUSE.split(said, maxsplit=1)[0].strip(context.EMPHASIS)
+    clause = _CLAUSE.split(sentence, maxsplit=1)[0].strip(context.EMPHASIS)
     head = _DASH.split(clause, maxsplit=1)[0]
     if not reader.is_open:
-        # "the answer is a ...", or a word cut off behind its first letter, names no option.
-        parts = (said, inner or "", clause, head)
+        # "the answer is a ...", or a word cut off after its first letter, does not name an option.
+        parts = (sentence, inner or "", clause, head)
         yield from (part for part in parts if labelled or not re.fullmatch(r"[a-z]\W*", part))
-    elif inner and group and not re.search(r"\w", said[group.end() :]):
+    elif inner and group and not re.search(r"\w", sentence[group.end() :]):
         yield inner
     elif not _NO_ANSWER.match(clause):
-        if labelled and len(said.split()) <= _MOST_WORDS:
+        if labelled and len(sentence.split()) <= _MOST_WORDS:
             yield whole
-        yield from (part for part in (said, clause) if _NAME.fullmatch(part))
+        yield from (part for part in (sentence, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):
             yield re.split(r",\s+(?=[a-z])", clause, maxsplit=1)[0]
-        if context.is_formula(said):
-            yield said
+        if context.is_formula(sentence):
+            yield sentence
         if _YES_NO.fullmatch(head):
             yield head

@@ -1,6 +1,6 @@
-"""What a judge or a grader says: a verdict such as ``[SAME]``, a record with side, reason and answer, or a name.
+"""Parse verdicts: a marker such as ``[SAME]``, a record with side, reason and answer, or a debater's name.
 
-Names are words of their own: ``AGENT_1`` is not in ``AGENT_10``. "Negative" stands for "Negative side".
+Names match whole words: ``AGENT_1`` does not match ``AGENT_10``. "Negative" means "Negative side".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, T, abstained, found, windowed
-from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, listed, records
+from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, key_value_lines, records
 
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
 _STATED = (
@@ -24,11 +24,11 @@ _STATED = (
 
 @windowed
 def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
-    """The one debater that a judge picks: one of ``names``, or None.
+    """The debater that a judge picks: one of ``names``, or None.
 
-    A name in brackets counts, if it is the only one or the last stands alone (rules ``marker``, ``alone``); else the
-    one called the winner (``stated``), or a reply that is nothing but a name (``bare``). Several with no conclusion are
-    ``contradictory``.
+    A name in brackets counts if it is the only one (rule ``marker``) or the last is alone on its line (``alone``); else
+    the name called the winner (``stated``), or a reply that is only a name (``bare``). Several names without a
+    conclusion are ``contradictory``.
     """
     if picks := _bracketed(text, names) or _stated(text, names):
         return _settled(text, picks, "marker" if text[picks[0][1][0]] == "[" else "stated")
@@ -49,19 +49,19 @@ def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, in
 def _stated(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     picks = []
     for pattern in _STATED if names else ():
-        for said in list(re.finditer(pattern % _mention(names), text, re.IGNORECASE))[-context.MOST :]:
-            if picked := _sole_name(said.group(1), names):
-                picks.append((picked, said.span(1)))
+        for match in list(re.finditer(pattern % _mention(names), text, re.IGNORECASE))[-context.MOST :]:
+            if picked := _sole_name(match.group(1), names):
+                picks.append((picked, match.span(1)))
     return sorted(picks, key=lambda pick: pick[1])
 
 
 def _mention(names: Sequence[str]) -> str:
-    said = {*names, *(core for name in names if len(core := _core(name)) > 2 and not any(map(str.isdigit, core)))}
-    return rf"(?<!\w)({'|'.join(map(re.escape, sorted(said, key=lambda name: (-len(name), name))))})(?!\w)"
+    forms = {*names, *(core for name in names if len(core := _core(name)) > 2 and not any(map(str.isdigit, core)))}
+    return rf"(?<!\w)({'|'.join(map(re.escape, sorted(forms, key=lambda name: (-len(name), name))))})(?!\w)"
 
 
 def _sole_name(text: str, names: Sequence[str]) -> str | None:
-    """The one name that a short text consists of, with or without "the", "side" or "debater"."""
+    """The name that a short text consists of, with or without "the", "side" or "debater"; None for other text."""
     core = _core(text)
     same = [name for name in names if core and core == _core(name)]
     return same[0] if len(same) == 1 else None
@@ -75,10 +75,10 @@ def _core(text: str) -> str:
     return core or " ".join(words.split())
 
 
-def _settled(text: str, said: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
-    """The value that all marks have, or else the last one's if it stands alone and is a marker or a name."""
-    value, span = said[-1]
-    if len({one for one, _ in said}) == 1:
+def _settled(text: str, marks: Sequence[tuple[T, tuple[int, int]]], rule: str) -> Parsed[T | None]:
+    """The value of all marks if they agree; else the last one's if it is alone on its line and a marker or a name."""
+    value, span = marks[-1]
+    if len({one for one, _ in marks}) == 1:
         return found(value, rule, span)
     is_alone = rule != "labelled" and context.stands_alone(text, *span)
     return found(value, "alone", span) if is_alone else abstained(None, "contradictory")
@@ -100,10 +100,10 @@ _YES_OR_NO = re.compile(r"\W*(?:(yes|true|1(?=\W*\Z))|no|false|0(?=\W*\Z))\b(?!\
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """What a judge found."""
+    """A judge's verdict."""
 
     consensus: bool | None = None
-    """Whether it settled the debate."""
+    """Whether the debate is settled."""
     side: str | None = None
     answer: str | None = None
     reason: str = ""
@@ -113,26 +113,26 @@ class Judged:
 def parse_verdict(
     text: str, *, sides: Sequence[str] = (), read: Callable[[str], str | None] | None = None
 ) -> Parsed[Judged]:
-    """The verdict of a judge, or of a debater on its own stance, from a marker or a record.
+    """The verdict of a judge, or of a debater on its own stance, from a record or a marker.
 
-    ``sides`` are the debaters' names; ``read`` is the task's reader of a record's answer, which else is kept as it is.
+    ``sides`` are the debaters' names. ``read`` is the task's reader for a record's answer; None keeps the text.
 
-    From a record (JSON, a Python dict, fenced, cut off; its keys are matched loosely): whether there is a preference,
-    the side, the answer and the reason. The last whole record counts, and a cut one only where none is whole (rules
-    ``record``, ``cut_record``, ``contradictory``); so do lines such as ``settled: true`` (``list``). Else a marker,
-    with the rules of :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and ``[REVISE]`` False; else
-    ``[Yes]`` or ``[No]`` in the last sentence or alone on its line.
+    A record (JSON or a Python dict, fenced or cut off; keys are matched loosely) gives the decision, the side, the
+    answer and the reason. The last complete record counts, or a cut one if none is complete (rules ``record``,
+    ``cut_record``, ``contradictory``). Then come lines such as ``settled: true`` (``list``), and markers, with the
+    rules of :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and ``[REVISE]`` False; last come
+    ``[Yes]`` and ``[No]`` in the last sentence or alone on their line.
     """
     read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
     whole = [(record, judged) for record, judged in read_from if record.whole]
     if len({judged.consensus for _, judged in whole} - {None}) > 1:
         return abstained(Judged(), "contradictory")
     record, judged = (whole or read_from)[-1] if read_from else (None, Judged())
-    # A record of answers, say, may have the decision beside it.
+    # A record without the decision, such as one of answers, may come with a marker.
     marked = _marked(text)
     if record is not None and (judged.consensus is not None or marked.value is None):
         return found(judged, "record" if record.whole else "cut_record", record.span)
-    lines = listed(text)
+    lines = key_value_lines(text)
     in_lines = _judged(lines, sides, read) if marked.rule == "none" else None
     keys = {field.key for field in lines.fields}
     if in_lines and in_lines.consensus is not None and (len(keys) > 1 or "settled" in keys):
@@ -143,7 +143,7 @@ def parse_verdict(
 
 @windowed
 def parse_side(text: str, sides: Sequence[str]) -> Parsed[str | None]:
-    """The one debater on the last line ``Side: NAME`` of an extraction (rule ``side``)."""
+    """The debater that the last line ``Side: NAME`` of an extraction names (rule ``side``)."""
     lines = list(_SIDE_LINE.finditer(text))
     side = _side(lines[-1][1], sides) if lines else None
     return found(side, "side", lines[-1].span(1)) if side else abstained(None)
@@ -153,16 +153,16 @@ def _marked(text: str) -> Parsed[bool | None]:
     marked = _binary(text, "same|keep", "different|revise", may_be_quoted=False)
     if marked.rule != "none":
         return marked
-    said = _binary(text, "yes", "no")
-    closes = said.span is None or said.rule != "marker" or said.span[0] >= context.last_sentence(text)
-    return said if closes or (said.span and context.stands_alone(text, *said.span)) else abstained(None)
+    yes_or_no = _binary(text, "yes", "no")
+    closes = yes_or_no.span is None or yes_or_no.rule != "marker" or yes_or_no.span[0] >= context.last_sentence(text)
+    return yes_or_no if closes or (yes_or_no.span and context.stands_alone(text, *yes_or_no.span)) else abstained(None)
 
 
 def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Parsed[bool | None]:
     """One of two values in brackets (rule ``marker``), in a line "Verdict: yes" (``labelled``), or alone (``bare``).
 
-    Where both values are left, the last one counts if it stands alone, on its line or as the whole conclusion
-    (``alone``); else they are ``contradictory``.
+    If both values occur, the last counts if it is alone on its line or the whole conclusion (``alone``); else they are
+    ``contradictory``.
     """
     word = rf"(?:(?P<yes>{yes})|{no})"
     for rule, pattern in (
@@ -170,11 +170,11 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
         ("labelled", rf"^[^\w\n]{{0,9}}{_LABEL}[^\w\n]{{0,9}}[:=][^\w\n]{{0,9}}{word}[^\w\n]*$"),
         ("bare", rf"\A\W*{word}\W*\Z"),
     ):
-        said = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-context.MOST :]
-        own = [one for one in said if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
+        matches = list(re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE))[-context.MOST :]
+        own = [one for one in matches if rule != "marker" or _counts(text, *one.span(), may_be_quoted)]
         if own:
             return _settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
-        if said:
+        if matches:
             break
     return abstained(None)
 
@@ -186,11 +186,11 @@ def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
 
 
 def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Judged | None:
-    """What a record finds; None if it is about something else. Of a value that is cut off, only a reason counts."""
+    """The verdict in a record; None if it holds none. Values that are cut off are ignored, except reasons."""
     consensus: bool | None = None
     side = answer = None
     reasons = [""]
-    # The record's own fields come last, so that those of records inside it give way.
+    # The record's own fields come last, so that they override those of nested records.
     for field in sorted(record.fields, key=lambda field: -field.depth):
         key, value = field.key, field.value
         if REASON_KEY.search(key):
@@ -198,8 +198,8 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
         elif not field.whole or context.is_placeholder(value):
             continue
         elif _ASKS_WHETHER.search(key) or (_SETTLED_KEY.search(key) and not ANSWER_KEY.search(key)):
-            said = _YES_OR_NO.match(value)
-            consensus = bool(said.group(1)) if said else consensus
+            decision = _YES_OR_NO.match(value)
+            consensus = bool(decision.group(1)) if decision else consensus
         elif _SIDE_KEY.search(key):
             side = _side(value, sides)
         elif ANSWER_KEY.search(key):
@@ -210,8 +210,8 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
 
 
 def _side(value: str, sides: Sequence[str]) -> str | None:
-    said = re.findall(_mention(sides), value, re.IGNORECASE) if sides else []
-    names = {name for one in said if (name := _sole_name(one, sides))}
+    mentions = re.findall(_mention(sides), value, re.IGNORECASE) if sides else []
+    names = {name for one in mentions if (name := _sole_name(one, sides))}
     return _sole_name(value, sides) if not names else names.pop() if len(names) == 1 else None
 
 

@@ -145,10 +145,10 @@ def test_one_surviving_debater_is_no_consensus_and_the_debate_goes_on(pool: Know
     assert "server" not in transcript.answer
 
 
-def test_with_nobody_left_the_question_failed_and_has_no_answer(pool: KnowledgePool) -> None:
+def test_with_all_failed_the_question_failed_and_has_no_answer(pool: Any) -> None:
     reply = Completion(outcome="failed", error="the server is gone")
     transcript, model = run(lambda request: reply, pool)
-    assert (transcript.status, transcript.answer, transcript.stop_reason) == ("failed", None, "nobody_left")
+    assert (transcript.status, transcript.answer, transcript.stop_reason) == ("failed", None, "all_failed")
     assert transcript.final.error
     assert model.calls == 2
 

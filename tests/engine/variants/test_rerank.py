@@ -78,10 +78,10 @@ def test_without_a_candidate_nothing_is_estimated() -> None:
     assert (transcript.status, transcript.answer, estimator.calls) == ("abstained", None, [])
 
 
-def test_with_nobody_left_the_question_failed() -> None:
+def test_with_all_failed_the_question_failed() -> None:
     gone = Completion(outcome="failed", error="the server is gone")
     transcript, _ = play("rerank", lambda r: gone, question=SENTENCE, score_answers=Estimator())
-    assert (transcript.status, transcript.stop_reason) == ("failed", "nobody_left")
+    assert (transcript.status, transcript.stop_reason) == ("failed", "all_failed")
 
 
 @pytest.mark.parametrize("scores", [[0.5], [0.5, 0.5, 0.5, math.nan]])

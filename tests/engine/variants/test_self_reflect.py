@@ -68,7 +68,7 @@ def test_after_a_failed_review_the_answer_is_refined_without_one() -> None:
 
 def test_a_failed_attempt_fails_the_question() -> None:
     transcript, _ = play("self-reflect", failing(satisfied_with(), stage="reply"))
-    assert (transcript.status, transcript.answer, transcript.stop_reason) == ("failed", None, "nobody_left")
+    assert (transcript.status, transcript.answer, transcript.stop_reason) == ("failed", None, "all_failed")
 
 
 def test_with_a_pool_answers_and_reviews_see_it(pool: KnowledgePool) -> None:
