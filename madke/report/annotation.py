@@ -81,7 +81,7 @@ def write_sheet(
     """
     key_file = out.with_suffix(".key.json")
     if out.suffix.lower() != ".csv":
-        raise UserError("expected a file that ends in .csv", file=out)
+        raise UserError("expected a file name ending in .csv", file=out)
     if there := [file for file in (out, key_file) if file.exists()]:
         raise UserError("is there already, perhaps filled in; choose another --out", file=there[0])
     draw, ids = random.Random(seed), _shared(results)

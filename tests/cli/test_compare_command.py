@@ -172,10 +172,10 @@ def test_what_cannot_be_compared(runs, tmp_path):
     assert "no question is in all of one, two; compare runs over the same questions" in refused("compare", one, two)
     assert "no question is in all of one, two" in refused("compare", one, two, "--question", "q0")
     assert f"{tmp_path}: is not a run directory" in refused("compare", one, tmp_path)
-    assert f"{one}: holds no question 'q9'" in refused("compare", one, two, "--question", "q9")
-    assert "takes two runs or more, found 1" in refused("compare", one)
-    assert "takes two runs or more, found 1" in refused("compare", one, one.parent / "." / one.name)
+    assert f"{one}: has no question 'q9'" in refused("compare", one, two, "--question", "q9")
+    assert "expected two or more runs, found 1" in refused("compare", one)
+    assert "expected two or more runs, found 1" in refused("compare", one, one.parent / "." / one.name)
     for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"], ["--all-pairs"]):
-        assert "leave out --limit, --only-different, --metric and --all-pairs" in refused(
+        assert "--question excludes --limit, --only-different, --metric and --all-pairs" in refused(
             "compare", one, two, "--question", "q0", *narrowing
         )

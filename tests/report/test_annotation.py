@@ -267,7 +267,7 @@ def test_files_that_are_no_sheet_or_key_are_refused(tmp_path, written):
 
 def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path):
     results = arms(tmp_path, ours=OURS)
-    with pytest.raises(UserError, match=r"sheet.txt: expected a file that ends in .csv"):
+    with pytest.raises(UserError, match=r"sheet.txt: expected a file name ending in .csv"):
         write_sheet(results, tmp_path / "sheet.txt")
     write_sheet(results, tmp_path / "sheet.csv")
     with pytest.raises(UserError, match=r"sheet.csv: is there already"):
