@@ -22,6 +22,7 @@ EPILOG = flags.epilog(
     flags.MODEL_NAMES,
     flags.SOURCE_NAMES,
     flags.TASK_NAMES,
+    flags.SCORER,
     "Examples:",
     '  madke ask "Which lake is the deepest?"',
     '  madke ask "Which lake is the deepest?" --model openai/gpt-4o-mini',

@@ -41,6 +41,7 @@ For your own questions: choice if a question has options, otherwise short_answer
 LIMITS = """Limits: once --max-cost, --token-budget or --deadline is reached, work in progress finishes and the command
 stops. The same command with a higher limit resumes. TIME is a duration from now (90s, 45m, 1h30m), a time of day
 (06:30), or a date and time (2027-01-31T06:30)."""
+SCORER = """Answer scorers: COMMAND reads JSON lines of source and candidate, and answers each with a number."""
 PRICES = """Prices: a YAML file of lines such as openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."""
 
 

@@ -28,6 +28,7 @@ EPILOG = flags.epilog(
     flags.SOURCE_NAMES,
     flags.TASK_NAMES,
     "First-round stances: a run directory, or JSON lines of id and stances (agent, text, answer).",
+    flags.SCORER,
     flags.PRICES,
     flags.LIMITS,
     "Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad input, "

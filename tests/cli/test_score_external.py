@@ -144,7 +144,7 @@ def test_keys_in_a_command_are_not_kept(run, scorer):
         ("f1=cat", "f1 is a built-in metric; choose another name"),
         ("BLEU=cat", "BLEU is a built-in metric"),
         ("grader=cat", "grader is a built-in metric"),
-        ("comet=", "expected a command line, found nothing"),
+        ("comet=", "expected a command line, found an empty string"),
         ("comet='", "No closing quotation"),
         ("comet=no-such-program", "scorer 'no-such-program': cannot be started"),
     ],
@@ -162,8 +162,8 @@ def test_a_name_that_is_given_twice(run, scorer):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("sys.exit('no checkpoint')", "ended with status 1; it said: 'no checkpoint'"),
-        ("print(1)", "answered 2 items with 1 lines"),
+        ("sys.exit('no checkpoint')", "ended with status 1; its last line on stderr: 'no checkpoint'"),
+        ("print(1)", "printed 1 lines for 2 items"),
         ("print(1); print('nan')", "line 2 of its output is 'nan'"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_second_process_says_that_it_waits_and_goes_on_when_the_first_is_done(
         with started("index", "passages", dump, "--out", out, "--processes", 1) as second:
             assert second.stderr is not None
             waiting = second.stderr.readline()
-            assert waiting == f"madke: another process is at work in {out}; waiting for it\n"
+            assert waiting == f"madke: another process is working in {out}; waiting for it\n"
             assert list(out.iterdir()) == []
             first.close()
             assert second.wait(60) == 0

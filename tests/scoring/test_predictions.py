@@ -136,7 +136,7 @@ def test_our_own_answers_can_be_scored_again(tmp_path):
         ({"id": "1", "answer": "x", "repeat": -1}, "repeat: "),
         ({"id": "1", "answer": "x", "repeat": True}, "repeat: "),
         ({"id": "9", "answer": "x"}, "there is no question '9' among the 3 of the data"),
-        ({"id": 2, "answer": "x"}, "question '2', repeat 0, stands on line 1 already"),
+        ({"id": 2, "answer": "x"}, "question '2', repeat 0, is already on line 1"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, said):
